@@ -1,0 +1,12 @@
+"""Précis trains a small open model to write summaries that keep the facts.
+
+Everything in this package is true without Prefect, and nothing in it imports Prefect:
+`flows/` and `tasks/` add the orchestration.
+"""
+
+import os
+
+# litellm, which ART imports, would otherwise fetch a price list from the network on import.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+__version__ = "0.1.0"

@@ -1,0 +1,83 @@
+"""The error model: one class for each border that a run can fail at.
+
+    PrecisError
+    ├── ConfigError              a setting that can't work; nothing was started
+    │   └── DocumentsError       a corpus that can't be read; names file, row and column
+    ├── JudgeError               the judge can't be used; no retry will help
+    │   └── JudgeUnavailable     too many verdicts of a step failed; the run stops, resumable
+    ├── RolloutError             a step's rollouts can't be trained on
+    │   └── StaleAdapter         a completion came from another step's adapter
+    ├── TrainerError             the trainer refused a request, or failed at it
+    │   ├── StepConflict         it trained this step already, on other data
+    │   ├── Unauthorized         the bearer token is missing or wrong
+    │   └── TrainerLost          it no longer answers
+    ├── StoreError               a checkpoint or ledger can't be written or read
+    │   ├── CorruptCheckpoint    a file is missing or differs from its manifest
+    │   └── StoreConflict        somebody else wrote in between
+    └── ClusterError             the machine can't be had, or was lost
+
+A summary that could not be judged is not an error but a record (`precis.judge.Unscored`):
+it leaves its group and is counted.
+
+Every message is a sentence or two: what was wrong, where, and what to do.
+"""
+
+
+class PrecisError(Exception):
+    """Base of all errors that Précis raises on purpose; `str(error)` is fit for a user."""
+
+
+class ConfigError(PrecisError):
+    """A setting can't work."""
+
+
+class DocumentsError(ConfigError):
+    """A corpus can't be read."""
+
+
+class JudgeError(PrecisError):
+    """The judge rejects our requests as such (key, model, address); retries won't help."""
+
+
+class JudgeUnavailable(JudgeError):
+    """Too large a share of a step's verdicts failed."""
+
+
+class RolloutError(PrecisError):
+    """A step's rollouts can't be trained on."""
+
+
+class StaleAdapter(RolloutError):
+    """A completion came from the adapter of another step."""
+
+
+class TrainerError(PrecisError):
+    """The trainer refused a request or failed at it."""
+
+
+class StepConflict(TrainerError):
+    """The trainer has trained this step already, on other groups."""
+
+
+class Unauthorized(TrainerError):
+    """The bearer token is missing or wrong."""
+
+
+class TrainerLost(TrainerError):
+    """The trainer no longer answers."""
+
+
+class StoreError(PrecisError):
+    """The store can't be written or read."""
+
+
+class CorruptCheckpoint(StoreError):
+    """A checkpoint's file is missing or differs from its manifest."""
+
+
+class StoreConflict(StoreError):
+    """A conditional write found another version than expected."""
+
+
+class ClusterError(PrecisError):
+    """The machine can't be had, or was lost."""

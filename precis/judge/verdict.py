@@ -1,0 +1,51 @@
+"""What a judge says of a summary. A missing score is a type, never a number."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question: what the judge could answer from the summary, and whether that is right."""
+
+    question_id: str
+    answer: str
+    correct: bool
+    answerable: bool
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A summary that was judged: one answer for each question of its document, in order."""
+
+    answers: tuple[Answer, ...]
+
+    @property
+    def asked(self) -> int:
+        """How many questions the document can answer; only these earn reward."""
+        return sum(answer.answerable for answer in self.answers)
+
+    @property
+    def correct(self) -> int:
+        """How many of those were answered correctly from the summary alone."""
+        return sum(answer.correct for answer in self.answers if answer.answerable)
+
+    @property
+    def accuracy(self) -> float:
+        """`correct / asked`; a document without answerable questions never gets this far."""
+        return self.correct / self.asked
+
+
+@dataclass(frozen=True)
+class Unscored:
+    """A summary that could not be judged.
+
+    Attributes:
+        cause: a short name to count by: `rate_limited`, `timeout`, `bad_verdict`, …
+        detail: a sentence for a person.
+    """
+
+    cause: str
+    detail: str
+
+
+Verdict = Scored | Unscored
