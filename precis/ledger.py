@@ -1,0 +1,146 @@
+"""The ledger: what a run has committed. Resume reads it and nothing else."""
+
+import secrets
+from typing import Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from precis.config import Settings
+from precis.errors import ConfigError, StoreError
+from precis.store import Store
+
+
+class StepRecord(Settings):
+    """A committed step.
+
+    Everything but `seconds` and `usd` is the same for every run with the same seed and settings.
+    """
+
+    step: int
+    """The step: it sampled from adapter `step` and made adapter `step + 1`."""
+    digest: str
+    """SHA-256 of the groups that were trained on."""
+    reward: float
+    """Mean reward of the scored rollouts, 0 to 1."""
+    reward_std: float
+    """Mean within-group standard deviation of the reward."""
+    words: float
+    """Mean words of the sampled summaries."""
+    groups_trained: int
+    """Groups that carried an advantage."""
+    groups_dropped: dict[str, int]
+    """Groups left out, by cause."""
+    unscored: dict[str, int]
+    """Rollouts that could not be judged, by cause."""
+    disqualified: dict[str, int]
+    """Rollouts that scored zero before any judge was asked, by cause."""
+    trainer: dict[str, float]
+    """The trainer's own metrics."""
+    seconds: dict[str, float]
+    """Wall time by phase."""
+    usd: float = 0.0
+    """What the judge's calls cost."""
+
+
+class Validation(Settings):
+    """Accuracy of one adapter on the held-out documents, greedy."""
+
+    step: int
+    """The adapter."""
+    accuracy: float
+    """Share of answerable questions answered from the summary."""
+    low: float
+    """Lower end of the 95 % interval (bootstrap over documents)."""
+    high: float
+    """Upper end."""
+    words: float
+    """Mean words."""
+    unscored: dict[str, int]
+    """Documents that could not be judged, by cause; they are not in the accuracy."""
+
+
+class Ledger(Settings):
+    """What a run has committed so far."""
+
+    version: int = 1
+    model: str
+    config: str
+    """Digest of the settings that decide the result; a resumed run must have the same."""
+    next_step: int = 0
+    """The step to do next, and so the newest committed adapter."""
+    steps: tuple[StepRecord, ...] = ()
+    validations: tuple[Validation, ...] = ()
+    wandb_run_id: str = ""
+    usd: float = Field(0.0, ge=0)
+    """What the run has spent so far."""
+
+    @model_validator(mode="after")
+    def _steps_are_consecutive(self) -> Self:
+        if [record.step for record in self.steps] != list(range(self.next_step)):
+            raise ValueError(f"the steps do not run from 0 to {self.next_step - 1}")
+        return self
+
+    def advanced(self, record: StepRecord) -> Self:
+        """The ledger after one more step."""
+        return self._with(
+            next_step=record.step + 1,
+            steps=(*self.steps, record),
+            usd=self.usd + record.usd,
+        )
+
+    def validated(self, validation: Validation, usd: float = 0.0) -> Self:
+        """The ledger with one more validation; one of the same step is replaced."""
+        others = (known for known in self.validations if known.step != validation.step)
+        validations = sorted((*others, validation), key=lambda known: known.step)
+        return self._with(validations=tuple(validations), usd=self.usd + usd)
+
+    def _with(self, **changes: object) -> Self:
+        return type(self).model_validate({**dict(self), **changes})
+
+
+def ledger_key(model: str) -> str:
+    return f"{model}/ledger.json"
+
+
+def read_ledger(store: Store, model: str, config: str) -> Ledger:
+    """The model's ledger in the store, or a new one.
+
+    Raises:
+        ConfigError: the model was trained with other settings.
+        StoreError: the ledger is damaged, or was written by a newer Précis.
+    """
+    if store.get(ledger_key(model)) is None:
+        return Ledger(model=model, config=config, wandb_run_id=secrets.token_hex(4))
+    ledger = stored_ledger(store, model)
+    if ledger.config != config:
+        raise ConfigError(
+            f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
+            "rollouts, judge or trainer). Give back the old settings to continue it, or choose "
+            "another model name or store."
+        )
+    return ledger
+
+
+def stored_ledger(store: Store, model: str) -> Ledger:
+    """The model's ledger as it is in the store.
+
+    Raises:
+        StoreError: there is none, it is damaged, or was written by a newer Précis.
+    """
+    blob = store.get(ledger_key(model))
+    if blob is None:
+        raise StoreError(f"{store.url} holds no ledger of {model!r}: train it first.")
+    try:
+        return Ledger.model_validate_json(blob.data)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"])) or "the whole"
+        raise StoreError(
+            f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
+            f"({where}: {problem['msg']}). Update Précis, or train under another model name."
+        ) from error
+
+
+def write_ledger(store: Store, ledger: Ledger) -> None:
+    """Commit the ledger: from here on its last step counts."""
+    store.put(ledger_key(ledger.model), ledger.model_dump_json().encode())
