@@ -1,0 +1,175 @@
+"""An OpenAI-compatible chat completions endpoint around one function.
+
+The embedded policy, the baselines and the local judge all speak this protocol, so that they
+are called, counted and benchmarked exactly as a hosted model is.
+"""
+
+import hmac
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from precis.text import count_words
+
+
+class ApiError(Exception):
+    """An answer in OpenAI's error format.
+
+    Attributes:
+        status: the HTTP status.
+        code: OpenAI's machine-readable code, such as `model_not_found`.
+    """
+
+    def __init__(self, status: int, message: str, code: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+    def response(self) -> JSONResponse:
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        error = {"message": str(self), "type": kind, "param": None, "code": self.code}
+        return JSONResponse({"error": error}, self.status)
+
+
+class ChatRequest(BaseModel):
+    """The part of OpenAI's request that our services act on; the rest is accepted and ignored."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    messages: list[dict[str, Any]] = Field(min_length=1)
+    temperature: float = Field(1.0, ge=0, le=2)
+    seed: int | None = None
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    n: int = Field(1, ge=1, le=128)
+    logprobs: bool = False
+    response_format: dict[str, Any] | None = None
+    stream: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer.
+
+    Attributes:
+        content: the message's text.
+        logprobs: OpenAI's `logprobs.content` entries, where asked for.
+        completion_tokens: for the usage record; counted as words where not given.
+    """
+
+    content: str
+    finish_reason: str = "stop"
+    logprobs: list[dict[str, Any]] | None = None
+    completion_tokens: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        given = self.completion_tokens
+        return count_words(self.content) if given is None else given
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The answer to a request: `model` is what served it, which may say more than was asked."""
+
+    model: str
+    choices: Sequence[Choice]
+    prompt_tokens: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Complete = Callable[[ChatRequest], Awaitable[Completion]]
+
+
+def completions_app(
+    complete: Complete, models: Callable[[], Sequence[str]], api_key: str | None = None
+) -> Starlette:
+    """Serve `complete` as `/v1/chat/completions`, and `models` as `/v1/models`.
+
+    Args:
+        complete: answers a request; may raise ApiError.
+        models: the names to list.
+        api_key: the bearer token to ask for; None asks for none.
+    """
+
+    async def chat(request: Request) -> JSONResponse:
+        try:
+            authorize(request, api_key)
+            asked = ChatRequest.model_validate_json(await request.body())
+            if asked.stream:
+                raise ApiError(400, "Streaming is not served here: leave out `stream`.", "stream")
+            completion = await complete(asked)
+        except ValidationError as error:
+            return ApiError(400, _first_problem(error), "invalid_request").response()
+        except ApiError as error:
+            return error.response()
+        return JSONResponse(_envelope(asked, completion), headers=completion.headers)
+
+    async def list_models(request: Request) -> JSONResponse:
+        try:
+            authorize(request, api_key)
+        except ApiError as error:
+            return error.response()
+        data = [{"id": name, "object": "model", "owned_by": "precis"} for name in models()]
+        return JSONResponse({"object": "list", "data": data})
+
+    async def healthz(_: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/models", list_models),
+            Route("/healthz", healthz),
+        ]
+    )
+
+
+def authorize(request: Request, api_key: str | None) -> None:
+    """Raise a 401 unless the request carries the bearer token, compared in constant time."""
+    given = request.headers.get("authorization", "")
+    if api_key is not None and not hmac.compare_digest(
+        given.encode(), f"Bearer {api_key}".encode()
+    ):
+        raise ApiError(401, "Missing or wrong bearer token.", "invalid_api_key")
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"]) or "body"
+    return f"{where}: {problem['msg']}"
+
+
+def _envelope(asked: ChatRequest, completion: Completion) -> dict[str, Any]:
+    prompt = completion.prompt_tokens
+    if prompt is None:
+        prompt = sum(count_words(str(message.get("content"))) for message in asked.messages)
+    output = sum(choice.tokens for choice in completion.choices)
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": completion.model,
+        "choices": [
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": choice.content},
+                "finish_reason": choice.finish_reason,
+                "logprobs": {"content": choice.logprobs} if choice.logprobs is not None else None,
+            }
+            for index, choice in enumerate(completion.choices)
+        ],
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": output,
+            "total_tokens": prompt + output,
+        },
+    }

@@ -1,0 +1,70 @@
+"""Long operations that outlive a lost connection."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from precis.errors import PrecisError, TrainerError
+from precis.trainer.protocol import HEARTBEAT_S, Event, Json
+
+logger = logging.getLogger(__name__)
+Progress = Callable[[dict[str, float]], None]
+
+
+@dataclass
+class Job:
+    """A long operation: it goes on when its client is gone, and can be attached to again."""
+
+    task: asyncio.Task[Json]
+    progress: list[Json] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Heartbeats and progress until the end, then the result or the error."""
+        told = 0
+        self.task.add_done_callback(lambda _: self.changed.set())
+        while not self.task.done():
+            try:
+                await asyncio.wait_for(self.changed.wait(), HEARTBEAT_S)
+                self.changed.clear()
+            except TimeoutError:
+                yield _line(Event(event="heartbeat"))
+            for data in self.progress[told:]:
+                yield _line(Event(event="progress", data=data))
+            told = len(self.progress)
+        yield _line(self._outcome())
+
+    def _outcome(self) -> Event:
+        error = self.task.exception()
+        if error is None:
+            return Event(event="result", data=self.task.result())
+        if not isinstance(error, PrecisError):
+            logger.error("The backend failed.", exc_info=error)
+            error = TrainerError(f"The trainer's backend failed: {type(error).__name__}: {error}")
+        return Event(event="error", data={"type": type(error).__name__, "message": str(error)})
+
+
+class Jobs:
+    """The long operations under way, by what they do: asking for one again attaches to it."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Job] = {}
+
+    def start(self, key: str, work: Callable[[Progress], Awaitable[Json]]) -> Job:
+        """Start the work, or attach to it if it is under way."""
+        if (running := self._running.get(key)) is not None:
+            return running
+
+        def tell(data: dict[str, float]) -> None:
+            job.progress.append(data)
+            job.changed.set()
+
+        job = Job(asyncio.ensure_future(work(tell)))
+        job.task.add_done_callback(lambda _: self._running.pop(key, None))
+        self._running[key] = job
+        return job
+
+
+def _line(event: Event) -> bytes:
+    return event.model_dump_json().encode() + b"\n"

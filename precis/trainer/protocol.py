@@ -1,0 +1,126 @@
+"""What trainer and client say to each other: trajectories, digests and events.
+
+Long operations (register, train, commit, restore) answer with one JSON object a line: any
+number of `heartbeat` and `progress` events, then one `result` or `error`.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import art
+from art.trajectories import History
+from art.types import MessagesAndChoices
+from openai.types.chat.chat_completion import Choice
+from pydantic import BaseModel, ConfigDict
+
+from precis.errors import RolloutError
+
+HEARTBEAT_S = 2.0
+
+Json = dict[str, Any]
+
+
+class Message(BaseModel):
+    """Base of everything on the wire: closed to keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSpec(Message):
+    """The model to work on, as `art.TrainableModel` takes it."""
+
+    name: str
+    project: str
+    base_model: str
+    internal_config: Json | None = None
+
+
+class TrainRequest(Message):
+    """Train step `step`, which turns adapter `step` into adapter `step + 1`."""
+
+    model: ModelSpec
+    step: int
+    digest: str
+    groups: list[Json]
+    options: dict[str, float]
+
+
+class CheckpointRequest(Message):
+    """Commit or restore the checkpoint of a step.
+
+    `name` is what the store calls the model, `config` the digest of the run's settings.
+    """
+
+    model: ModelSpec
+    step: int
+    store: str
+    name: str
+    config: str
+
+
+class Event(Message):
+    """One line of a long operation's answer."""
+
+    event: Literal["heartbeat", "progress", "result", "error"]
+    data: Json = {}
+
+
+def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
+    """Groups as JSON.
+
+    Raises:
+        RolloutError: a reward is not a finite number, which JSON can't carry.
+    """
+    groups = list(groups)
+    for trajectory in (one for group in groups for one in group.trajectories):
+        if not math.isfinite(trajectory.reward):
+            raise RolloutError(
+                f"A trajectory's reward is {trajectory.reward}: leave the rollout out of its group "
+                "instead."
+            )
+    return [group.model_dump(mode="json", exclude={"exceptions"}) for group in groups]
+
+
+def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
+    """The inverse of `encode_groups`, exceptions and start times aside.
+
+    ART's own validation turns every Choice into a plain message and so loses the log
+    probabilities that training needs; here each is built as what it was.
+    """
+    return [
+        art.TrajectoryGroup(
+            [_trajectory(one) for one in group["trajectories"]],
+            metadata=group["metadata"],
+            metrics=group["metrics"],
+            logs=group["logs"],
+        )
+        for group in encoded
+    ]
+
+
+def digest_of(encoded: Iterable[Json]) -> str:
+    """SHA-256 of what decides the training: messages, choices and rewards, without timings."""
+    essence = [
+        [(one["messages_and_choices"], one["reward"]) for one in group["trajectories"]]
+        for group in encoded
+    ]
+    canonical = json.dumps(essence, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _trajectory(encoded: Json) -> art.Trajectory:
+    plain = {**encoded, "messages_and_choices": [], "additional_histories": []}
+    trajectory = art.Trajectory.model_validate(plain)
+    trajectory.messages_and_choices = _choices(encoded["messages_and_choices"])
+    for history in encoded["additional_histories"]:
+        restored = History(messages_and_choices=[], tools=history["tools"])
+        restored.messages_and_choices = _choices(history["messages_and_choices"])
+        trajectory.additional_histories.append(restored)
+    return trajectory
+
+
+def _choices(items: Iterable[Json]) -> MessagesAndChoices:
+    return [Choice.model_validate(item) if "finish_reason" in item else item for item in items]  # type: ignore[misc]

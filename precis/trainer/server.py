@@ -1,0 +1,124 @@
+"""The trainer server: any `art.Backend` behind HTTP, on the loopback, behind a bearer token.
+
+Training happens once for each step: the host keeps what it trained and on which groups, and
+answers a repeat with the stored result. A client that lost its connection asks again and is
+attached to the work that went on meanwhile.
+"""
+
+import hmac
+import os
+from pathlib import Path
+from typing import Annotated
+
+import art
+import httpx
+import typer
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from precis.errors import PrecisError, StepConflict, TrainerError, Unauthorized
+from precis.extractive.backend import ExtractiveBackend
+from precis.loopback import TOKEN_VARIABLE, serve
+from precis.trainer.host import Host
+from precis.trainer.jobs import Job, Jobs
+from precis.trainer.protocol import CheckpointRequest, Json, ModelSpec, TrainRequest, digest_of
+
+_PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
+_STATUSES: dict[type[PrecisError], int] = {Unauthorized: 401, StepConflict: 409}
+_HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
+
+
+def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
+    """The HTTP face of a backend whose files lie under `path`."""
+    host, jobs = Host(backend, path), Jobs()
+    inference = httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=httpx.Limits(max_connections=None))
+
+    async def authorize(request: Request) -> None:
+        given = request.headers.get("authorization", "").encode()
+        if not hmac.compare_digest(given, f"Bearer {token}".encode()):
+            raise Unauthorized("Missing or wrong bearer token.")
+
+    app = FastAPI(
+        title="Précis trainer",
+        dependencies=[Depends(authorize)],
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+
+    @app.exception_handler(PrecisError)
+    async def refuse(_: Request, error: PrecisError) -> Response:
+        status = _STATUSES.get(type(error), 400)
+        return JSONResponse({"type": type(error).__name__, "message": str(error)}, status)
+
+    @app.get("/healthz")
+    async def healthz() -> Json:
+        return {"status": "ok"}
+
+    @app.post("/register")
+    async def register(spec: ModelSpec) -> StreamingResponse:
+        return _stream(jobs.start(f"register {spec.name}", lambda _: host.register(spec)))
+
+    @app.post("/step")
+    async def step(spec: ModelSpec) -> Json:
+        return {"step": await host.step(spec)}
+
+    @app.post("/train")
+    async def train(request: TrainRequest) -> StreamingResponse:
+        if digest_of(request.groups) != request.digest:
+            raise TrainerError("The groups differ from their digest: they were altered on the way.")
+        host.trained(request)
+        key = f"train {request.model.name} {request.step} {request.digest}"
+        return _stream(jobs.start(key, lambda progress: host.train(request, progress)))
+
+    @app.post("/checkpoints/{action}")
+    async def checkpoints(action: str, request: CheckpointRequest) -> StreamingResponse:
+        actions = {"commit": host.commit, "fetch": host.fetch, "restore": host.restore}
+        if action not in actions:
+            raise TrainerError(f"No such action: {action}.")
+        key = f"{action} {request.model.name} {request.step}"
+        return _stream(jobs.start(key, lambda _: actions[action](request)))
+
+    @app.post("/checkpoints_to_keep")
+    async def keep(spec: ModelSpec, steps: list[int]) -> Json:
+        await backend._delete_checkpoint_files(host._registered(spec), steps)
+        return {}
+
+    @app.api_route("/v1/{path:path}", methods=["GET", "POST"])
+    async def completions(path: str, request: Request) -> Response:
+        if host.inference is None:
+            raise TrainerError("No model is registered: nothing to ask for completions.")
+        base_url, api_key = host.inference
+        headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
+        answer = await inference.request(
+            request.method,
+            f"{base_url}/{path}",
+            content=await request.body(),
+            headers={**headers, "authorization": f"Bearer {api_key}"},
+        )
+        kind = answer.headers.get("content-type")
+        return Response(answer.content, answer.status_code, media_type=kind)
+
+    return app
+
+
+def _stream(job: Job) -> StreamingResponse:
+    return StreamingResponse(job.events(), media_type="application/x-ndjson")
+
+
+def main(
+    path: Annotated[Path, typer.Option(help="Folder for models and checkpoints.")],
+    seed: Annotated[int, typer.Option(help="Seed of the untrained policy.")] = 1,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
+) -> None:
+    """Serve the embedded policy's trainer; its bearer token is read from PRECIS_TOKEN."""
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if not token:
+        raise SystemExit(f"Set {TOKEN_VARIABLE} to the bearer token to ask for.")
+    backend = ExtractiveBackend(path=path, seed=seed)
+    serve(trainer_app(backend, path, token), port, with_parent=with_parent)
+
+
+if __name__ == "__main__":
+    typer.run(main)

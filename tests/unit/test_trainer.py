@@ -1,0 +1,266 @@
+"""The trainer over HTTP: behind its token, once for each step, and ART's own client on top."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import art
+import httpx
+import pytest
+from art.types import TrainResult
+from openai.types.chat.chat_completion import Choice
+
+from precis.completions import ChatRequest, Completion, completions_app
+from precis.completions import Choice as Answer
+from precis.errors import RolloutError, StepConflict, TrainerError, TrainerLost, Unauthorized
+from precis.extractive.serving import LoopServer
+from precis.store import FolderStore
+from precis.trainer import RemoteTrainer
+from precis.trainer.protocol import decode_groups, digest_of, encode_groups
+from precis.trainer.server import trainer_app
+
+TOKEN = "a-token"
+Model = art.TrainableModel[Any, Any]
+
+
+class CountingBackend:
+    """A backend that trains nothing and remembers what it was asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.step, self.trained = path, 0, 0
+        self.pause = 0.0
+        self.error: Exception | None = None
+        self.seen: list[art.TrajectoryGroup] = []
+
+    async def register(self, model: Any) -> None:
+        self._checkpoint(model)
+
+    async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
+        async def complete(request: ChatRequest) -> Completion:
+            return Completion(request.model, [Answer("a summary")])
+
+        self.server = LoopServer(completions_app(complete, lambda: ["m"], api_key="inner"))
+        await self.server.start()
+        return f"http://127.0.0.1:{self.server.port}/v1", "inner"
+
+    def _model_inference_name(self, model: Any, step: int | None = None) -> str:
+        return f"{model.name}@{self.step if step is None else step}"
+
+    async def _get_step(self, model: Any) -> int:
+        return self.step
+
+    async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
+        pass
+
+    async def train(
+        self, model: Any, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
+    ) -> TrainResult:
+        await asyncio.sleep(self.pause)
+        if self.error:
+            raise self.error
+        self.seen, self.trained, self.step = (
+            list(trajectory_groups),
+            self.trained + 1,
+            self.step + 1,
+        )
+        self._checkpoint(model)
+        return TrainResult(self.step, {"loss/train": 0.5, **kwargs})
+
+    async def _train_sft(self, *_: Any) -> AsyncIterator[dict[str, float]]:
+        yield {}
+
+    async def close(self) -> None:
+        await self.server.stop()
+
+    def _checkpoint(self, model: Model) -> None:
+        folder = self.path / model.project / "models" / model.name / "checkpoints"
+        (folder / f"{self.step:04d}").mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.step:04d}" / "weights").write_text(str(self.step))
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> CountingBackend:
+    return CountingBackend(tmp_path / "trainer")
+
+
+@pytest.fixture
+async def url(backend: CountingBackend) -> AsyncIterator[str]:
+    server = LoopServer(trainer_app(backend, backend.path, TOKEN))
+    await server.start()
+    yield f"http://127.0.0.1:{server.port}"
+    await server.stop()
+
+
+@pytest.fixture
+async def trainer(url: str, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    remote = RemoteTrainer(url, TOKEN, tmp_path / "art")
+    yield remote
+    await remote.close()
+
+
+@pytest.fixture
+async def model(
+    trainer: RemoteTrainer, backend: CountingBackend, tmp_path: Path
+) -> AsyncIterator[Model]:
+    model: Model = art.TrainableModel(
+        name="m", project="p", base_model="b", base_path=str(tmp_path), report_metrics=[]
+    )
+    await model.register(trainer)
+    yield model
+    await model.openai_client().close()
+    await backend.close()
+
+
+def group(*rewards: float) -> art.TrajectoryGroup:
+    choice = Choice.model_validate(
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "words"},
+            "logprobs": {
+                "content": [{"token": "sentence_id:3", "logprob": -1.5, "top_logprobs": []}]
+            },
+        }
+    )
+    return art.TrajectoryGroup(
+        [
+            art.Trajectory(
+                messages_and_choices=[{"role": "user", "content": "summarize"}, choice],
+                reward=reward,
+                metadata={"index": at},
+            )
+            for at, reward in enumerate(rewards)
+        ]
+    )
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "a-token", "Bearer " + TOKEN + "x"])
+async def test_without_the_token_nothing_is_served(url: str, header: str | None) -> None:
+    headers = {"authorization": header} if header else {}
+    async with httpx.AsyncClient(base_url=url, headers=headers) as client:
+        for path in ("/healthz", "/v1/models"):
+            assert (await client.get(path)).status_code == 401
+        for path in ("/register", "/train", "/step", "/checkpoints/commit"):
+            assert (await client.post(path, json={})).status_code == 401
+
+
+async def test_a_wrong_token_is_an_error_of_its_own(url: str, tmp_path: Path) -> None:
+    stranger = RemoteTrainer(url, "wrong", tmp_path)
+    model: Model = art.TrainableModel(name="m", project="p", base_model="b")
+    with pytest.raises(Unauthorized):
+        await model.register(stranger)
+    await stranger.close()
+
+
+async def test_arts_client_works_through_the_proxy(model: Model) -> None:
+    completion = await model.openai_client().chat.completions.create(
+        model=model.get_inference_name(0), messages=[{"role": "user", "content": "hello"}]
+    )
+    assert completion.model == "m@0"
+    assert completion.choices[0].message.content == "a summary"
+
+
+async def test_arts_gather_and_log_and_get_step_work(model: Model, trainer: RemoteTrainer) -> None:
+    async def rollout(reward: float) -> art.Trajectory:
+        return group(reward).trajectories[0]
+
+    groups = await art.gather_trajectory_groups(
+        [art.TrajectoryGroup([rollout(0.0), rollout(1.0)])]  # type: ignore[list-item]
+    )
+    result = await trainer.train(model, groups)
+    await model.log(groups, split="train", metrics=result.metrics, step=0)
+    assert await model.get_step() == 1
+    history = Path(model.base_path, "p", "models", "m", "history.jsonl").read_text()
+    assert '"train/reward": 0.5' in history or '"reward": 0.5' in history
+
+
+async def test_a_repeated_step_gets_the_stored_result(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    first = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
+    again = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
+    assert (first.step, first.metrics) == (again.step, again.metrics)
+    assert backend.trained == 1
+    assert first.metrics["learning_rate"] == 0.1
+
+
+async def test_a_repeat_on_other_groups_is_refused(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    await trainer.train(model, [group(0, 1)], step=0)
+    with pytest.raises(StepConflict, match="trained already on other groups"):
+        await trainer.train(model, [group(1, 0)], step=0)
+    with pytest.raises(StepConflict, match="at step 1 of m, not at 7"):
+        await trainer.train(model, [group(1, 0)], step=7)
+    assert backend.trained == 1
+
+
+async def test_a_client_that_went_away_is_attached_again(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    backend.pause = 0.3
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(trainer.train(model, [group(0, 1)], step=0), 0.1)
+    result = await trainer.train(model, [group(0, 1)], step=0)
+    assert (result.step, backend.trained) == (1, 1)
+
+
+async def test_a_backend_that_fails_says_why_and_can_be_asked_again(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend.error = ValueError("out of memory")
+    with pytest.raises(TrainerError, match="ValueError: out of memory"):
+        await trainer.train(model, [group(0, 1)], step=0)
+    backend.error = None
+    assert (await trainer.train(model, [group(0, 1)], step=0)).step == 1
+
+
+async def test_the_backend_gets_choices_with_their_log_probabilities(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    await trainer.train(model, [group(0.25, 1)])
+    choice = backend.seen[0].trajectories[0].messages_and_choices[-1]
+    assert isinstance(choice, Choice) and choice.logprobs and choice.logprobs.content
+    assert choice.logprobs.content[0].logprob == -1.5
+    assert [one.reward for one in backend.seen[0].trajectories] == [0.25, 1]
+
+
+async def test_a_checkpoint_is_committed_and_comes_back(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path / "store")
+    await trainer.train(model, [group(0, 1)])
+    await trainer.commit(model, 1, store.url, "m", "digest")
+    blob = store.get("m/checkpoints/0001/weights")
+    assert blob is not None and blob.data == b"1"
+    await trainer.restore(model, 1, store.url, "m")
+    kept = backend.path / "p" / "models" / "m" / "checkpoints"
+    assert [path.name for path in kept.iterdir()] == ["0001"]
+
+
+async def test_nobody_at_the_address_is_a_lost_trainer(tmp_path: Path) -> None:
+    gone = RemoteTrainer("http://127.0.0.1:9", TOKEN, tmp_path)
+    with pytest.raises(TrainerLost, match="no longer answers"):
+        await gone._get_step(art.TrainableModel(name="m", project="p", base_model="b"))
+    await gone.close()
+
+
+def test_groups_survive_the_wire() -> None:
+    groups = [group(0, 0.5), group(1)]
+    decoded = decode_groups(encode_groups(groups))
+    assert encode_groups(decoded) == encode_groups(groups)
+    assert digest_of(encode_groups(decoded)) == digest_of(encode_groups(groups))
+
+
+def test_the_digest_follows_the_rewards_and_not_the_timings() -> None:
+    slow, fast, other = group(0, 1), group(0, 1), group(0, 0.5)
+    slow.trajectories[0].metrics["duration"] = 3.0
+    assert digest_of(encode_groups([slow])) == digest_of(encode_groups([fast]))
+    assert digest_of(encode_groups([other])) != digest_of(encode_groups([fast]))
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+def test_a_reward_that_is_no_number_is_refused(reward: float) -> None:
+    with pytest.raises(RolloutError, match="leave the rollout out"):
+        encode_groups([group(reward)])
