@@ -1,0 +1,94 @@
+"""The comparison: every contender as a bar, best first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from precis.report.canvas import Chart, Size, Theme, axes_in, headline
+from precis.report.statistics import Interval
+
+_WIDTH = 8.4
+_ROW = 0.40
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One contender of the comparison; what is trained here is emphasised."""
+
+    label: str
+    accuracy: Interval
+    emphasised: bool = False
+
+
+def comparison(
+    bars: Iterable[Bar],
+    ceiling: float | None = None,
+    title: str = "Facts that survive the summary",
+) -> Chart:
+    """Accuracy of all contenders, best first, with 95 % intervals."""
+    ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
+    size = (_WIDTH, 1.25 + _ROW * max(1, len(ordered)))
+    alt = "; ".join(f"{bar.label} {bar.accuracy}" for bar in ordered)
+    return Chart(partial(_draw_bars, ordered, ceiling, title, size), size, f"{title}: {alt}")
+
+
+def _draw_bars(
+    bars: Sequence[Bar],
+    ceiling: float | None,
+    title: str,
+    size: Size,
+    figure: Figure,
+    theme: Theme,
+) -> None:
+    subtitle = "Share of answerable questions answered from the summary alone; 95% interval"
+    headline(figure, theme, size, title, subtitle)
+    widest = max((len(bar.label) for bar in bars), default=0)
+    axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(max(1, len(bars)) - 0.5, -0.5)
+    axes.set_xticks([])
+    axes.set_yticks(range(len(bars)), [bar.label for bar in bars])
+    for row, (bar, tick) in enumerate(zip(bars, axes.get_yticklabels(), strict=True)):
+        tick.set(color=theme.ink, weight="bold" if bar.emphasised else "normal")
+        _draw_bar(axes, theme, row, bar)
+    if ceiling is not None:
+        axes.axvline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
+        axes.text(
+            ceiling,
+            -0.62,
+            f"full document {ceiling:.0%}",
+            color=theme.muted,
+            size=9,
+            ha="center",
+            va="bottom",
+        )
+
+
+def _draw_bar(axes: Axes, theme: Theme, row: int, bar: Bar) -> None:
+    colour = theme.accent if bar.emphasised else theme.bar
+    accuracy = bar.accuracy
+    axes.barh(row, accuracy.mean, height=0.62, color=colour)
+    axes.plot(
+        [accuracy.low, accuracy.high],
+        [row, row],
+        color=theme.ink,
+        linewidth=1.4,
+        marker="|",
+        markersize=6,
+        solid_capstyle="butt",
+    )
+    weight = "bold" if bar.emphasised else "normal"
+    axes.text(1.04, row, f"{accuracy.mean:.1%}", color=theme.ink, va="center", weight=weight)
+    axes.annotate(
+        f"{accuracy.low:.0%} to {accuracy.high:.0%}",
+        (1.04, row),
+        (52, 0),
+        textcoords="offset points",
+        color=theme.muted,
+        size=9,
+        va="center",
+        annotation_clip=False,
+    )

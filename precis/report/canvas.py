@@ -1,0 +1,168 @@
+"""What all charts share: colours, type, labels that keep apart, and the way to bytes."""
+
+import io
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+Size = tuple[float, float]
+Draw = Callable[[Figure, "Theme"], None]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of a chart; blue and orange are Okabe and Ito's, which colour-blind people tell
+    apart, and nothing is said by colour alone."""
+
+    surface: str
+    ink: str
+    muted: str
+    grid: str
+    bar: str
+    accent: str
+    second: str
+
+
+LIGHT = Theme("#ffffff", "#1f2328", "#59636e", "#e4e8ec", "#c3cad1", "#0072b2", "#d55e00")
+DARK = Theme("#0d1117", "#e6edf3", "#9198a1", "#262c34", "#434b55", "#56b4e9", "#e69f00")
+
+_DPI = 144
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart that is drawn when it is asked for, in either theme and format."""
+
+    draw: Draw
+    size: Size
+    alt: str
+
+    def svg(self, theme: Theme = LIGHT) -> str:
+        """The chart as an SVG document; the same chart gives the same bytes."""
+        return self._render(theme, "svg", metadata={"Date": None, "Creator": None}).decode()
+
+    def png(self, theme: Theme = LIGHT, dpi: int = _DPI) -> bytes:
+        return self._render(theme, "png", dpi=dpi, metadata={"Software": None})
+
+    def _render(self, theme: Theme, kind: str, **options: Any) -> bytes:
+        with _style():
+            figure = Figure(figsize=self.size, facecolor=theme.surface)
+            self.draw(figure, theme)
+            target = io.BytesIO()
+            figure.savefig(target, format=kind, **options)
+        return target.getvalue()
+
+
+@dataclass(frozen=True)
+class Label:
+    """A line's name, at the end of the line; `y` in the data's unit."""
+
+    text: str
+    y: float
+    colour: str
+    bold: bool = False
+
+
+def _style() -> AbstractContextManager[None]:
+    return mpl.rc_context(
+        {
+            "font.family": "sans-serif",
+            "font.sans-serif": ["Helvetica Neue", "Helvetica", "Arial", "DejaVu Sans"],
+            "font.size": 10.5,
+            # A contender's name may hold dollar signs; it is never a formula.
+            "text.parse_math": False,
+            # Text stays text: searchable, small, and in the reader's own font.
+            "svg.fonttype": "none",
+            # Ids from a fixed salt, so that the same numbers give the same bytes.
+            "svg.hashsalt": "precis",
+        }
+    )
+
+
+def axes_in(figure: Figure, theme: Theme, size: Size, margins: tuple[float, ...]) -> Axes:
+    """Bare axes inside margins (left, bottom, right, top), in inches."""
+    left, bottom, right, top = margins
+    width, height = size
+    axes = figure.add_axes(
+        (
+            left / width,
+            bottom / height,
+            (width - left - right) / width,
+            (height - bottom - top) / height,
+        ),
+        facecolor="none",
+    )
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, colors=theme.muted, pad=6)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def headline(figure: Figure, theme: Theme, size: Size, title: str, subtitle: str) -> None:
+    """Title and subtitle, at the top left."""
+    x, height = 0.22 / size[0], size[1]
+    figure.text(x, 1 - 0.34 / height, title, color=theme.ink, size=13.5, weight="bold")
+    figure.text(x, 1 - 0.60 / height, subtitle, color=theme.muted, size=9.5)
+
+
+def label_ends(axes: Axes, labels: Sequence[Label], gap: float) -> None:
+    """Name lines at their right end instead of in a legend, at least `gap` apart.
+
+    A label that had to move keeps a thin leader to its line.
+    """
+    low, high = axes.get_ylim()
+    ordered = sorted(labels, key=lambda label: label.y)
+    places = spread([label.y for label in ordered], gap, low, high)
+    along = axes.get_yaxis_transform()
+    for label, place in zip(ordered, places, strict=True):
+        axes.plot(
+            [1.005, 1.03],
+            [label.y, place],
+            transform=along,
+            color=label.colour,
+            linewidth=0.8,
+            alpha=0.7,
+            clip_on=False,
+        )
+        axes.text(
+            1.037,
+            place,
+            label.text,
+            transform=along,
+            color=label.colour,
+            va="center",
+            size=10,
+            weight="bold" if label.bold else "normal",
+        )
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move ascending positions as little as needed for `gap` between neighbours.
+
+    Neighbours that would touch form a block around their mean; a block stays between low and
+    high where it fits.
+    """
+    blocks: list[list[float]] = []
+    for position in wanted:
+        blocks.append([position])
+        while len(blocks) > 1 and _start(blocks[-1], gap, low, high) < (
+            _start(blocks[-2], gap, low, high) + gap * len(blocks[-2])
+        ):
+            last = blocks.pop()
+            blocks[-1].extend(last)
+    return [
+        _start(block, gap, low, high) + gap * index
+        for block in blocks
+        for index in range(len(block))
+    ]
+
+
+def _start(block: Sequence[float], gap: float, low: float, high: float) -> float:
+    length = gap * (len(block) - 1)
+    centred = sum(block) / len(block) - length / 2
+    return max(low, min(centred, high - length))

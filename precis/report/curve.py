@@ -1,0 +1,157 @@
+"""The learning curve: how a policy came to keep more, step by step."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+
+from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends
+from precis.report.statistics import Interval
+
+_CURVE_SIZE: Size = (8.4, 4.6)
+_CURVE_MARGINS = (0.68, 0.62, 2.0, 0.92)
+_MARKERS_MAX = 40
+"""More validations than this, and their markers would melt into a thick line."""
+_SMOOTH_PARTS = 50
+
+
+@dataclass(frozen=True)
+class StepPoint:
+    """What the learning curve needs of a step.
+
+    Attributes:
+        step: the checkpoint that sampled and was validated; 0 is the untrained start.
+        reward: mean reward of its rollouts; None for the last checkpoint, which samples none.
+        accuracy: on the held-out documents; None where the step was not validated.
+        seconds: wall time of the step.
+    """
+
+    step: int
+    reward: float | None = None
+    accuracy: Interval | None = None
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Any]) -> Self:
+        """Read step, reward, accuracy, accuracy_low, accuracy_high and seconds, where given."""
+        mean = metrics.get("accuracy")
+        low, high = metrics.get("accuracy_low", mean), metrics.get("accuracy_high", mean)
+        accuracy = None if mean is None else Interval(mean, low, high)
+        return cls(metrics["step"], metrics.get("reward"), accuracy, metrics.get("seconds"))
+
+
+def learning_curve(
+    points: Iterable[StepPoint],
+    baselines: Mapping[str, float] | None = None,
+    ceiling: float | None = None,
+    title: str = "What the summaries keep, by training step",
+) -> Chart:
+    """Held-out accuracy by step with its 95 % band, the training reward faintly behind it.
+
+    Args:
+        points: in any order; may be empty.
+        baselines: contenders that do not train, drawn as level lines.
+        ceiling: the judge's accuracy when it reads the full document.
+        title: the chart's headline.
+    """
+    ordered = sorted(points, key=lambda point: point.step)
+    draw = partial(_draw_curve, ordered, dict(baselines or {}), ceiling, title)
+    return Chart(draw, _CURVE_SIZE, _curve_alt(ordered, title))
+
+
+def _draw_curve(
+    points: Sequence[StepPoint],
+    baselines: Mapping[str, float],
+    ceiling: float | None,
+    title: str,
+    figure: Figure,
+    theme: Theme,
+) -> None:
+    subtitle = (
+        "Share of answerable questions answered from the summary alone, on held-out documents; "
+        "95% interval"
+    )
+    headline(figure, theme, _CURVE_SIZE, title, subtitle)
+    axes = axes_in(figure, theme, _CURVE_SIZE, _CURVE_MARGINS)
+    labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points)]
+    _percent_axis(axes, theme, points, [*baselines.values(), *([ceiling] if ceiling else [])])
+    last = max((point.step for point in points), default=1)
+    axes.set_xlim(0, max(last, 1))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
+    axes.set_xlabel("training step", color=theme.muted, labelpad=6)
+    low, high = axes.get_ylim()
+    label_ends(axes, labels, gap=(high - low) * 0.062)
+
+
+def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label]:
+    labels = []
+    if rewards := [(point.step, point.reward) for point in points if point.reward is not None]:
+        steps, values = [step for step, _ in rewards], _smooth([value for _, value in rewards])
+        axes.plot(steps, values, color=theme.second, linewidth=1.1, alpha=0.6)
+        labels.append(Label("training reward", values[-1], theme.second))
+    if held := [(point.step, point.accuracy) for point in points if point.accuracy is not None]:
+        steps = [step for step, _ in held]
+        lows, highs = [each.low for _, each in held], [each.high for _, each in held]
+        axes.fill_between(steps, lows, highs, color=theme.accent, alpha=0.16, linewidth=0)
+        marker = "o" if len(held) <= _MARKERS_MAX else ""
+        axes.plot(
+            steps,
+            [each.mean for _, each in held],
+            color=theme.accent,
+            linewidth=2.2,
+            marker=marker,
+            markersize=4.5,
+            clip_on=False,
+            zorder=3,
+        )
+        last = held[-1][1].mean
+        labels.append(Label(f"trained  {last:.0%}", last, theme.accent, bold=True))
+    return labels
+
+
+def _smooth(values: Sequence[float]) -> Sequence[float]:
+    """A trailing mean over a fiftieth of the run: a thousand noisy steps would hide the rest."""
+    window = max(1, len(values) // _SMOOTH_PARTS)
+    recent = [values[max(0, end - window) : end] for end in range(1, len(values) + 1)]
+    return [sum(each) / len(each) for each in recent]
+
+
+def _levels(
+    axes: Axes, theme: Theme, baselines: Mapping[str, float], ceiling: float | None
+) -> list[Label]:
+    for level in baselines.values():
+        axes.axhline(level, color=theme.muted, linewidth=1, linestyle=(0, (5, 3)), alpha=0.8)
+    labels = [
+        Label(f"{name}  {level:.0%}", level, theme.muted) for name, level in baselines.items()
+    ]
+    if ceiling is not None:
+        axes.axhline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
+        labels.append(Label(f"full document  {ceiling:.0%}", ceiling, theme.ink))
+    return labels
+
+
+def _percent_axis(
+    axes: Axes, theme: Theme, points: Sequence[StepPoint], levels: Sequence[float]
+) -> None:
+    """Ten-point steps around everything that is drawn."""
+    rewards = [point.reward for point in points if point.reward is not None]
+    ends = [end for point in points if (each := point.accuracy) for end in (each.low, each.high)]
+    seen = [*rewards, *ends, *levels] or [0.0, 1.0]
+    low = min(0.8, max(0.0, (min(seen) - 0.03) // 0.1 * 0.1))
+    high = min(1.0, -(-(max(seen) + 0.03) // 0.1) * 0.1)
+    axes.set_ylim(low, max(high, low + 0.2))
+    axes.yaxis.set_major_locator(MultipleLocator(0.1 if high - low < 0.65 else 0.2))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.grid(axis="y", color=theme.grid, linewidth=0.9)
+
+
+def _curve_alt(points: Sequence[StepPoint], title: str) -> str:
+    held = [(point.step, point.accuracy) for point in points if point.accuracy is not None]
+    if not held:
+        return f"{title}: no step was validated yet"
+    (first, start), (last, end) = held[0], held[-1]
+    return f"{title}: {start.mean:.1%} at step {first}, {end.mean:.1%} at step {last}"

@@ -1,0 +1,199 @@
+"""From rows of results to the table: one line for each contender."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from precis.report.statistics import (
+    Difference,
+    Floats,
+    Interval,
+    documents_needed,
+    holm,
+    paired_difference,
+    ratio_interval,
+)
+
+UNSCORED_SHARE_MAX = 0.1
+"""A contender with a larger share of unscored summaries is incomplete, and not ranked."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who wrote the summaries: a model, and its checkpoint's step where it is trained here."""
+
+    model: str
+    step: int | None = None
+
+    def __str__(self) -> str:
+        return self.model if self.step is None else f"{self.model}@{self.step}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One line of the table.
+
+    Attributes:
+        accuracy: share of answerable questions answered from the summary alone; None where no
+            summary was scored.
+        honesty: share of unanswerable questions that the summary did not seem to answer.
+        words: mean length of the scored summaries.
+        over_length: share of the scored summaries over the word limit.
+        documents: how many documents were scored.
+        unscored: documents without a verdict, by cause; they are in no other figure.
+        usd: what writing the summaries cost; None where unknown.
+        seconds: median time to write one; None where unknown.
+        complete: whether so few are unscored that the contender can be ranked.
+    """
+
+    contender: Contender
+    accuracy: Interval | None
+    honesty: float | None
+    words: float | None
+    over_length: float | None
+    documents: int
+    unscored: Mapping[str, int]
+    usd: float | None
+    seconds: float | None
+    complete: bool
+
+
+def summarise(
+    frame: pl.DataFrame, unscored_share_max: float = UNSCORED_SHARE_MAX
+) -> list[Standing]:
+    """The standings of one run: complete contenders by falling accuracy, then the others.
+
+    Args:
+        frame: rows in `precis.results.SCHEMA`.
+        unscored_share_max: share of unscored documents up to which a contender is ranked.
+    """
+    groups = frame.partition_by(["model", "step"], maintain_order=True)
+    standings = [_standing(group, unscored_share_max) for group in groups]
+    return sorted(standings, key=_rank)
+
+
+def differences(
+    frame: pl.DataFrame, reference: Contender, others: list[Contender]
+) -> dict[Contender, Difference]:
+    """How far the reference is ahead of each of the others, on the documents they share.
+
+    The p-values are corrected for the number of comparisons. A contender that shares no scored
+    document with the reference is left out.
+    """
+    own = rows_by(frame, reference)
+    paired = {
+        other: difference(own, rows_by(frame, other)) for other in others if other != reference
+    }
+    found = {other: result for other, result in paired.items() if result is not None}
+    corrected = holm([each.p_value for each in found.values()])
+    return {
+        other: replace(each, p_value=p_value)
+        for (other, each), p_value in zip(found.items(), corrected, strict=True)
+    }
+
+
+def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
+    """Compare the rows of two contenders, or of one on two nights.
+
+    Returns:
+        The paired difference over the documents that both were scored on; None without any.
+    """
+    counts = _paired(first, second)
+    return None if counts.is_empty() else paired_difference(*_arrays(counts))
+
+
+def documents_to_see(
+    first: pl.DataFrame, second: pl.DataFrame, difference: float = 0.03
+) -> int | None:
+    """How many documents it takes to see a difference between two contenders such as these.
+
+    Args:
+        first: the rows of one contender.
+        second: the rows of the other.
+        difference: in accuracy; 0.03 is three points.
+
+    Returns:
+        The number at 80 % power; None with fewer than two documents in common.
+    """
+    counts = _paired(first, second)
+    return None if len(counts) < 2 else documents_needed(*_arrays(counts), difference=difference)
+
+
+def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
+    """Columns document_id, correct, asked: the answerable questions of the scored documents."""
+    return (
+        frame.filter(pl.col("answerable") & pl.col("correct").is_not_null())
+        .group_by("document_id")
+        .agg(pl.col("correct").sum().cast(pl.Float64), pl.len().cast(pl.Float64).alias("asked"))
+        .sort("document_id")
+    )
+
+
+def rows_by(frame: pl.DataFrame, contender: Contender) -> pl.DataFrame:
+    """The rows of one contender."""
+    return frame.filter(
+        pl.col("model") == contender.model, pl.col("step").eq_missing(pl.lit(contender.step))
+    )
+
+
+def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
+    summaries = group.unique("document_id", keep="first", maintain_order=True)
+    scored = summaries.filter(pl.col("cause").is_null())
+    counts = correct_by_document(group)
+    unanswerable = group.filter(~pl.col("answerable"))["correct"]
+    missing = summaries["cause"].drop_nulls().value_counts(sort=True)
+    return Standing(
+        contender=Contender(group["model"][0], group["step"][0]),
+        accuracy=_accuracy(counts),
+        honesty=_mean(unanswerable),
+        words=_mean(scored["words"]),
+        over_length=_mean((scored["disqualified"] == "over_length").fill_null(False)),
+        documents=len(scored),
+        unscored=dict(missing.iter_rows()),
+        usd=_total(summaries["usd"]),
+        seconds=_median(summaries["seconds"]),
+        complete=len(summaries) - len(scored) <= unscored_share_max * len(summaries),
+    )
+
+
+def _accuracy(counts: pl.DataFrame) -> Interval | None:
+    if counts.is_empty():
+        return None
+    return ratio_interval(counts["correct"].to_numpy(), counts["asked"].to_numpy())
+
+
+def _paired(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    return correct_by_document(first).join(
+        correct_by_document(second), on="document_id", suffix="_second", maintain_order="left"
+    )
+
+
+def _arrays(counts: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Correct answers of the first and of the second, and the questions asked."""
+    columns = (counts[name].to_numpy() for name in ("correct", "correct_second", "asked"))
+    first, second, asked = columns
+    return first, second, asked
+
+
+def _rank(standing: Standing) -> tuple[bool, float, str, int]:
+    accuracy = standing.accuracy.mean if standing.accuracy else -1.0
+    step = -1 if standing.contender.step is None else standing.contender.step
+    return not standing.complete, -accuracy, standing.contender.model, step
+
+
+def _mean(values: pl.Series) -> float | None:
+    return float(np.mean(_known(values))) if values.count() else None
+
+
+def _median(values: pl.Series) -> float | None:
+    return float(np.median(_known(values))) if values.count() else None
+
+
+def _total(values: pl.Series) -> float | None:
+    return float(np.sum(_known(values))) if values.count() else None
+
+
+def _known(values: pl.Series) -> Floats:
+    return values.cast(pl.Float64).drop_nulls().to_numpy()

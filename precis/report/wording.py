@@ -1,0 +1,45 @@
+"""How figures are written, in every report alike."""
+
+from collections.abc import Mapping
+
+from precis.report.standings import Contender
+from precis.report.statistics import Difference, Interval
+
+
+def name(contender: Contender) -> str:
+    """A contender's name for people; step 0 is the policy before any training."""
+    if contender.step is None:
+        return contender.model
+    return f"{contender.model}, step {contender.step}" if contender.step else "untrained start"
+
+
+def percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def bounds(interval: Interval) -> str:
+    return f"{interval.low:.1%} to {interval.high:.1%}"
+
+
+def points(difference: Interval) -> str:
+    """A difference of two shares, in percentage points."""
+    return f"{100 * difference.mean:+.1f} points"
+
+
+def point_bounds(difference: Interval) -> str:
+    return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+
+
+def chance(difference: Difference) -> str:
+    """The p-value as it is usually written."""
+    return "p < 0.001" if difference.p_value < 0.001 else f"p = {difference.p_value:.3f}"
+
+
+def causes(unscored: Mapping[str, int]) -> str:
+    """`2 timeout, 1 rate_limited`; empty where nothing is missing."""
+    return ", ".join(f"{count} {cause}" for cause, count in sorted(unscored.items()))
+
+
+def number(value: float | None) -> str:
+    """Four digits that matter, without a tail of zeros."""
+    return "" if value is None else f"{value:.4g}"

@@ -1,0 +1,190 @@
+"""Results of a benchmark: one tidy row for each question that a contender's summary was asked.
+
+A row says what was asked, answered and ruled, and where it comes from, so that rows of many
+nights can be put under each other and compared. What belongs to the whole summary (its text,
+words, tokens, dollars, seconds) stands in each of its rows: take it once per document.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from precis.documents import Document
+from precis.errors import StoreError
+from precis.judge.verdict import Answer, Scored, Verdict
+from precis.rewards import Disqualified
+from precis.text import count_words
+
+Row = dict[str, Any]
+
+SCHEMA = pl.Schema(
+    {
+        "run": pl.String,
+        "model": pl.String,
+        "step": pl.Int64,
+        "document_id": pl.String,
+        "topic": pl.String,
+        "question_id": pl.String,
+        "question": pl.String,
+        "gold": pl.String,
+        "answerable": pl.Boolean,
+        "answer": pl.String,
+        "correct": pl.Boolean,
+        "cause": pl.String,
+        "disqualified": pl.String,
+        "summary": pl.String,
+        "words": pl.Int64,
+        "finish": pl.String,
+        "seconds": pl.Float64,
+        "prompt_tokens": pl.Int64,
+        "completion_tokens": pl.Int64,
+        "usd": pl.Float64,
+        "judge": pl.String,
+        "protocol": pl.String,
+        "prompts_digest": pl.String,
+        "corpus_digest": pl.String,
+        "code_version": pl.String,
+    }
+)
+"""The columns of a row. `answer` and `correct` are null where the summary is unscored, and
+`cause` then says why; `disqualified` says why a summary scored zero unread."""
+
+KEY = ("run", "model", "step", "document_id", "question_id")
+"""What makes a row unique, and the order of a file's rows."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a contender's results come from; the same for all of its rows.
+
+    Attributes:
+        model: the contender, such as `trained` or `lead-350`.
+        step: the checkpoint's step; None for a contender that is not trained here.
+        judge: the model that ruled.
+        protocol: how it was asked, with its version.
+    """
+
+    run: str
+    model: str
+    step: int | None
+    judge: str
+    protocol: str
+    prompts_digest: str
+    corpus_digest: str
+    code_version: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A summary, and what it took to write it; `finish` is the completion's finish reason."""
+
+    text: str
+    finish: str = "stop"
+    seconds: float | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    usd: float | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A document's summary with its verdict.
+
+    Attributes:
+        disqualified: why it scored zero before the judge was asked; None where it was asked.
+    """
+
+    document: Document
+    summary: Summary
+    verdict: Verdict
+    disqualified: Disqualified | None = None
+
+
+def rows_of(judged: Judged, provenance: Provenance) -> list[Row]:
+    """One row for each of the document's questions, in their order."""
+    summary = {name: value for name, value in asdict(judged.summary).items() if name != "text"}
+    shared = {
+        **asdict(provenance),
+        **summary,
+        "document_id": judged.document.id,
+        "topic": judged.document.topic,
+        "summary": judged.summary.text,
+        "words": count_words(judged.summary.text),
+        "disqualified": judged.disqualified,
+    }
+    answers = _answers(judged.verdict)
+    cause = None if isinstance(judged.verdict, Scored) else judged.verdict.cause
+    return [
+        {
+            **shared,
+            "question_id": question.id,
+            "question": question.text,
+            "gold": question.answer,
+            "answerable": question.answerable,
+            "answer": answers[question.id].answer if cause is None else None,
+            "correct": answers[question.id].correct if cause is None else None,
+            "cause": cause,
+        }
+        for question in judged.document.questions
+    ]
+
+
+def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
+    """Rows as a frame in SCHEMA, ordered by KEY whatever order they came in.
+
+    Raises:
+        StoreError: two rows have the same key.
+    """
+    frame = pl.DataFrame(list(rows), schema=SCHEMA, orient="row").sort(KEY, nulls_last=False)
+    repeated = frame.filter(pl.struct(KEY).is_duplicated())
+    if not repeated.is_empty():
+        first = repeated.select(KEY).row(0, named=True)
+        key = ", ".join(f"{name} {value}" for name, value in first.items())
+        raise StoreError(
+            f"Two results for one question ({key}): keep one of them before writing, or the "
+            "statistics would count it twice."
+        )
+    return frame
+
+
+def write_results(frame: pl.DataFrame, path: Path) -> None:
+    """Write a frame as parquet, whole or not at all: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        frame.select(SCHEMA.names()).write_parquet(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
+    """Read one or several files of results.
+
+    Raises:
+        StoreError: a file is missing, or is not a file of results.
+    """
+    files = [paths] if isinstance(paths, Path) else list(paths)
+    return pl.concat([_read(file) for file in files]) if files else SCHEMA.to_frame()
+
+
+def _read(path: Path) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StoreError(f"Can't read the results in {path}: {error}") from error
+    if frame.schema != SCHEMA:
+        raise StoreError(
+            f"{path} is not a file of results of this version: its columns are "
+            f"{', '.join(frame.columns)}. Run the benchmark again to make one."
+        )
+    return frame
+
+
+def _answers(verdict: Verdict) -> dict[str, Answer]:
+    answers = verdict.answers if isinstance(verdict, Scored) else ()
+    return {answer.question_id: answer for answer in answers}

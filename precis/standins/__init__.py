@@ -1,0 +1,1 @@
+"""Local stand-ins for hosted services: what a rehearsal talks to instead."""
