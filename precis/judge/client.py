@@ -1,0 +1,167 @@
+"""The judge's client: a document and a summary go in, a verdict comes out."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Self, TypeVar
+
+from precis.config import JudgeConfig
+from precis.documents import Document, Question
+from precis.errors import JudgeError
+from precis.judge.asking import Asker
+from precis.judge.cache import ReplyCache
+from precis.judge.prompts import UNANSWERABLE
+from precis.judge.protocol import (
+    PROTOCOL_VERSION,
+    BadReply,
+    Graded,
+    answer_prompt,
+    batches,
+    grade_prompt,
+    parse_answers,
+    parse_grades,
+    prompts_digest,
+)
+from precis.judge.providers import Endpoint
+from precis.judge.replies import Failed
+from precis.judge.spend import PRICES, Prices, Spend
+from precis.judge.transport import Deadline, Transport
+from precis.judge.verdict import Answer, Scored, Unscored, Verdict
+
+T = TypeVar("T")
+
+
+class JudgeClient:
+    """Judges summaries by how many questions they answer.
+
+    `async with JudgeClient(endpoint, config) as judge: verdict = await judge.score(...)`
+
+    Verdicts may be asked for in any number at once: the limits in `config` hold for all of them
+    together, and turns are given in order. Each client keeps the limits for itself, so a process
+    wants one client for one key.
+
+    Args:
+        endpoint: where the judge is.
+        config: protocol, limits, deadlines and tries.
+        cache: keeps replies that led to a verdict, and only those.
+        prices: USD by model, for `spend`; None takes the built-in table.
+
+    Attributes:
+        identity: which judge gave a verdict and how it was asked, for the records of results.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: JudgeConfig,
+        *,
+        cache: ReplyCache | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self._endpoint, self._config = endpoint, config
+        self._transport = Transport(endpoint, config, PRICES if prices is None else prices)
+        self._asker = Asker(self._transport, config, cache)
+        self.identity = {
+            "model": endpoint.model,
+            "protocol": config.protocol,
+            "protocol_version": PROTOCOL_VERSION,
+            "prompts": prompts_digest(),
+        }
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._transport.close()
+
+    @property
+    def spend(self) -> Spend:
+        """What all calls have cost so far, and how many replies came from the cache instead."""
+        return self._asker.spend
+
+    async def score(self, document: Document, summary: str) -> Verdict:
+        """Judge a summary: which of the document's questions does it answer correctly?
+
+        A question that the document does not answer counts as correct when the judge declines it.
+
+        Raises:
+            JudgeError: the judge rejects the key, the model or the request as such.
+        """
+        batched = batches(document.questions, self._config.protocol)
+        try:
+            answers = await _together([self._judged(document, summary, some) for some in batched])
+        except Failed as error:
+            return Unscored(error.cause, str(error))
+        return Scored(tuple(answer for some in answers for answer in some))
+
+    async def ceiling(self, documents: Sequence[Document]) -> dict[str, Verdict]:
+        """What the judge makes of each document when it reads the full text, by document id.
+
+        No summary is expected to do better. With a cache, this costs calls only once for a
+        corpus, judge and protocol.
+
+        Raises:
+            JudgeError: as for `score`.
+        """
+        verdicts = await _together([self.score(each, each.text) for each in documents])
+        return {each.id: verdict for each, verdict in zip(documents, verdicts, strict=True)}
+
+    async def check(self) -> None:
+        """Ask one small question, uncached, to see that the judge can be used at all.
+
+        Raises:
+            JudgeError: it can't; the message says why and what to do.
+        """
+        question = Question("check", "What colour is the door?", "green", answerable=True)
+        prompt = answer_prompt("The door is green.", [question])
+        deadline = Deadline(self._config.verdict_timeout_s)
+        try:
+            parse_answers(await self._transport.send(prompt, deadline), prompt.ids)
+        except (Failed, BadReply) as error:
+            raise JudgeError(
+                f"The judge '{self._endpoint.model}' at {self._endpoint.base_url} did not pass a "
+                f"trial question: {error} Check that it is up and that its model follows JSON "
+                "schemas, then start again."
+            ) from error
+
+    async def _judged(
+        self, document: Document, text: str, questions: Sequence[Question]
+    ) -> list[Answer]:
+        """Answer some questions from a text in one request, and grade the answers in another."""
+        deadline = Deadline(self._config.verdict_timeout_s)
+        given = await self._asker.ask(answer_prompt(text, questions), parse_answers, deadline)
+        # What was declined needs no grader: wrong where there is an answer, right where not.
+        graded = [
+            Graded(question, answer)
+            for question, answer in zip(questions, given, strict=True)
+            if question.answerable and answer != UNANSWERABLE
+        ]
+        shown = document.text if self._config.protocol == "per_question" else None
+        right = await self._right(graded, shown, deadline)
+        return [
+            Answer(
+                question.id,
+                answer,
+                question.id in right if question.answerable else answer == UNANSWERABLE,
+                question.answerable,
+            )
+            for question, answer in zip(questions, given, strict=True)
+        ]
+
+    async def _right(
+        self, graded: Sequence[Graded], document: str | None, deadline: Deadline
+    ) -> set[str]:
+        """The ids of the questions whose given answers match the golden ones."""
+        if not graded:
+            return set()
+        grades = await self._asker.ask(grade_prompt(graded, document), parse_grades, deadline)
+        return {one.question.id for one, right in zip(graded, grades, strict=True) if right}
+
+
+async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run all at once; the first to fail cancels the others, and its error is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

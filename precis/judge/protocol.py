@@ -1,0 +1,188 @@
+"""Which requests a verdict takes, and what a valid reply to each is. Nothing here does I/O.
+
+Both protocols ask the judge twice about a question: to answer it from the text alone, and to
+compare that answer with the golden one. `batched` puts all of a document's questions into one
+request of each kind. `per_question` puts one question into a request and shows the grader the
+whole document too, as ART's summarizer notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`).
+
+A reply counts only if it is exactly what was asked for. Whatever else a judge says, to more
+questions, to fewer, twice, or in prose, is no verdict.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from precis.documents import Question
+from precis.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, UNANSWERABLE, judge_messages
+
+PROTOCOL_VERSION = "1"
+"""Raised with every change to a request or to what counts as a valid reply."""
+
+Protocol = Literal["batched", "per_question"]
+
+
+class BadReply(ValueError):
+    """A reply that is not what was asked for; says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request to the judge, whichever model that is.
+
+    Attributes:
+        name: names the reply's schema.
+        ids: of the entries that the reply must have; `q1`, `q2`, … rather than a corpus' own,
+            which are data too.
+    """
+
+    name: Literal["answers", "grades"]
+    messages: list[dict[str, str]]
+    schema: dict[str, Any]
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A question with the answer that was given, to be compared with the golden one."""
+
+    question: Question
+    given: str
+
+
+def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[Question]]:
+    """The questions as they go into requests together."""
+    if protocol == "per_question":
+        return [[question] for question in questions]
+    return [questions] if questions else []
+
+
+def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
+    """Ask for the answers to some questions from a text."""
+    ids = _ids(len(questions))
+    asked = [{"id": id, "question": q.text} for id, q in zip(ids, questions, strict=True)]
+    messages = judge_messages(ANSWER_SYSTEM, {"text": text, "questions": asked})
+    return Prompt("answers", messages, _ANSWERS_SCHEMA, ids)
+
+
+def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Prompt:
+    """Ask whether given answers say what the golden ones say.
+
+    Args:
+        graded: the questions with their answers.
+        document: the text that the questions are about, where the grader is to see it.
+    """
+    ids = _ids(len(graded))
+    items = [
+        {
+            "id": id,
+            "question": one.question.text,
+            "golden_answer": one.question.answer,
+            "given_answer": one.given,
+        }
+        for id, one in zip(ids, graded, strict=True)
+    ]
+    data = {"items": items} if document is None else {"document": document, "items": items}
+    return Prompt("grades", judge_messages(GRADE_SYSTEM, data), _GRADES_SCHEMA, ids)
+
+
+def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
+    """The answers in the order of `ids`; one that could not be given is `UNANSWERABLE`.
+
+    Raises:
+        BadReply: the reply is not one JSON object with one string for each id.
+    """
+    found = [_string(entry) for entry in _entries(reply, "answers", "answer", ids)]
+    return [UNANSWERABLE if _declines(answer) else answer.strip() for answer in found]
+
+
+def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
+    """The grades in the order of `ids`.
+
+    Raises:
+        BadReply: the reply is not one JSON object with one boolean for each id.
+    """
+    return [_boolean(entry) for entry in _entries(reply, "grades", "correct", ids)]
+
+
+def prompts_digest() -> str:
+    """A short fingerprint of the prompts, kept with every result that they led to."""
+    return hashlib.sha256(f"{ANSWER_SYSTEM}\0{GRADE_SYSTEM}".encode()).hexdigest()[:16]
+
+
+def _ids(count: int) -> tuple[str, ...]:
+    return tuple(f"q{number}" for number in range(1, count + 1))
+
+
+def _schema(name: str, field: str, kind: str) -> dict[str, Any]:
+    entry = {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, field: {"type": kind}},
+        "required": ["id", field],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {name: {"type": "array", "items": entry}},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+_ANSWERS_SCHEMA = _schema("answers", "answer", "string")
+_GRADES_SCHEMA = _schema("grades", "correct", "boolean")
+
+
+def _entries(reply: str, name: str, field: str, ids: Sequence[str]) -> list[Any]:
+    """The field of each entry, in the order of `ids`."""
+    listed = _only(_loaded(reply), {name})[name]
+    if not isinstance(listed, list):
+        raise BadReply(f"`{name}` is not a list.")
+    pairs = [_only(entry, {"id", field}) for entry in listed]
+    given = [entry["id"] for entry in pairs]
+    if not all(isinstance(id, str) for id in given) or sorted(given) != sorted(ids):
+        raise BadReply(f"`{name}` has the ids {str(given)[:200]} instead of {', '.join(ids)}.")
+    by_id = {entry["id"]: entry[field] for entry in pairs}
+    return [by_id[id] for id in ids]
+
+
+def _loaded(reply: str) -> Any:
+    try:
+        return json.loads(reply, object_pairs_hook=_without_duplicates)
+    except BadReply:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BadReply(f"The reply is not JSON ({error}): {reply[:200]!r}") from error
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # json.loads lets the last of two equal keys win, so a reply could say both of two things.
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise BadReply("An object of the reply has a key twice.")
+    return dict(pairs)
+
+
+def _only(value: Any, keys: set[str]) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != keys:
+        raise BadReply(f"An object with the keys {sorted(keys)} was expected: {str(value)[:200]}")
+    return value
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadReply(f"An answer is not a string: {str(value)[:200]}")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise BadReply("An answer holds half of a character (a lone surrogate).")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadReply(f"A grade is neither true nor false: {str(value)[:200]}")
+    return value
+
+
+def _declines(answer: str) -> bool:
+    return answer.strip(" \t\r\n.\"'`*").upper() in ("", UNANSWERABLE)

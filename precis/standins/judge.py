@@ -1,0 +1,57 @@
+"""A judge on this machine: the same HTTP API as a hosted one, with rules instead of a model.
+
+It reads only what a hosted judge would read, the data in the request, and so its verdicts depend
+on the summary and the questions alone.
+"""
+
+import json
+from typing import Any
+
+from precis.completions import ApiError, ChatRequest, Choice, Complete, Completion
+from precis.errors import PrecisError
+from precis.judge.prompts import data_in
+from precis.judge.providers import LEXICAL_MODEL
+from precis.standins.reader import answer, grade
+from precis.standins.ruler import ruler_scores
+
+MODEL = LEXICAL_MODEL
+"""The name to serve it under."""
+
+
+def lexical_judge() -> Complete:
+    """Answers and grades as `precis.judge.protocol` asks, and scores groups as RULER asks.
+
+    It raises ApiError for messages that neither of them made. Work is done in line, within a few
+    milliseconds: rules are not worth a thread.
+    """
+
+    async def complete(request: ChatRequest) -> Completion:
+        reply = json.dumps(_reply(request), ensure_ascii=False)
+        return Completion(request.model, [Choice(reply)])
+
+    return complete
+
+
+def _reply(request: ChatRequest) -> dict[str, Any]:
+    try:
+        # Our own prompts never hold a raw `<`, so no summary can pass for one of RULER's.
+        if "<trajectory id=" in str(request.messages[-1].get("content")):
+            return ruler_scores(request.messages)
+        return _judged(data_in(request.messages) or {})
+    except (KeyError, TypeError, PrecisError) as error:
+        raise ApiError(
+            400,
+            "The lexical judge only serves requests made by precis.judge and art.rewards.ruler.",
+            "invalid_request",
+        ) from error
+
+
+def _judged(data: dict[str, Any]) -> dict[str, Any]:
+    if "questions" in data:
+        found = [(one["id"], answer(data["text"], one["question"])) for one in data["questions"]]
+        return {"answers": [{"id": id, "answer": said} for id, said in found]}
+    return {"grades": [{"id": item["id"], "correct": _graded(item)} for item in data["items"]]}
+
+
+def _graded(item: dict[str, str]) -> bool:
+    return grade(item["question"], item["golden_answer"], item["given_answer"])
