@@ -1,0 +1,186 @@
+"""`art.Backend` on the CPU: the embedded policy, its training, checkpoints and endpoint."""
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from art import Trajectory, TrajectoryGroup, dev
+from art.backend import AnyModel, AnyTrainableModel
+from art.metrics_taxonomy import (
+    TRAIN_GRADIENT_STEPS_KEY,
+    average_metric_samples,
+    build_training_summary_metrics,
+    summarize_trajectory_groups,
+)
+from art.types import LocalTrainResult, TrainSFTConfig
+from art.utils.output_dirs import get_model_dir
+
+from precis.completions import completions_app
+from precis.config import TrainerConfig
+from precis.errors import TrainerError
+from precis.extractive.checkpoints import Trained, keep_only, load, save, start, steps
+from precis.extractive.endpoint import Endpoint
+from precis.extractive.samples import with_advantages
+from precis.extractive.serving import LoopServer
+from precis.extractive.training import advanced, imitation, passes
+from precis.extractive.trajectories import imitated, samples_of
+
+_OPTIONS = ("learning_rate", "epochs", "clip_epsilon", "kl_coefficient")
+_SFT_BATCH = 8
+
+Progress = Callable[[dict[str, float]], None]
+
+
+class ExtractiveBackend:
+    """Trains the embedded policy; use it where ART takes a backend.
+
+    The checkpoints on disk are the only state, in ART's own layout
+    (`{path}/{project}/models/{name}/checkpoints/0001/`): what is put there is served, and the
+    highest step is what training continues from.
+
+    Args:
+        path: folder for all models.
+        seed: of the untrained start.
+        settings: for training; `train` may override each of them for one step.
+    """
+
+    def __init__(
+        self, *, path: str | Path, seed: int = 1, settings: TrainerConfig | None = None
+    ) -> None:
+        self._path, self._seed = Path(path), seed
+        self._settings = settings or TrainerConfig()
+        self._folders: dict[str, Path] = {}
+        self._training = asyncio.Lock()
+        self._api_key = secrets.token_urlsafe(32)
+        self._server: LoopServer | None = None
+
+    async def register(self, model: AnyModel) -> None:
+        """Make the model's folder, and step 0 in it if it has no checkpoint. Idempotent."""
+        folder = Path(get_model_dir(model=model, art_path=str(self._path)))
+        if self._folders.setdefault(model.name, folder) != folder:
+            raise TrainerError(
+                f"A model {model.name!r} of another project is registered already, and both would "
+                "be served under one name: give one of them another name."
+            )
+        model.base_path = str(self._path)
+        if not steps(folder):
+            save(folder, start(self._seed))
+
+    async def close(self) -> None:
+        """Stop serving completions."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+    async def train(
+        self,
+        model: AnyTrainableModel,
+        trajectory_groups: Iterable[TrajectoryGroup],
+        on_progress: Progress | None = None,
+        **options: Any,
+    ) -> LocalTrainResult:
+        """Train one step of GRPO, and write and serve its checkpoint.
+
+        Args:
+            trajectory_groups: with choices of this backend's endpoint, sampled with
+                `logprobs=True`. Their order, and that within a group, does not matter.
+            on_progress: told the metrics of each pass over the batch.
+            options: learning_rate, epochs, clip_epsilon and kl_coefficient, for this step.
+
+        Raises:
+            TypeError: an option is not known.
+            TrainerError: a trajectory can't be learned from.
+        """
+        settings = self._settings_with(options)
+        groups = list(trajectory_groups)
+        async with self._training:
+            trained, seen = self._latest(model), []
+            kept, samples = advanced(trained), with_advantages([samples_of(one) for one in groups])
+            for done in passes(trained, samples, settings):
+                kept = done.trained
+                seen.append(done.metrics)
+                if on_progress is not None:
+                    on_progress(done.metrics)
+                await asyncio.sleep(0)  # completions are served between passes
+            folder = save(self._folder(model), kept)
+        words = sum(float(sample.features.words[list(sample.picks)].sum()) for sample in samples)
+        metrics = {
+            **average_metric_samples(seen),
+            **build_training_summary_metrics(
+                summarize_trajectory_groups(groups), include_trainable_groups=True
+            ),
+            "data/step_trainer_tokens": words,
+            TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
+        }
+        return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
+
+    async def _train_sft(
+        self,
+        model: AnyTrainableModel,
+        trajectories: Iterable[Trajectory],
+        config: TrainSFTConfig,
+        dev_config: dev.TrainSFTConfig,
+        verbose: bool = False,
+    ) -> AsyncIterator[dict[str, float]]:
+        """Learn to pick the sentences of given summaries: one step, its metrics by batch."""
+        samples = [imitated(trajectory) for trajectory in trajectories]
+        size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
+        starts, rates = range(0, len(samples), size), _rates(config.learning_rate)
+        async with self._training:
+            trained = self._latest(model)
+            for at, rate in zip(starts, rates, strict=False):
+                done = imitation(trained, samples[at : at + size], rate)
+                trained = done.trained
+                yield done.metrics
+            save(self._folder(model), advanced(trained))
+
+    async def _prepare_backend_for_training(
+        self, model: AnyTrainableModel, config: dev.OpenAIServerConfig | None = None
+    ) -> tuple[str, str]:
+        """Serve completions from the running event loop, for all models at one address."""
+        if self._server is None or not self._server.alive:
+            endpoint = Endpoint(self._folders)
+            self._server = LoopServer(
+                completions_app(endpoint.complete, endpoint.models, self._api_key)
+            )
+            await self._server.start()
+        return f"http://127.0.0.1:{self._server.port}/v1", self._api_key
+
+    def _model_inference_name(self, model: AnyModel, step: int | None = None) -> str:
+        return f"{model.name}@{self._step(model) if step is None else step}"
+
+    async def _get_step(self, model: AnyTrainableModel) -> int:
+        return self._step(model)
+
+    async def _delete_checkpoint_files(
+        self, model: AnyTrainableModel, steps_to_keep: list[int]
+    ) -> None:
+        keep_only(self._folder(model), steps_to_keep)
+
+    def _folder(self, model: AnyModel) -> Path:
+        if model.name not in self._folders:
+            raise TrainerError(
+                f"The model {model.name!r} is not registered: call model.register(backend) first."
+            )
+        return self._folders[model.name]
+
+    def _step(self, model: AnyModel) -> int:
+        return max(steps(self._folder(model)), default=0)
+
+    def _latest(self, model: AnyModel) -> Trained:
+        return load(self._folder(model), self._step(model))
+
+    def _settings_with(self, options: dict[str, Any]) -> TrainerConfig:
+        if unknown := sorted(set(options) - set(_OPTIONS)):
+            raise TypeError(
+                f"The embedded policy has no training option {', '.join(unknown)}: it takes "
+                f"{', '.join(_OPTIONS)}."
+            )
+        return TrainerConfig.model_validate({**self._settings.model_dump(), **options})
+
+
+def _rates(rate: float | list[float]) -> Iterator[float]:
+    return iter(rate) if isinstance(rate, list) else itertools.repeat(rate)

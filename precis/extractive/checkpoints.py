@@ -1,0 +1,130 @@
+"""What training keeps on disk: one folder a step, with one readable JSON file in it.
+
+A folder is written under another name and moved into place, so one with a `policy.json` is
+whole; anything else in `checkpoints/` is a leftover and does not count.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from precis.errors import CorruptCheckpoint
+from precis.extractive.features import FEATURES_VERSION, NAMES, Floats
+from precis.extractive.grpo import Adam
+from precis.extractive.policy import Policy, untrained
+
+_FILE = "policy.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """All that the next step of training depends on.
+
+    Attributes:
+        reference: weights of the policy that the KL penalty pulls to.
+    """
+
+    step: int
+    policy: Policy
+    reference: Floats
+    adam: Adam
+
+
+def start(seed: int) -> Trained:
+    """Step 0."""
+    policy, zero = untrained(seed), np.zeros(len(NAMES))
+    return Trained(0, policy, policy.weights, Adam(zero, zero, 0))
+
+
+def folder_of(model_folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step stands."""
+    return model_folder / "checkpoints" / f"{step:04d}"
+
+
+def steps(model_folder: Path) -> list[int]:
+    """The steps of all whole checkpoints, ascending."""
+    files = (model_folder / "checkpoints").glob(f"*/{_FILE}")
+    names = (file.parent.name for file in files)
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def save(model_folder: Path, trained: Trained) -> Path:
+    """Write a checkpoint; equal states give equal bytes.
+
+    Returns:
+        The checkpoint's folder.
+    """
+    folder = folder_of(model_folder, trained.step)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
+    fresh.chmod(0o755)
+    (fresh / _FILE).write_text(_encoded(trained), encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
+    os.replace(fresh, folder)
+    return folder
+
+
+def load(model_folder: Path, step: int) -> Trained:
+    """Read a checkpoint.
+
+    Raises:
+        CorruptCheckpoint: it is missing, damaged, or of another version of the features.
+    """
+    file = folder_of(model_folder, step) / _FILE
+    try:
+        return _decoded(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptCheckpoint(
+            f"{file} can't be used as a checkpoint ({error}). Remove its folder to go on from the "
+            "step before, or restore it from the store."
+        ) from error
+
+
+def keep_only(model_folder: Path, kept: Iterable[int]) -> None:
+    """Remove every checkpoint of a step that is not in `kept`."""
+    for step in set(steps(model_folder)) - set(kept):
+        shutil.rmtree(folder_of(model_folder, step))
+
+
+def _encoded(trained: Trained) -> str:
+    adam = trained.adam
+    record = {
+        "features_version": FEATURES_VERSION,
+        "step": trained.step,
+        "seed": trained.policy.seed,
+        "weights": _by_name(trained.policy.weights),
+        "reference": _by_name(trained.reference),
+        "adam": {
+            "count": adam.count,
+            "mean": _by_name(adam.mean),
+            "square": _by_name(adam.square),
+        },
+    }
+    return json.dumps(record, indent=1) + "\n"
+
+
+def _decoded(record: Mapping[str, Any]) -> Trained:
+    if record["features_version"] != FEATURES_VERSION:
+        raise ValueError(
+            f"its weights are for version {record['features_version']} of the features, and this "
+            f"is version {FEATURES_VERSION}"
+        )
+    adam = record["adam"]
+    moments = Adam(_vector(adam["mean"]), _vector(adam["square"]), adam["count"])
+    policy = Policy(_vector(record["weights"]), record["seed"])
+    return Trained(record["step"], policy, _vector(record["reference"]), moments)
+
+
+def _by_name(vector: Floats) -> dict[str, float]:
+    return dict(zip(NAMES, vector.tolist(), strict=True))
+
+
+def _vector(by_name: Mapping[str, float]) -> Floats:
+    return np.array([by_name[name] for name in NAMES], dtype=np.float64)

@@ -1,0 +1,108 @@
+"""The policy as a model behind `/v1/chat/completions`: `name@step`, or `name` for the latest."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from precis.completions import ApiError, ChatRequest, Choice, Completion
+from precis.errors import PrecisError, RolloutError
+from precis.extractive.checkpoints import folder_of, load, steps
+from precis.extractive.features import Features, featurize
+from precis.extractive.policy import TOKEN_PREFIX, Policy, logprobs, pick, summary
+from precis.summarize import SummaryRequest, request_in
+
+
+class Endpoint:
+    """Answers completions from the checkpoints of the models in `folders`.
+
+    Args:
+        folders: model folders by model name; may grow while serving.
+    """
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        self._folders = folders
+
+    def models(self) -> list[str]:
+        """Every name that can be asked for by step."""
+        return [f"{name}@{step}" for name, at in self._folders.items() for step in steps(at)]
+
+    async def complete(self, asked: ChatRequest) -> Completion:
+        """Answer a request.
+
+        Raises:
+            ApiError: 404 for an unknown model or step, 400 where there is no document.
+        """
+        name, step = self._resolve(asked.model)
+        policy = self._policy(name, step)
+        try:
+            request = request_in(asked.messages)
+        except RolloutError as error:
+            raise ApiError(400, str(error), "no_document") from error
+        generator = np.random.default_rng(_entropy(asked.seed))
+        choices = [_choice(policy, request, asked, generator) for _ in range(asked.n)]
+        return Completion(f"{name}@{step}", choices)
+
+    def _resolve(self, model: str) -> tuple[str, int]:
+        name, _, wanted = model.partition("@")
+        folder = self._folders.get(name)
+        if folder is not None and wanted.isdecimal():
+            return name, int(wanted)
+        if folder is not None and model == name and (found := steps(folder)):
+            return name, found[-1]
+        raise _not_found(model)
+
+    def _policy(self, name: str, step: int) -> Policy:
+        folder = self._folders[name]
+        try:
+            # A step that was taken back and trained again stands in another folder.
+            status = folder_of(folder, step).stat()
+        except OSError as error:
+            raise _not_found(f"{name}@{step}") from error
+        try:
+            return _load(folder, step, status.st_ino, status.st_mtime_ns)
+        except PrecisError as error:
+            raise ApiError(500, str(error), "corrupt_checkpoint") from error
+
+
+@lru_cache(maxsize=8)
+def _load(folder: Path, step: int, _inode: int, _changed_ns: int) -> Policy:
+    return load(folder, step).policy
+
+
+def _not_found(model: str) -> ApiError:
+    return ApiError(404, f"The model `{model}` does not exist here.", "model_not_found")
+
+
+def _entropy(seed: int | None) -> int | None:
+    """Seeds may be any integer; numpy wants none below zero."""
+    if seed is None:
+        return None
+    return int.from_bytes(hashlib.blake2b(str(seed).encode(), digest_size=16).digest())
+
+
+def _choice(
+    policy: Policy, request: SummaryRequest, asked: ChatRequest, generator: np.random.Generator
+) -> Choice:
+    features = featurize(request.text)
+    picks = pick(policy, features, request.words_max, asked.temperature, generator)
+    kept = _within(picks, features, asked.max_completion_tokens or asked.max_tokens)
+    entries = None
+    if asked.logprobs:
+        found = logprobs(policy, features, kept, request.words_max).tolist()
+        entries = [
+            {"token": f"{TOKEN_PREFIX}{index}", "logprob": value, "bytes": None, "top_logprobs": []}
+            for index, value in zip(kept, found, strict=True)
+        ]
+    cut = "length" if len(kept) < len(picks) else "stop"
+    return Choice(summary(features, kept), cut, entries, int(features.words[list(kept)].sum()))
+
+
+def _within(picks: tuple[int, ...], features: Features, words: int | None) -> tuple[int, ...]:
+    """The first picks that fit a completion's limit, a word being a token."""
+    if words is None:
+        return picks
+    spent = np.cumsum(features.words[list(picks)])
+    return picks[: int(np.searchsorted(spent, words, side="right"))]

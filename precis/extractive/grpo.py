@@ -1,0 +1,108 @@
+"""GRPO in numpy: clipped ratios per pick, a KL penalty to the untrained policy, and Adam.
+
+Everything here is deterministic to the bit: sums run in a fixed order and never go to BLAS,
+whose results depend on its number of threads.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from precis.extractive.features import Floats
+from precis.extractive.grids import pick_logprobs
+from precis.extractive.samples import Batch
+
+_BETA_MEAN, _BETA_SQUARE, _EPSILON = 0.9, 0.999, 1e-8
+_LOG_RATIO_MAX = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Adam:
+    """Adam's running moments and how many steps they saw (Kingma & Ba 2015)."""
+
+    mean: Floats
+    square: Floats
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """The loss on a batch, its gradient by the weights, and what to log of it."""
+
+    loss: float
+    gradient: Floats
+    metrics: dict[str, float]
+
+
+def logprobs_of(weights: Floats, batch: Batch) -> Floats:
+    """The log-probability of each pick under these weights, shape (samples, picks)."""
+    return pick_logprobs(_scores(weights, batch), batch.masks, batch.picks).of_picks
+
+
+def objective(
+    weights: Floats,
+    batch: Batch,
+    reference: Floats,
+    clip_epsilon: float,
+    kl_coefficient: float,
+) -> Objective:
+    """GRPO's loss, averaged over all picks of the batch.
+
+    For each pick: -min(r·A, clip(r, 1±ε)·A) + β·(exp(d) - d - 1), where r is the probability
+    ratio to the policy that sampled, A the sample's advantage and d the log-ratio of the
+    reference to the policy (the k3 estimator, http://joschu.net/blog/kl-approx.html).
+
+    Args:
+        reference: the picks' log-probabilities under the reference, as `logprobs_of` gives them.
+    """
+    now = pick_logprobs(_scores(weights, batch), batch.masks, batch.picks)
+    advantage, picks = batch.advantages[:, None], float(batch.valid.sum())
+    ratio = np.exp(np.clip(now.of_picks - batch.logprobs, -_LOG_RATIO_MAX, _LOG_RATIO_MAX))
+    free = ratio * advantage
+    clipped = np.clip(ratio, 1 - clip_epsilon, 1 + clip_epsilon) * advantage
+    behind = np.clip(reference - now.of_picks, -_LOG_RATIO_MAX, _LOG_RATIO_MAX)
+    kl = np.exp(behind) - behind - 1
+    slope = -np.where(free <= clipped, free, 0.0) + kl_coefficient * (1 - np.exp(behind))
+    gradient = _gradient(batch, np.where(batch.valid, slope, 0.0) / picks, now.of_candidates)
+
+    def mean(values: Floats) -> float:
+        return float(np.where(batch.valid, values, 0.0).sum() / picks)
+
+    loss = mean(kl_coefficient * kl - np.minimum(free, clipped))
+    metrics = {
+        "loss/train": loss,
+        "loss/kl_policy_ref": mean(kl),
+        "loss/entropy": mean(now.entropy),
+        "loss/clip_fraction": mean((clipped < free).astype(np.float64)),
+        "loss/grad_norm": float(np.sqrt((gradient**2).sum())),
+    }
+    return Objective(loss, gradient, metrics)
+
+
+def descend(
+    weights: Floats, adam: Adam, gradient: Floats, learning_rate: float
+) -> tuple[Floats, Adam]:
+    """One step of Adam: the new weights and moments."""
+    count = adam.count + 1
+    mean = _BETA_MEAN * adam.mean + (1 - _BETA_MEAN) * gradient
+    square = _BETA_SQUARE * adam.square + (1 - _BETA_SQUARE) * gradient**2
+    mean_hat, square_hat = mean / (1 - _BETA_MEAN**count), square / (1 - _BETA_SQUARE**count)
+    step = learning_rate * mean_hat / (np.sqrt(square_hat) + _EPSILON)
+    return weights - step, Adam(mean, square, count)
+
+
+def _scores(weights: Floats, batch: Batch) -> Floats:
+    scores: Floats = np.einsum("nsf,f->ns", batch.matrix, weights)
+    return scores
+
+
+def _gradient(batch: Batch, slope: Floats, probabilities: Floats) -> Floats:
+    """From the loss's slope by each pick's log-probability to its gradient by the weights.
+
+    The log-probability of a pick rises with its own features and falls with those that were to
+    be expected of the candidates.
+    """
+    by_score = -(slope[:, :, None] * probabilities).sum(axis=1)
+    np.add.at(by_score, (np.arange(len(slope))[:, None], batch.picks), slope)
+    gradient: Floats = np.einsum("ns,nsf->f", by_score, batch.matrix)
+    return gradient

@@ -1,0 +1,57 @@
+"""One step of training: from a state and judged samples to the next state."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from precis.config import TrainerConfig
+from precis.extractive.checkpoints import Trained
+from precis.extractive.features import Floats
+from precis.extractive.grpo import Adam, descend, logprobs_of, objective
+from precis.extractive.policy import Policy
+from precis.extractive.samples import Sample, batch_of
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """The state after one pass over a step's samples, and what the pass measured."""
+
+    trained: Trained
+    metrics: dict[str, float]
+
+
+def passes(trained: Trained, samples: Sequence[Sample], settings: TrainerConfig) -> Iterator[Pass]:
+    """Train on samples with their advantages, `settings.epochs` times over.
+
+    Every state that is yielded is of the next step; the last is the one to keep. Without
+    samples nothing is yielded.
+    """
+    if not samples:
+        return
+    batch = batch_of(samples)
+    reference = logprobs_of(trained.reference, batch)
+    weights, adam = trained.policy.weights, trained.adam
+    for _ in range(settings.epochs):
+        found = objective(weights, batch, reference, settings.clip_epsilon, settings.kl_coefficient)
+        weights, adam = descend(weights, adam, found.gradient, settings.learning_rate)
+        yield Pass(_next(trained, weights, adam), found.metrics)
+
+
+def imitation(trained: Trained, samples: Sequence[Sample], learning_rate: float) -> Pass:
+    """One step of maximum likelihood on picks to imitate."""
+    batch = batch_of([replace(sample, advantage=1.0) for sample in samples])
+    now = logprobs_of(trained.policy.weights, batch)
+    found = objective(trained.policy.weights, replace(batch, logprobs=now), now, 0.5, 0.0)
+    likelihood = float(now.sum() / batch.valid.sum())
+    weights, adam = descend(trained.policy.weights, trained.adam, found.gradient, learning_rate)
+    metrics = {"loss/train": -likelihood, "loss/grad_norm": found.metrics["loss/grad_norm"]}
+    policy = replace(trained.policy, weights=weights)
+    return Pass(replace(trained, policy=policy, adam=adam), metrics)
+
+
+def advanced(trained: Trained) -> Trained:
+    """The next step with nothing learned."""
+    return replace(trained, step=trained.step + 1)
+
+
+def _next(trained: Trained, weights: Floats, adam: Adam) -> Trained:
+    return replace(advanced(trained), policy=Policy(weights, trained.policy.seed), adam=adam)

@@ -1,0 +1,61 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precis.errors import CorruptCheckpoint
+from precis.extractive.checkpoints import Trained, keep_only, load, save, start, steps
+from precis.extractive.features import NAMES
+from precis.extractive.grpo import Adam
+from precis.extractive.policy import Policy
+
+
+def trained_at(step: int) -> Trained:
+    values = np.random.default_rng(step).normal(size=(4, len(NAMES))) / 3
+    return Trained(step, Policy(values[0], 7), values[1], Adam(values[2], values[3], 12))
+
+
+def test_a_checkpoint_comes_back_to_the_bit(tmp_path: Path) -> None:
+    trained = trained_at(3)
+    save(tmp_path, trained)
+    loaded = load(tmp_path, 3)
+    assert (loaded.step, loaded.policy.seed, loaded.adam.count) == (3, 7, 12)
+    for ours, theirs in (
+        (trained.policy.weights, loaded.policy.weights),
+        (trained.reference, loaded.reference),
+        (trained.adam.mean, loaded.adam.mean),
+        (trained.adam.square, loaded.adam.square),
+    ):
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_equal_states_have_equal_bytes(tmp_path: Path) -> None:
+    first = save(tmp_path / "first", trained_at(2)) / "policy.json"
+    save(tmp_path / "second", load(tmp_path / "first", 2))
+    assert (tmp_path / "second/checkpoints/0002/policy.json").read_bytes() == first.read_bytes()
+
+
+def test_leftovers_are_no_checkpoints_and_make_room_for_one(tmp_path: Path) -> None:
+    save(tmp_path, start(1))
+    checkpoints = tmp_path / "checkpoints"
+    (checkpoints / "0005").mkdir()
+    (checkpoints / ".writing-x").mkdir()
+    (checkpoints / ".writing-x" / "policy.json").write_text("{")
+    assert steps(tmp_path) == [0]
+    save(tmp_path, trained_at(5))
+    assert steps(tmp_path) == [0, 5]
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"features_version": 0}'])
+def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    (save(tmp_path, start(1)) / "policy.json").write_text(content)
+    with pytest.raises(CorruptCheckpoint, match=r"0000/policy\.json can't be used"):
+        load(tmp_path, 0)
+
+
+def test_only_the_steps_to_keep_are_kept(tmp_path: Path) -> None:
+    for step in range(4):
+        save(tmp_path, replace(start(1), step=step))
+    keep_only(tmp_path, [1, 3])
+    assert steps(tmp_path) == [1, 3]
