@@ -1,0 +1,79 @@
+"""Make the bundled corpus: `python -m precis.data.fictional [path]`.
+
+192 fictional documents over RepLiQA's 17 topics, in RepLiQA's schema, the same bytes on every
+run. A story file in `stories/` holds the prose of each topic; `grammar` reads it and `compose`
+makes a document of it.
+"""
+
+import sys
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from precis.data.compose import Composed, compose
+from precis.data.grammar import read_stories
+
+PATH = Path(__file__).with_name("fictional.parquet")
+"""The bundled corpus."""
+
+DOCUMENTS = 192
+_SEED = 20_240_517
+_STORIES = Path(__file__).with_name("stories")
+_COLUMNS = (
+    "document_id",
+    "document_topic",
+    "document_path",
+    "document_extracted",
+    "question_id",
+    "question",
+    "answer",
+    "long_answer",
+)
+
+
+def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
+    """The corpus's documents: topics in turn, then shuffled.
+
+    Args:
+        documents: how many to make.
+        seed: of everything that is drawn; each document has a generator of its own, so a
+            document does not change when others are added.
+    """
+    stories = read_stories(_STORIES)
+    made = [
+        compose(stories[number % len(stories)], Random(f"{seed}/{number}"))
+        for number in range(documents)
+    ]
+    Random(seed).shuffle(made)
+    return made
+
+
+def table(documents: list[Composed]) -> pa.Table:
+    """The documents as a table in RepLiQA's schema, one row a question."""
+    rows = [
+        (
+            document.id,
+            document.topic,
+            f"fictional/{document.id}.pdf",
+            document.text,
+            f"{document.id}-q{number}",
+            asked.question,
+            asked.answer,
+            asked.long_answer,
+        )
+        for document in documents
+        for number, asked in enumerate(document.asked, start=1)
+    ]
+    columns = zip(*rows, strict=True)
+    return pa.table({name: list(values) for name, values in zip(_COLUMNS, columns, strict=True)})
+
+
+def write(path: Path) -> None:
+    """Write the corpus as parquet; the bytes depend on nothing but pyarrow's version."""
+    pq.write_table(table(corpus()), path, version="2.6", compression="zstd", compression_level=9)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else PATH)
