@@ -1,6 +1,8 @@
 """From a verdict to a reward."""
 
 import unicodedata
+from collections import Counter
+from functools import cache, lru_cache
 from typing import Literal
 
 from precis.documents import Document
@@ -10,6 +12,7 @@ from precis.text import count_words
 Disqualified = Literal["empty", "over_length", "wrong_script"]
 
 _FOREIGN_SHARE_MAX = 0.1
+_OWN_SHARE_MIN = 0.02
 
 
 def disqualified(summary: str, document: Document, words_max: int) -> Disqualified | None:
@@ -22,10 +25,10 @@ def disqualified(summary: str, document: Document, words_max: int) -> Disqualifi
         return "empty"
     if count_words(summary) > words_max:
         return "over_length"
-    own = _scripts(document.text)
-    letters = [_script(letter) for letter in summary if letter.isalpha()]
-    foreign = sum(script not in own for script in letters)
-    if not letters or foreign > _FOREIGN_SHARE_MAX * len(letters):
+    letters = _letters_by_script(summary)
+    own = _letters_by_script(document.text)
+    foreign = sum(count for script, count in letters.items() if not _is_own(script, own))
+    if not letters or foreign > _FOREIGN_SHARE_MAX * letters.total():
         return "wrong_script"
     return None
 
@@ -40,14 +43,21 @@ def zero(document: Document) -> Scored:
     )
 
 
-def _scripts(text: str) -> set[str]:
-    """The scripts that carry a noticeable share of a text's letters."""
-    counts: dict[str, int] = {}
-    for letter in filter(str.isalpha, text):
-        counts[_script(letter)] = counts.get(_script(letter), 0) + 1
-    return {script for script, count in counts.items() if count > 0.02 * sum(counts.values())}
+def _is_own(script: str, letters: Counter[str]) -> bool:
+    """Whether a script carries a noticeable share of a document's letters."""
+    return letters[script] > _OWN_SHARE_MIN * letters.total()
 
 
+@lru_cache(maxsize=4096)
+def _letters_by_script(text: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for letter, count in Counter(text).items():
+        if letter.isalpha():
+            counts[_script(letter)] += count
+    return counts
+
+
+@cache
 def _script(letter: str) -> str:
     """A letter's script, by the first word of its Unicode name: LATIN, CYRILLIC, CJK, …"""
     return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]

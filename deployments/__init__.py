@@ -1,0 +1,1 @@
+"""How the flows get run: the `precis` command, the local Prefect server, deployment settings."""

@@ -1,0 +1,134 @@
+"""The rehearsal: the training flow on this machine, watched in the terminal."""
+
+import asyncio
+import contextlib
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from deployments.server import PrefectServer
+from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
+from precis.documents import read_documents
+from precis.errors import StoreError
+from precis.ledger import Ledger, stored_ledger
+from precis.run import work_folder
+from precis.store import open_store
+from tasks.benchmark import BenchmarkReport
+
+_BUNDLED_DOCUMENTS = 192
+_VALIDATION_MAX = 32
+_POLL_S = 0.2
+
+
+def rehearsal_config(steps: int, documents: str, seed: int, store: str) -> TrainConfig:
+    """The settings of a rehearsal: a sixth of the corpus, at most 32 documents, is held out."""
+    corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
+    count = len(read_documents(corpus)) if documents != "bundled" else _BUNDLED_DOCUMENTS
+    held_out = max(1, min(_VALIDATION_MAX, count // 6))
+    name = "rehearsal" if documents == "bundled" else f"rehearsal-{Path(documents).stem}"
+    return TrainConfig(
+        model=f"{name}-seed{seed}",
+        steps=steps,
+        seed=seed,
+        documents=DocumentsConfig(
+            source=documents, train_size=max(1, count - held_out), val_size=held_out
+        ),
+        store=str(Path(store).absolute()),
+        # Two cores answer everything here: more at a time would only wait longer.
+        rollouts=RolloutsConfig(in_flight=16),
+    )
+
+
+def forget(config: TrainConfig) -> None:
+    """Drop what the store and the work folder hold of this model."""
+    open_store(config.store).delete(f"{config.model}/")
+    shutil.rmtree(work_folder(config), ignore_errors=True)
+
+
+def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> BenchmarkReport:
+    """Run the training flow with a progress bar, then print its results.
+
+    Raises:
+        PrecisError: what stopped the run; it continues from its last commit when called again.
+    """
+    from flows.train import train  # takes seconds, in which the server starts
+
+    started = time.perf_counter()
+    server.wait()
+    with _bar(console) as bar:
+        report = asyncio.run(_watched(train, config, bar))
+    _print_results(report, config, time.perf_counter() - started, console)
+    return report
+
+
+async def _watched(train: Any, config: TrainConfig, bar: Progress) -> BenchmarkReport:
+    """The flow, while the bar follows what it commits to the ledger."""
+    watcher = asyncio.create_task(_follow(config, bar))
+    try:
+        report: BenchmarkReport = await train(config)
+        return report
+    finally:
+        watcher.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watcher
+
+
+async def _follow(config: TrainConfig, bar: Progress) -> None:
+    store = open_store(config.store)
+    shown = bar.add_task("starting", total=config.steps, reward="", accuracy="")
+    while True:
+        with contextlib.suppress(StoreError):  # no ledger yet
+            _show(await asyncio.to_thread(stored_ledger, store, config.model), bar, shown)
+        await asyncio.sleep(_POLL_S)
+
+
+def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
+    done = ledger.next_step >= (bar.tasks[shown].total or 0)
+    reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
+    accuracy = ledger.validations[-1].accuracy if ledger.validations else None
+    bar.update(
+        shown,
+        completed=ledger.next_step,
+        description="benchmarking" if done else "training",
+        reward=reward,
+        accuracy="" if accuracy is None else f"held-out accuracy {accuracy:.0%}",
+    )
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[reward]}"),
+        TextColumn("{task.fields[accuracy]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def _print_results(
+    report: BenchmarkReport, config: TrainConfig, seconds: float, console: Console
+) -> None:
+    held_out = config.documents.val_size
+    table = Table(title=f"{config.steps} steps, {held_out} held-out documents, {seconds:.0f} s")
+    for heading in ("Contender", "Accuracy (95 % interval)", "Words", "Over length"):
+        table.add_column(heading)
+    for line in report.standings:
+        table.add_row(*line)
+    console.print(table)
+    console.print(f"Report   {report.folder}report.html", soft_wrap=True)
+    console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Observers: they are told what happens, and whatever happens to them, the run goes on."""

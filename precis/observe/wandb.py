@@ -1,0 +1,118 @@
+"""Weights & Biases, at arm's length.
+
+Without a network `wandb.init` retries for minutes and does not heed SIGTERM, so it lives in a
+process of its own, which is fed through a pipe and given up on if it does not end in time.
+WANDB_MODE, WANDB_PROJECT and the like are its own business: it inherits the environment.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from precis.environment import Environment
+
+_FINISH_TIMEOUT_S = 20
+_ORPHAN_TIMEOUT_S = 60
+
+logger = logging.getLogger(__name__)
+
+
+class WandbLog:
+    """A W&B run that is logged to without ever waiting for it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._feeder = threading.Thread(target=self._feed, daemon=True)
+        self._feeder.start()
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics of a step."""
+        self._lines.put(json.dumps({"step": step, "metrics": dict(metrics)}).encode() + b"\n")
+
+    def finish(self) -> None:
+        """Wait a bounded time for W&B to take the rest, then give up."""
+        self._lines.put(None)
+        self._feeder.join(_FINISH_TIMEOUT_S)
+        try:
+            self._process.wait(_FINISH_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            logger.warning("W&B did not finish in time; what it has lies in its local folder.")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _feed(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            with self._process.stdin as pipe:
+                while (line := self._lines.get()) is not None:
+                    pipe.write(line)
+                    pipe.flush()
+        except BrokenPipeError:
+            logger.warning("W&B has ended; the run goes on without it.")
+
+
+@contextmanager
+def wandb_log(
+    name: str, run_id: str, config: Mapping[str, Any], folder: Path
+) -> Iterator[WandbLog | None]:
+    """A W&B run while the block lasts; None where WANDB_API_KEY is not set.
+
+    Args:
+        name: the run's name.
+        run_id: a run that is resumed keeps its id.
+        config: what to show as the run's configuration.
+        folder: for W&B's own files and its log.
+    """
+    key = Environment().wandb_api_key
+    if key is None:
+        yield None
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
+    with (folder / "wandb.log").open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "precis.observe.wandb", json.dumps(opening)],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env={"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()},
+            start_new_session=True,
+        )
+    log = WandbLog(process)
+    try:
+        yield log
+    finally:
+        log.finish()
+
+
+def _main(opening: Mapping[str, Any]) -> None:
+    """The child: log each line of standard input until it ends."""
+    import wandb
+
+    run = wandb.init(
+        project=os.environ.get("WANDB_PROJECT", "precis"),
+        resume="allow",
+        **opening,
+    )
+    for line in sys.stdin:
+        entry = json.loads(line)
+        run.log(entry["metrics"], step=entry["step"])
+    # Nobody may be left to give up on us: without a network `finish` would go on for minutes.
+    signal.alarm(_ORPHAN_TIMEOUT_S)
+    run.finish()
+
+
+if __name__ == "__main__":
+    _main(json.loads(sys.argv[1]))

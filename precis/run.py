@@ -1,0 +1,101 @@
+"""What a training run works with, and the names under which it keeps things."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import art
+
+from precis.config import RunConfig, TrainConfig
+from precis.documents import Corpus
+from precis.environment import Environment
+from precis.judge import JudgeClient
+from precis.ledger import Ledger
+from precis.loopback import Service
+from precis.observe.wandb import WandbLog, wandb_log
+from precis.stopwatch import Stopwatch
+from precis.store import Store, open_store
+from precis.trainer import RemoteTrainer
+
+PROJECT = "precis"
+
+Model = art.TrainableModel[Any, Any]
+
+
+@dataclass(frozen=True)
+class Services:
+    """What answers requests during a run: the trainer, the judge, and the local stand-ins."""
+
+    trainer: RemoteTrainer
+    judge: JudgeClient
+    standins: Service
+
+
+class Run:
+    """A run at work, with the ledger of what it has committed so far.
+
+    Not a dataclass: Prefect walks through those, and all they hold, on every task call.
+    """
+
+    ledger: Ledger
+
+    def __init__(self, config: TrainConfig, corpus: Corpus, services: Services) -> None:
+        self.config, self.corpus = config, corpus
+        self.trainer, self.judge = services.trainer, services.judge
+        self.store: Store = open_store(config.store)
+        self.identity = config.identity(corpus.digest)
+        self.model = trainable(config)
+        self.stopwatch = Stopwatch()
+        self.wandb: WandbLog | None = None
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Log to W&B while the block lasts, where it is configured."""
+        config, folder = self.config.model_dump(), work_folder(self.config) / "wandb"
+        with wandb_log(self.name, self.ledger.wandb_run_id, config, folder) as self.wandb:
+            yield
+
+    @property
+    def name(self) -> str:
+        return self.config.model
+
+
+def trainable(config: RunConfig) -> Model:
+    """The model as ART knows it; it logs to ART's own files only."""
+    return art.TrainableModel(
+        name=config.model,
+        project=PROJECT,
+        base_model="extractive",
+        base_path=str(work_folder(config) / "art"),
+        report_metrics=[],
+    )
+
+
+def work_folder(config: RunConfig) -> Path:
+    """A run's local files: ART's metrics and trajectories, the trainer's folder, logs."""
+    return Environment().home / "work" / config.model
+
+
+def clear_trainer_folder(config: RunConfig) -> Path:
+    """An empty folder for a local trainer, which restores what it needs from the store."""
+    folder = work_folder(config) / "trainer"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def mend_art_files(config: RunConfig) -> None:
+    """Drop what a killed process left half-written of ART's files, which are not atomic.
+
+    `state.json` only sums up `history.jsonl`; ART begins a new one.
+    """
+    folder = work_folder(config) / "art" / PROJECT / "models" / config.model
+    if (state := folder / "state.json").exists() and not state.read_bytes().endswith(b"}"):
+        state.unlink()
+    if (history := folder / "history.jsonl").exists():
+        whole, newline, torn = history.read_bytes().rpartition(b"\n")
+        if torn:
+            history.write_bytes(whole + newline)

@@ -1,0 +1,62 @@
+"""The record of a step, and of a validation, from what happened in it."""
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from precis.errors import JudgeUnavailable
+from precis.judge import Scored
+from precis.ledger import StepRecord, Validation
+from precis.report.statistics import ratio_interval
+from precis.rollouts import Rollout, reward, reward_spread, unscored_causes
+
+
+def step_record(
+    step: int,
+    rollouts: Sequence[Sequence[Rollout]],
+    *,
+    digest: str,
+    groups_trained: int,
+    groups_dropped: Counter[str],
+    trainer: Mapping[str, float],
+    seconds: Mapping[str, float],
+    usd: float,
+) -> StepRecord:
+    """What the ledger keeps of a step."""
+    everyone = [rollout for row in rollouts for rollout in row]
+    scored = [one for one in everyone if isinstance(one.verdict, Scored)]
+    return StepRecord(
+        step=step,
+        digest=digest,
+        reward=statistics.fmean([reward(one) for one in scored] or [0.0]),
+        reward_std=reward_spread(rollouts),
+        words=statistics.fmean([one.words for one in scored] or [0.0]),
+        groups_trained=groups_trained,
+        groups_dropped=dict(groups_dropped),
+        unscored=dict(unscored_causes(everyone)),
+        disqualified=dict(Counter(one.disqualified for one in everyone if one.disqualified)),
+        trainer=dict(trainer),
+        seconds=dict(seconds),
+        usd=usd,
+    )
+
+
+def validation_of(step: int, rollouts: Sequence[Rollout]) -> Validation:
+    """How adapter `step` did on the held-out documents.
+
+    Raises:
+        JudgeUnavailable: not one of them could be judged.
+    """
+    scored = [one.verdict for one in rollouts if isinstance(one.verdict, Scored)]
+    unscored = unscored_causes(rollouts)
+    if not scored:
+        raise JudgeUnavailable(f"No held-out summary could be judged: {dict(unscored)}.")
+    accuracy = ratio_interval([one.correct for one in scored], [one.asked for one in scored])
+    return Validation(
+        step=step,
+        accuracy=accuracy.mean,
+        low=accuracy.low,
+        high=accuracy.high,
+        words=statistics.fmean(one.words for one in rollouts),
+        unscored=dict(unscored),
+    )
