@@ -7,6 +7,9 @@ DOCUMENTS ?= bundled
 SEED ?= 1
 STORE ?= .precis/store
 
+# Bytecode that is never kept would be compiled anew by every process of every run.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)

@@ -47,7 +47,7 @@ def rehearsal_config(steps: int, documents: str, seed: int, store: str) -> Train
         ),
         store=str(Path(store).absolute()),
         # Two cores answer everything here: more at a time would only wait longer.
-        rollouts=RolloutsConfig(in_flight=16),
+        rollouts=RolloutsConfig(in_flight=8),
     )
 
 

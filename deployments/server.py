@@ -17,6 +17,7 @@ import httpx
 
 from precis.environment import Environment
 from precis.errors import PrecisError
+from precis.tls import tls_for
 
 _READY_TIMEOUT_S = 90.0
 
@@ -122,7 +123,7 @@ def _home() -> Path:
 
 def _is_healthy(api: str) -> bool:
     try:
-        return httpx.get(f"{api}/health", timeout=2).is_success
+        return httpx.get(f"{api}/health", timeout=2, verify=tls_for(api)).is_success
     except httpx.TransportError:
         return False
 

@@ -5,7 +5,7 @@ from prefect import flow
 from flows.benchmark import benchmark
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.run import Run
-from tasks.artifacts import Board, log_step, open_board
+from tasks.artifacts import Board, log_step, shown
 from tasks.benchmark import BenchmarkReport
 from tasks.checkpoints import commit_step, validate
 from tasks.cluster import services
@@ -27,8 +27,7 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
         run = Run(config, corpus, up)
         await preflight(run)
         await restore_model(run)
-        board = await open_board(run)
-        with run.observed():
+        async with shown(run) as board:
             await validate_if_due(run)
             for step in range(run.ledger.next_step, config.steps):
                 await take_step(run, step, board)

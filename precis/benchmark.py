@@ -16,6 +16,7 @@ from precis.report.standings import Contender
 from precis.report.statistics import Interval
 from precis.results import Judged, Provenance, Summary, frame_of, rows_of
 from precis.rollouts import Rollout, gather_greedy
+from precis.tls import tls_for
 
 TRAINED = "trained"
 """What the model that is trained here is called among the contenders."""
@@ -35,7 +36,10 @@ async def measure(
     entry: Entry, corpus: Corpus, judge: JudgeClient, config: RolloutsConfig, run: str
 ) -> pl.DataFrame:
     """One contender's results: a row for each question of each held-out document."""
-    async with openai.AsyncOpenAI(base_url=entry.base_url, api_key=entry.api_key) as client:
+    http = openai.DefaultAsyncHttpxClient(verify=tls_for(entry.base_url))
+    async with openai.AsyncOpenAI(
+        base_url=entry.base_url, api_key=entry.api_key, http_client=http
+    ) as client:
         rollouts = await gather_greedy(client, entry.model, judge, corpus.validation, config)
     provenance = Provenance(
         run=run,

@@ -1,6 +1,8 @@
 """What a run shows of itself: Prefect's artifacts, ART's files, the observers."""
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 from prefect import get_client, task
@@ -9,6 +11,7 @@ from prefect.artifacts import (
     acreate_progress_artifact,
     aupdate_progress_artifact,
 )
+from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.logging import get_run_logger
 
@@ -30,14 +33,23 @@ def artifact_key(model: str, kind: str) -> str:
 
 
 class Board:
-    """A run's artifacts in Prefect's UI, updated in place."""
+    """A run's artifacts in Prefect's UI, updated in place through one client."""
 
-    def __init__(self, progress: UUID, report: UUID) -> None:
-        self.progress, self.report = progress, report
+    def __init__(self, client: PrefectClient, progress: UUID, report: UUID) -> None:
+        self.client, self.progress, self.report = client, progress, report
+
+
+@asynccontextmanager
+async def shown(run: Run) -> AsyncIterator[Board]:
+    """A run's artifacts in Prefect's UI, and its W&B run where one is configured."""
+    async with get_client() as client:
+        board = await open_board(run, client)
+        with run.observed():
+            yield board
 
 
 @task(name="open board", task_run_name="open board of {run.name}", **RETRIED)
-async def open_board(run: Run) -> Board:
+async def open_board(run: Run, client: PrefectClient) -> Board:
     """Create the progress and report artifacts of a run."""
     progress = await acreate_progress_artifact(
         key=artifact_key(run.name, "progress"),
@@ -49,7 +61,7 @@ async def open_board(run: Run) -> Board:
         markdown="The first report comes with the first step.",
         description=f"Training of {run.name}",
     )
-    return Board(progress, report)
+    return Board(client, progress, report)
 
 
 @task(name="log", task_run_name="step {step}: log {run.name}", **RETRIED)
@@ -60,7 +72,9 @@ async def log_step(run: Run, step: int, gathered: Gathered, board: Board) -> Non
     if run.wandb:
         run.wandb.log(step, metrics)
     get_run_logger().info("%s", _progress_line(run))
-    await aupdate_progress_artifact(board.progress, _percent(run), _progress_line(run))
+    await aupdate_progress_artifact(
+        board.progress, _percent(run), _progress_line(run), client=board.client
+    )
     if (step + 1) % _SHOWN_EVERY == 0 or step + 1 == run.config.steps:
         await _update_report(run, gathered, board)
 
@@ -72,8 +86,7 @@ async def _update_report(run: Run, gathered: Gathered, board: Board) -> None:
         best=judged(ranked[-1]) if ranked else None,
         worst=judged(ranked[0]) if ranked else None,
     )
-    async with get_client() as client:
-        await client.update_artifact(board.report, ArtifactUpdate(data=markdown))
+    await board.client.update_artifact(board.report, ArtifactUpdate(data=markdown))
 
 
 def _scored(gathered: Gathered) -> list[Rollout]:

@@ -1,11 +1,10 @@
 """HTTP connections to the judge, without a pool's price for having many of them."""
 
-import ssl
-
 import httpx
 
 from precis.config import JudgeConfig
 from precis.judge.providers import Endpoint
+from precis.tls import tls_for
 
 _CONNECT_TIMEOUT_S = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -26,7 +25,7 @@ class Lanes:
             "Content-Type": "application/json",
         }
         self._timeout = httpx.Timeout(config.call_timeout_s, connect=_CONNECT_TIMEOUT_S)
-        self._tls = _tls(self._url)
+        self._tls = tls_for(self._url)
         self._all: list[httpx.AsyncClient] = []
         self._free: list[httpx.AsyncClient] = []
 
@@ -65,12 +64,3 @@ class Lanes:
         self._all.append(lane)
         return lane
 
-
-def _tls(url: httpx.URL) -> ssl.SSLContext:
-    """One context for all lanes: to read the certificates takes as long as some tens of calls.
-
-    Without TLS they are never needed, and an empty context keeps httpx from reading them.
-    """
-    if url.scheme == "https":
-        return httpx.create_ssl_context()
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

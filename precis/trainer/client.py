@@ -12,6 +12,7 @@ from art.types import TrainResult, TrainSFTConfig
 
 from precis import errors
 from precis.errors import PrecisError, TrainerError, TrainerLost
+from precis.tls import tls_for
 from precis.trainer.protocol import (
     HEARTBEAT_S,
     CheckpointRequest,
@@ -53,7 +54,10 @@ class RemoteTrainer:
     ) -> None:
         self.url, self._token, self._path, self._progress = url, token, path, progress
         self._http = httpx.AsyncClient(
-            base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=_TIMEOUT
+            base_url=url,
+            headers={"authorization": f"Bearer {token}"},
+            timeout=_TIMEOUT,
+            verify=tls_for(url),
         )
 
     # What art.Backend asks for.

@@ -1,0 +1,257 @@
+"""The judge's replies on disk, so that nothing is asked twice.
+
+One SQLite file in WAL mode, which several processes may use at once and which a SIGKILL leaves
+whole. It is an economy and never a need: a cache that is busy, full or broken is a cache that
+misses, is logged once, and costs a call instead of a verdict.
+
+The calls are synchronous although the judge's client is not: a read or write takes some tens of
+microseconds, less than handing it to a thread and back, and the wait for another process is
+bounded by `_BUSY_S`.
+"""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+BYTES_MAX = 256 * 2**20
+"""The default bound of the file: replies to some 100,000 summaries."""
+
+_BUSY_S = 0.02
+_CLOSE_BUSY_S = 2.0
+_FRESH_S = 3600
+_TOUCHED_MAX = 512
+_PENDING_MAX = 4096
+_EVICTED_AT_ONCE = 64
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS replies (
+    key TEXT PRIMARY KEY, reply TEXT NOT NULL, used_at INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS replies_by_use ON replies (used_at);
+CREATE TABLE IF NOT EXISTS lookups (hit INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+INSERT OR IGNORE INTO lookups VALUES (0, 0), (1, 0);
+"""
+_OLDEST = "DELETE FROM replies WHERE key IN (SELECT key FROM replies ORDER BY used_at LIMIT ?)"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """What the file holds, and how its look-ups went since it was made."""
+
+    entries: int
+    bytes: int
+    hits: int
+    misses: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of look-ups that found a reply; 0 before the first one."""
+        return self.hits / max(1, self.hits + self.misses)
+
+
+class ReplyCache:
+    """Replies by key; when the file reaches its bound, the least recently used go first.
+
+    Use it as a context manager or call `close()`: hits and times of use are written in batches
+    and with the next reply, so that reading stays reading. Recency is kept to the hour.
+
+    Args:
+        path: the SQLite file; made, with its folder, where it does not exist.
+        bytes_max: bound of the file's used pages. Concurrent processes each apply their own.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, path: Path, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._path, self._bytes_max, self._clock = path, bytes_max, clock
+        self._pending: dict[str, str] = {}
+        self._touched: set[str] = set()
+        self._lookups = [0, 0]
+        self._warned = False
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._connection = _opened(path)
+        except (sqlite3.Error, OSError) as error:
+            self._warn(error)
+
+    def get(self, key: str) -> str | None:
+        """The reply kept under a key, or None. Never raises for the cache's own trouble."""
+        reply = self._pending.get(key) or self._stored(key)
+        self._lookups[reply is not None] += 1
+        return reply
+
+    def put(self, key: str, reply: str) -> None:
+        """Keep a reply. Where the file is busy, it is kept in memory and written with the next."""
+        if len(self._pending) < _PENDING_MAX:
+            self._pending[key] = reply
+        self._flush()
+
+    def stats(self) -> CacheStats:
+        """Count the file's entries; raises sqlite3.Error where it can't be read."""
+        self._flush()
+        connection = self._required()
+        lookups = dict(connection.execute("SELECT hit, count FROM lookups").fetchall())
+        (entries,) = connection.execute("SELECT count(*) FROM replies").fetchone()
+        return CacheStats(entries, _used_bytes(connection), lookups[1], lookups[0])
+
+    def prune(self, bytes_max: int | None = None, older_than_s: float | None = None) -> int:
+        """Delete what was not used for so long, then the oldest down to a size; shrink the file.
+
+        Returns:
+            How many replies were deleted.
+
+        Raises:
+            sqlite3.Error: the file can't be read or written.
+        """
+        connection = self._required()
+        before = connection.total_changes
+        if older_than_s is not None:
+            oldest = int(self._clock() - older_than_s)
+            connection.execute("DELETE FROM replies WHERE used_at < ?", (oldest,))
+        if bytes_max is not None:
+            while _used_bytes(connection) > bytes_max and _evict(connection):
+                pass
+        deleted = connection.total_changes - before
+        # As a script, because `execute` would stop after the first page given back.
+        connection.executescript("PRAGMA incremental_vacuum")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return deleted
+
+    def close(self) -> None:
+        """Write what is pending and close the file; a second call does nothing."""
+        if self._connection is None:
+            return
+        self._connection.execute(f"PRAGMA busy_timeout = {int(_CLOSE_BUSY_S * 1000)}")
+        self._flush()
+        self._connection.close()
+        self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _stored(self, key: str) -> str | None:
+        if self._connection is None:
+            return None
+        try:
+            row = self._connection.execute(
+                "SELECT reply, used_at FROM replies WHERE key = ?", (key,)
+            ).fetchone()
+        except sqlite3.Error as error:
+            self._warn(error)
+            return None
+        if row is None:
+            return None
+        if self._clock() - row[1] > _FRESH_S:
+            self._touch(key)
+        return str(row[0])
+
+    def _touch(self, key: str) -> None:
+        self._touched.add(key)
+        if len(self._touched) >= _TOUCHED_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write all that is pending in one transaction, or leave it for the next time."""
+        if self._connection is None:
+            return
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._write(self._connection)
+        except sqlite3.Error as error:
+            if not _is_busy(error):
+                self._warn(error)
+            return
+        self._pending.clear()
+        self._touched.clear()
+        self._lookups = [0, 0]
+
+    def _write(self, connection: sqlite3.Connection) -> None:
+        now = int(self._clock())
+        connection.executemany(
+            "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)",
+            [(key, reply, now) for key, reply in self._pending.items()],
+        )
+        connection.executemany(
+            "UPDATE replies SET used_at = ? WHERE key = ?", [(now, key) for key in self._touched]
+        )
+        connection.executemany(
+            "UPDATE lookups SET count = count + ? WHERE hit = ?",
+            [(count, hit) for hit, count in enumerate(self._lookups) if count],
+        )
+        # A batch at a time keeps each write short; at its bound, a cache that takes one reply and
+        # drops up to a batch of them soon has room again.
+        if _used_bytes(connection) > self._bytes_max:
+            _evict(connection)
+
+    def _required(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise sqlite3.OperationalError(f"The judge's cache {self._path} is not open.")
+        return self._connection
+
+    def _warn(self, error: Exception) -> None:
+        """Say once that the cache is out of order: every further miss has the same reason."""
+        if not self._warned:
+            logger.warning(
+                "The judge's cache %s can't be used (%s): replies are asked for again. Delete the "
+                "file if it is damaged, or free disk space.",
+                self._path,
+                error,
+            )
+        self._warned = True
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Transactions are opened by hand, and one event loop at a time uses the connection, though
+    # not always from the thread that made it.
+    connection = sqlite3.connect(
+        path, timeout=_CLOSE_BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _prepare(connection)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # auto_vacuum only takes effect before the first table, and lets `prune` give pages back
+    # without the exclusive lock of a full VACUUM. With WAL, `synchronous = NORMAL` survives a
+    # killed process; only a power cut can lose the last replies, and never the file.
+    for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    connection.executescript(_SCHEMA)
+    connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    """Bytes of the file's pages in use, by every process: two look-ups in its header."""
+    pages = [
+        connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+        for pragma in ("page_count", "freelist_count", "page_size")
+    ]
+    return int((pages[0] - pages[1]) * pages[2])
+
+
+def _evict(connection: sqlite3.Connection) -> int:
+    return connection.execute(_OLDEST, (_EVICTED_AT_ONCE,)).rowcount
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    # The extended codes (BUSY_SNAPSHOT, BUSY_RECOVERY, …) carry the plain one in their low byte.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    }

@@ -1,0 +1,165 @@
+"""What can go wrong with a judge's reply, and how often: the plan of a `FaultyServer`.
+
+Faults and latencies are drawn from the request's own bytes, how often they were seen, and a
+seed. So a run meets the same faults whatever order its concurrent requests arrive in.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from statistics import NormalDist
+from typing import Any
+
+
+class Fault(StrEnum):
+    """One way to fail a request."""
+
+    RATE_LIMITED = "rate_limited"
+    """429 that does not say when to come back."""
+    RETRY_AFTER = "retry_after"
+    """429 with a Retry-After header."""
+    RETRY_DELAY = "retry_delay"
+    """429 with Google's `retryDelay` in its body."""
+    SERVER_ERROR = "server_error"
+    BAD_GATEWAY = "bad_gateway"
+    """502 with a proxy's HTML page."""
+    UNAVAILABLE = "unavailable"
+    SLOW = "slow"
+    """The right reply, `slow_s` late."""
+    DRIPPING = "dripping"
+    """The right reply, a byte every `drip_s`: no read times out, but the call takes minutes."""
+    RESET = "reset"
+    """The connection is reset in the middle of the body."""
+    TRUNCATED = "truncated"
+    """Half of the verdicts' JSON, with finish reason `length`."""
+    CUT_BODY = "cut_body"
+    """Half of the response's JSON, as from a proxy that gave up."""
+    EXTRA_VERDICT = "extra_verdict"
+    MISSING_VERDICT = "missing_verdict"
+    PROSE = "prose"
+    """Praise instead of JSON."""
+    EMPTY_CHOICES = "empty_choices"
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The rates of faults: `Faults({Fault.RESET: 0.05}, seed=3)` or `Faults.evenly(0.2)`.
+
+    Attributes:
+        rates: share of requests that meet each fault; together at most 1.
+        retry_after_s: what a 429 that names a delay asks for.
+        slow_s: how late a slow reply is.
+        drip_s: seconds between two bytes of a dripping one.
+    """
+
+    rates: Mapping[Fault, float] = field(default_factory=dict)
+    seed: int = 1
+    retry_after_s: float = 1.0
+    slow_s: float = 30.0
+    drip_s: float = 0.5
+
+    def __post_init__(self) -> None:
+        if min(self.rates.values(), default=0) < 0 or sum(self.rates.values()) > 1 + 1e-9:
+            raise ValueError("The rates of faults are shares of all requests: 0 to 1 in sum.")
+
+    @classmethod
+    def evenly(cls, share: float, **settings: Any) -> "Faults":
+        """Every fault there is, together at the given share of requests."""
+        return cls(dict.fromkeys(Fault, share / len(Fault)), **settings)
+
+    def pick(self, draw: Random) -> Fault | None:
+        """The fault of one request, or None for the most of them."""
+        left = draw.random()
+        for fault, rate in self.rates.items():
+            left -= rate
+            if left < 0:
+                return fault
+        return None
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Log-normal response times: `Latency(median_s=0.8, p99_s=4.0)` is Gemini-like."""
+
+    median_s: float
+    p99_s: float
+
+    def sample(self, draw: Random) -> float:
+        sigma = math.log(self.p99_s / self.median_s) / NormalDist().inv_cdf(0.99)
+        return self.median_s * math.exp(draw.gauss(0, sigma))
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP response as bytes."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
+
+
+def refused_with(fault: Fault, retry_after_s: float) -> Reply | None:
+    """The error that a fault answers with, or None for a fault that spoils a good reply."""
+    match fault:
+        case Fault.RATE_LIMITED:
+            return _error(429, "Rate limit exceeded.")
+        case Fault.RETRY_AFTER:
+            reply = _error(429, "Rate limit exceeded.")
+            header = ("retry-after", f"{retry_after_s:g}")
+            return Reply(reply.status, reply.body, (*reply.headers, header))
+        case Fault.RETRY_DELAY:
+            info = "type.googleapis.com/google.rpc.RetryInfo"
+            details = [{"@type": info, "retryDelay": f"{retry_after_s:g}s"}]
+            return _error(429, "Quota exceeded.", status="RESOURCE_EXHAUSTED", details=details)
+        case Fault.SERVER_ERROR:
+            return _error(500, "Internal error.")
+        case Fault.BAD_GATEWAY:
+            page = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+            return Reply(502, page, (("content-type", "text/html"),))
+        case Fault.UNAVAILABLE:
+            return _error(503, "The model is overloaded.")
+    return None
+
+
+def spoiled(fault: Fault, body: bytes) -> bytes:
+    """A good completion's body as a fault makes it; unchanged by faults of the transport."""
+    if fault is Fault.CUT_BODY:
+        return body[: len(body) // 2]
+    completion = json.loads(body)
+    if fault is Fault.EMPTY_CHOICES:
+        return json.dumps(completion | {"choices": []}).encode()
+    for choice in completion["choices"]:
+        message = choice["message"]
+        if fault is Fault.REFUSAL:
+            message |= {"content": None, "refusal": "I can't help with that."}
+        elif fault is Fault.TRUNCATED:
+            choice["finish_reason"] = "length"
+            message["content"] = message["content"][: len(message["content"]) // 2]
+        elif fault is Fault.PROSE:
+            message["content"] = "A fine summary: every question is answered, and all is true."
+        elif fault in (Fault.EXTRA_VERDICT, Fault.MISSING_VERDICT):
+            message["content"] = _miscounted(message["content"], fault)
+    return json.dumps(completion).encode()
+
+
+def _miscounted(content: str, fault: Fault) -> str:
+    """One entry more or fewer in the first list of a JSON object, or one key where it has none."""
+    reply = json.loads(content)
+    entries = next((value for value in reply.values() if isinstance(value, list) and value), None)
+    if entries is not None and fault is Fault.EXTRA_VERDICT:
+        entries.append(entries[-1])
+    elif entries is not None:
+        entries.pop()
+    elif fault is Fault.EXTRA_VERDICT:
+        reply["extra"] = True
+    else:
+        reply.popitem()
+    return json.dumps(reply)
+
+
+def _error(code: int, message: str, **more: object) -> Reply:
+    return Reply(code, json.dumps({"error": {"code": code, "message": message, **more}}).encode())
