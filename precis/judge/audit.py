@@ -1,0 +1,230 @@
+"""Checking the judge: some of its verdicts for a person to read, and its protocols compared.
+
+A judge is trusted by reading it. `sampled` draws summaries out of a benchmark's results,
+`agreement` says how far two verdicts on the same summaries agree, and the rest writes both down.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+import polars as pl
+
+from precis.documents import Document
+from precis.errors import ConfigError
+from precis.judge.verdict import Scored, Verdict
+from precis.results import KEY
+
+_BY_SUMMARY = KEY[:-1]  # all but the question
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question of a summary, as the results have it; `ruled` is the verdict on record."""
+
+    question_id: str
+    question: str
+    gold: str
+    answerable: bool
+    answer: str
+    ruled: bool
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A summary whose verdict is to be read."""
+
+    run: str
+    model: str
+    step: int | None
+    document_id: str
+    judge: str
+    protocol: str
+    summary: str
+    asked: tuple[Asked, ...]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How two judges, or one judge asked in two ways, ruled on the same answerable questions.
+
+    Attributes:
+        both: ruled correct by both.
+        neither: ruled correct by neither.
+        unscored: summaries that one of them could not judge, and which are left out.
+    """
+
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+    unscored: int
+
+    @property
+    def questions(self) -> int:
+        """How many questions both ruled on."""
+        return self.both + self.only_first + self.only_second + self.neither
+
+    @property
+    def share(self) -> float:
+        """The share of questions on which they agree; 1 where there are none."""
+        return (self.both + self.neither) / self.questions if self.questions else 1.0
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's kappa: the agreement beyond what their rates of `correct` make by chance."""
+        if not self.questions:
+            return 1.0
+        first = (self.both + self.only_first) / self.questions
+        second = (self.both + self.only_second) / self.questions
+        chance = first * second + (1 - first) * (1 - second)
+        return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
+
+
+def sampled(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
+    """So many summaries that a judge ruled on, at random but the same for the same seed.
+
+    Args:
+        results: rows as in `precis.results.SCHEMA`. Unscored summaries, and those that scored
+            zero unread, have no verdict to check and are left out.
+    """
+    ruled = results.filter(pl.col("cause").is_null() & pl.col("disqualified").is_null())
+    groups = ruled.sort(KEY, nulls_last=False).partition_by(_BY_SUMMARY, maintain_order=True)
+    chosen = Random(seed).sample(range(len(groups)), min(count, len(groups)))
+    return [_sample(groups[index].to_dicts()) for index in sorted(chosen)]
+
+
+def documents_of(samples: Sequence[Sample], corpus: Sequence[Document]) -> list[Document]:
+    """The document of each sample.
+
+    Raises:
+        ConfigError: the corpus does not hold one of them.
+    """
+    by_id = {document.id: document for document in corpus}
+    missing = next((each.document_id for each in samples if each.document_id not in by_id), None)
+    if missing is not None:
+        raise ConfigError(
+            f"The results are about document '{missing}', which this corpus of {len(by_id)} "
+            "documents does not hold: name the corpus that they were made with."
+        )
+    return [by_id[sample.document_id] for sample in samples]
+
+
+def agreement(first: Sequence[Verdict], second: Sequence[Verdict]) -> Agreement:
+    """Compare two verdicts on each of the same summaries, over their answerable questions."""
+    counts: Counter[tuple[bool, bool]] = Counter()
+    unscored = 0
+    for one, other in zip(first, second, strict=True):
+        if not (isinstance(one, Scored) and isinstance(other, Scored)):
+            unscored += 1
+            continue
+        rulings = _rulings(other)
+        counts.update((correct, rulings[id]) for id, correct in _rulings(one).items())
+    return Agreement(
+        both=counts[True, True],
+        only_first=counts[True, False],
+        only_second=counts[False, True],
+        neither=counts[False, False],
+        unscored=unscored,
+    )
+
+
+def as_jsonl(samples: Sequence[Sample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
+    """One line of JSON for each sample, with the verdicts of each protocol."""
+    lines = [
+        asdict(sample)
+        | {"verdicts": {name: asdict(some[index]) for name, some in verdicts.items()}}
+        for index, sample in enumerate(samples)
+    ]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def as_markdown(samples: Sequence[Sample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
+    """A page to read: each summary with what was asked, the gold, the answer and the verdict.
+
+    Args:
+        verdicts: by protocol, one for each sample; may be empty.
+    """
+    parts = [f"# The judge's verdicts on {len(samples)} summaries", *_compared(verdicts)]
+    for index, sample in enumerate(samples):
+        ruled = {name: some[index] for name, some in verdicts.items()}
+        parts += [*_heading(index, sample), _table(sample, ruled)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _compared(verdicts: Mapping[str, Sequence[Verdict]]) -> list[str]:
+    if len(verdicts) != 2:
+        return []
+    (first, ones), (second, others) = verdicts.items()
+    found = agreement(ones, others)
+    left_out = f" {found.unscored} summaries went unscored and are left out." * bool(found.unscored)
+    return [
+        f"`{first}` and `{second}` agree on {found.share:.1%} of {found.questions} answerable "
+        f"questions (Cohen's kappa {found.kappa:.2f}): {found.both} correct by both, "
+        f"{found.only_first} by `{first}` only, {found.only_second} by `{second}` only, "
+        f"{found.neither} by neither.{left_out}"
+    ]
+
+
+def _heading(index: int, sample: Sample) -> list[str]:
+    step = "" if sample.step is None else f", step {sample.step}"
+    return [
+        f"## {index + 1}. {_escaped(sample.model)}{step}, document {_escaped(sample.document_id)}",
+        f"> {_escaped(sample.summary)}",
+        f"On record: judge {_escaped(sample.judge)}, protocol {_escaped(sample.protocol)}.",
+    ]
+
+
+def _table(sample: Sample, ruled: Mapping[str, Verdict]) -> str:
+    head = ["Question", "Gold", "Answer", "On record", *ruled]
+    rows = [
+        [
+            _escaped(asked.question),
+            _escaped(asked.gold),
+            _escaped(asked.answer),
+            _mark(asked.ruled, asked.answerable),
+            *(_ruled(verdict, asked) for verdict in ruled.values()),
+        ]
+        for asked in sample.asked
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+
+
+def _ruled(verdict: Verdict, asked: Asked) -> str:
+    if not isinstance(verdict, Scored):
+        return f"unscored ({verdict.cause})"
+    [found] = [each for each in verdict.answers if each.question_id == asked.question_id]
+    return f"{_mark(found.correct, asked.answerable)}: {_escaped(found.answer)}"
+
+
+def _mark(correct: bool, answerable: bool) -> str:
+    return ("correct" if correct else "wrong") + ("" if answerable else " (no reward)")
+
+
+def _rulings(verdict: Scored) -> dict[str, bool]:
+    return {each.question_id: each.correct for each in verdict.answers if each.answerable}
+
+
+def _sample(rows: Sequence[Mapping[str, Any]]) -> Sample:
+    asked = tuple(
+        Asked(
+            row["question_id"],
+            row["question"],
+            row["gold"],
+            row["answerable"],
+            row["answer"],
+            row["correct"],
+        )
+        for row in rows
+    )
+    shared = ("run", "model", "step", "document_id", "judge", "protocol", "summary")
+    return Sample(**{name: rows[0][name] for name in shared}, asked=asked)
+
+
+def _escaped(text: str) -> str:
+    """Text on one line that markdown takes for nothing but text, since others wrote it."""
+    line = " ".join(text.split())
+    return "".join(f"\\{mark}" if mark in r"\`*_[]#|<>~&" else mark for mark in line)

@@ -1,0 +1,74 @@
+"""Real processes: each test session has a home of its own, with one Prefect server in it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMAND = Path(sys.executable).with_name("precis")
+
+
+class Precis:
+    """The `precis` command, as a user calls it, in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        unset = {"PREFECT_API_URL", "WANDB_API_KEY", "PYTHONDONTWRITEBYTECODE"}
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name not in unset},
+            "PRECIS_HOME": str(home),
+            "PREFECT_HOME": str(home / "prefect"),
+            "COLUMNS": "120",
+        }
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start the command; its output is piped."""
+        return subprocess.Popen(
+            [str(COMMAND), *arguments],
+            cwd=ROOT,
+            env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str, **environment: str) -> str:
+        """Run it to its end and return what it printed; fail the test if it failed."""
+        output, _, returncode = self.outcome(*arguments, **environment)
+        assert returncode == 0, output
+        return output
+
+    def outcome(self, *arguments: str, **environment: str) -> tuple[str, None, int]:
+        process = self.start(*arguments, **environment)
+        output, _ = process.communicate(timeout=300)
+        return output, None, process.returncode
+
+    def prefect(self, *arguments: str, **environment: str) -> str:
+        """Run Prefect's own command against this home's server."""
+        api = (self.home / "prefect" / "api-url").read_text()
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", *arguments],
+            cwd=ROOT,
+            env={**self.environment, "PREFECT_API_URL": api, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @property
+    def api(self) -> str:
+        return (self.home / "prefect" / "api-url").read_text()
+
+
+@pytest.fixture(scope="session")
+def precis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
+    command = Precis(tmp_path_factory.mktemp("home"))
+    yield command
+    command.run("stop")

@@ -1,0 +1,148 @@
+"""The judge's client against a judge that fails: no fault becomes a score."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from precis.completions import completions_app
+from precis.config import JudgeConfig, JudgeLimits
+from precis.documents import Document, Question
+from precis.judge import Endpoint, JudgeClient, Scored, Unscored, Verdict
+from precis.judge.cache import ReplyCache
+from precis.standins.faults import Fault, Faults, Latency
+from precis.standins.faulty import OVER_IN_FLIGHT, FaultyServer
+from precis.standins.judge import lexical_judge
+
+pytestmark = pytest.mark.services
+
+_REQUESTS_PER_MINUTE = 100_000
+_CONFIG = JudgeConfig(
+    provider="url",
+    base_url="http://127.0.0.1/v1",
+    model="lexical-judge",
+    limits=JudgeLimits(
+        requests_per_minute=_REQUESTS_PER_MINUTE, tokens_per_minute=10**9, in_flight=32
+    ),
+    # Longer than any good reply takes on a busy machine; only faults run into it.
+    call_timeout_s=2.0,
+    tries_max=10,
+    backoff_s=0.01,
+)
+_FACTS = {
+    "Who led the council as mayor?": ("The council was led by mayor {}.", "Anna Ruiz"),
+    "How many workers did the mill employ?": ("The mill employed {} workers.", "40"),
+    "When did the library open?": ("The library opened on {}.", "3 March"),
+}
+
+
+def judge_app() -> Starlette:
+    return completions_app(lexical_judge(), lambda: ["lexical-judge"])
+
+
+def document() -> Document:
+    questions = [
+        Question(question, question, gold, answerable=True)
+        for question, (_, gold) in _FACTS.items()
+    ]
+    text = " ".join(sentence.format(gold) for sentence, gold in _FACTS.values())
+    return Document("d", "news", text, tuple(questions))
+
+
+def summaries(count: int) -> list[str]:
+    """Different summaries, each with some of the facts."""
+    draw, found = Random(1), []
+    for number in range(count):
+        kept = draw.sample(list(_FACTS.values()), draw.randrange(4))
+        facts = " ".join(sentence.format(gold) for sentence, gold in kept)
+        found.append(f"Report {number}. {facts}")
+    return found
+
+
+async def scored(
+    server: FaultyServer, texts: list[str], config: JudgeConfig = _CONFIG
+) -> list[Verdict]:
+    async with server as url, JudgeClient(Endpoint(url, "lexical-judge", "key"), config) as judge:
+        return await asyncio.gather(*(judge.score(document(), text) for text in texts))
+
+
+async def test_a_thousand_verdicts_with_a_fifth_of_faults_are_those_without_any() -> None:
+    texts = summaries(1000)
+    faults = Faults.evenly(0.2, seed=5, retry_after_s=0.02, slow_s=10, drip_s=0.1)
+    server = FaultyServer(judge_app(), faults)
+    verdicts = await scored(server, texts)
+    assert verdicts == await scored(FaultyServer(judge_app()), texts)
+    assert all(isinstance(verdict, Scored) for verdict in verdicts)
+    injected = server.counts.total() - server.counts["ok"]
+    assert 0.17 < injected / server.requests < 0.23
+    assert set(server.counts) == {*Fault, "ok"}
+    assert server.peak(60) <= _REQUESTS_PER_MINUTE
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_a_judge_that_only_fails_leaves_every_summary_unscored(fault: Fault) -> None:
+    faults = Faults({fault: 1.0}, retry_after_s=0.01, slow_s=2.0, drip_s=0.02)
+    config = _CONFIG.model_copy(update={"tries_max": 2, "call_timeout_s": 0.2})
+    verdicts = await scored(FaultyServer(judge_app(), faults), summaries(4), config)
+    assert all(isinstance(verdict, Unscored) for verdict in verdicts)
+
+
+async def test_the_same_requests_meet_the_same_faults() -> None:
+    slow = (Fault.SLOW, Fault.DRIPPING)  # which may or may not outlast the client's patience
+    rates: dict[Fault, float] = {fault: 0.02 for fault in Fault if fault not in slow}
+
+    async def counts(in_flight: int) -> Counter[str]:
+        faulty = FaultyServer(judge_app(), Faults(rates, seed=9, retry_after_s=0))
+        limits = _CONFIG.limits.model_copy(update={"in_flight": in_flight})
+        config = _CONFIG.model_copy(update={"limits": limits, "tries_max": 20})
+        await scored(faulty, summaries(30), config)
+        return faulty.counts
+
+    assert await counts(in_flight=2) == await counts(in_flight=32)
+
+
+async def test_requests_beyond_the_server_s_limit_at_once_are_turned_away() -> None:
+    server = FaultyServer(judge_app(), latency=Latency(0.2, 0.3), in_flight_max=3)
+    async with server as url, httpx.AsyncClient() as client:
+        replies = await asyncio.gather(*(client.get(f"{url}/models") for _ in range(8)))
+    assert Counter(reply.status_code for reply in replies) == {200: 3, 429: 5}
+    assert server.counts[OVER_IN_FLIGHT] == 5
+    assert server.requests == server.peak(60) == 8
+
+
+async def test_the_client_stays_within_its_own_limit_at_once() -> None:
+    limits = _CONFIG.limits.model_copy(update={"in_flight": 4})
+    server = FaultyServer(judge_app(), latency=Latency(0.01, 0.03), in_flight_max=4)
+    await scored(server, summaries(30), _CONFIG.model_copy(update={"limits": limits}))
+    assert server.counts[OVER_IN_FLIGHT] == 0
+
+
+def test_latencies_have_the_median_and_the_tail_they_were_given() -> None:
+    draw, latency = Random(1), Latency(median_s=0.8, p99_s=4.0)
+    drawn = sorted(latency.sample(draw) for _ in range(20_000))
+    assert drawn[10_000] == pytest.approx(0.8, rel=0.03)
+    assert drawn[19_800] == pytest.approx(4.0, rel=0.08)
+
+
+def test_rates_over_one_are_refused() -> None:
+    with pytest.raises(ValueError, match="0 to 1 in sum"):
+        Faults({Fault.RESET: 0.7, Fault.SLOW: 0.7})
+
+
+async def test_a_repeated_run_makes_no_calls(tmp_path: Path) -> None:
+    texts = summaries(50)
+    server = FaultyServer(judge_app())
+    async with server as url:
+        endpoint = Endpoint(url, "lexical-judge", "key")
+        runs = []
+        for _ in range(2):
+            with ReplyCache(tmp_path / "replies.sqlite") as cache:
+                async with JudgeClient(endpoint, _CONFIG, cache=cache) as judge:
+                    asked = (judge.score(document(), text) for text in texts)
+                    runs.append((await asyncio.gather(*asked), judge.spend.calls))
+    assert runs[0][0] == runs[1][0]
+    assert runs[0][1] > 0 and runs[1][1] == 0

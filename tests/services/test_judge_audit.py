@@ -1,0 +1,50 @@
+"""`precis judge audit` against the lexical judge, run as a user runs it."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from precis.config import DocumentsConfig
+from precis.documents import read_documents
+from precis.judge.cli import app
+from precis.results import Judged, Provenance, Summary, frame_of, rows_of, write_results
+from precis.rewards import zero
+from precis.text import sentences
+
+pytestmark = pytest.mark.services
+
+_FROM = Provenance(
+    run="r",
+    model="lead",
+    step=None,
+    judge="another-judge",
+    protocol="batched v1",
+    prompts_digest="p",
+    corpus_digest="c",
+    code_version="v",
+)
+
+
+def test_the_audit_compares_both_protocols_and_asks_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    results, page = tmp_path / "results.parquet", tmp_path / "audit.md"
+    rows = [
+        row
+        for document in read_documents(DocumentsConfig())[:4]
+        for row in rows_of(
+            Judged(document, Summary(" ".join(sentences(document.text)[:20])), zero(document)),
+            _FROM,
+        )
+    ]
+    write_results(frame_of(rows), results)
+    audit = CliRunner().invoke(app, ["audit", str(results), "--out", str(page)])
+    assert audit.exit_code == 0, audit.output
+    assert "`batched` and `per_question` agree on 100.0%" in page.read_text()
+    first = CliRunner().invoke(app, ["cache"]).output
+    CliRunner().invoke(app, ["audit", str(results), "--out", str(page)])
+    second = CliRunner().invoke(app, ["cache"]).output
+    assert " 0 hits" in first and " 0 hits" not in second
+    assert first.split(" replies")[0] == second.split(" replies")[0]

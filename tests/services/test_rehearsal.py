@@ -1,0 +1,195 @@
+"""The whole pipeline as a user runs it: what it shows, what it keeps, and what a kill costs."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import psutil
+import pytest
+
+from precis.ledger import Ledger
+from tests.services.conftest import Precis
+
+STEPS = 8
+KILLS = 10
+KILL_SEED = 20260
+
+
+def rehearse(precis: Precis, store: Path, *options: str) -> str:
+    return precis.run("rehearse", "--steps", str(STEPS), "--store", str(store), *options)
+
+
+def folder(store: Path) -> Path:
+    return store / "rehearsal-seed1"
+
+
+def ledger_of(store: Path) -> Ledger:
+    return Ledger.model_validate_json((folder(store) / "ledger.json").read_text())
+
+
+def decisive(ledger: Ledger) -> Any:
+    """What must be the same for two runs with one seed: everything but time, money and ids."""
+    steps = [step.model_dump(exclude={"seconds", "usd"}) for step in ledger.steps]
+    return steps, [one.model_dump() for one in ledger.validations]
+
+
+def weights(store: Path) -> dict[str, bytes]:
+    checkpoints = folder(store) / "checkpoints"
+    return {path.parent.name: path.read_bytes() for path in checkpoints.glob("*/policy.json")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    store = tmp_path_factory.mktemp("undisturbed")
+    return store, rehearse(precis, store)
+
+
+def test_it_prints_a_table_and_where_to_look_and_nothing_else(
+    undisturbed: tuple[Path, str], precis: Precis
+) -> None:
+    _, output = undisturbed
+    for expected in ("trained, step 8", "untrained start", "lead-350", "random-350", "centroid"):
+        assert expected in output
+    for noise in ("Warning", "warning", "Traceback", "INFO", "ERROR", "LiteLLM"):
+        assert noise not in output
+    assert httpx.get(precis.api + "/health").is_success
+
+
+def test_it_leaves_a_report_that_stands_alone(undisturbed: tuple[Path, str]) -> None:
+    store, output = undisturbed
+    benchmark = folder(store) / "benchmarks" / "0008"
+    assert f"{benchmark}/report.html" in output
+    page = (benchmark / "report.html").read_text()
+    assert "trained, step 8" in page
+    assert 'src="http' not in page and 'href="http' not in page
+    for chart in ("learning-curve", "comparison"):
+        assert (benchmark / f"{chart}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (benchmark / f"{chart}.svg").read_text()
+    rows = pl.read_parquet(benchmark / "results.parquet")
+    # Every checkpoint with its start, and three baselines, on 32 documents of 5 questions.
+    assert len(rows) == (STEPS + 1 + 3) * 32 * 5
+
+
+def test_the_policy_learns(undisturbed: tuple[Path, str]) -> None:
+    start, *_, end = ledger_of(undisturbed[0]).validations
+    assert end.accuracy > start.accuracy + 0.1
+
+
+def test_prefect_shows_the_run_its_steps_and_its_reports(
+    undisturbed: tuple[Path, str], precis: Precis
+) -> None:
+    with httpx.Client(base_url=precis.api) as api:
+        runs = api.post("/flow_runs/filter", json={}).json()
+        states = {run["name"]: run["state_type"] for run in runs}
+        assert states["train rehearsal-seed1 to step 8"] == "COMPLETED"
+        assert states["benchmark rehearsal-seed1"] == "COMPLETED"
+        tasks = {run["name"] for run in api.post("/task_runs/filter", json={}).json()}
+        assert {
+            "step 3: gather rollouts of rehearsal-seed1",
+            "step 3: train rehearsal-seed1",
+            "step 3: commit rehearsal-seed1",
+        } <= tasks
+        artifacts = {a["key"]: a for a in api.post("/artifacts/latest/filter", json={}).json()}
+    assert artifacts["rehearsal-seed1-progress"]["data"] == 100
+    assert "step 8 of 8" in artifacts["rehearsal-seed1-progress"]["description"]
+    for key in ("rehearsal-seed1-training", "rehearsal-seed1-benchmark"):
+        assert "](data:image/png;base64," in artifacts[key]["data"]
+    assert "Worst summary of the last step" in artifacts["rehearsal-seed1-training"]["data"]
+
+
+def test_art_has_its_own_files(undisturbed: tuple[Path, str], precis: Precis) -> None:
+    files = precis.home / "work" / "rehearsal-seed1" / "art" / "precis" / "models"
+    history = (files / "rehearsal-seed1" / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in history] == list(range(STEPS))
+
+
+def test_the_same_seed_gives_the_same_run(
+    undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
+) -> None:
+    store, _ = undisturbed
+    rehearse(precis, tmp_path)
+    assert decisive(ledger_of(tmp_path)) == decisive(ledger_of(store))
+    assert weights(tmp_path) == weights(store)
+
+
+def test_killed_at_random_it_ends_with_the_same_weights(
+    undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
+) -> None:
+    store, _ = undisturbed
+    print(f"kill seed {KILL_SEED}")
+    moments = random.Random(KILL_SEED)
+    for _ in range(KILLS):
+        process = precis.start("rehearse", "--steps", str(STEPS), "--store", str(tmp_path))
+        _kill_at(process, moments, tmp_path)
+    rehearse(precis, tmp_path)
+    assert decisive(ledger_of(tmp_path)) == decisive(ledger_of(store))
+    assert weights(tmp_path) == weights(store)
+
+
+def _kill_at(process: subprocess.Popen[str], moments: random.Random, store: Path) -> None:
+    """SIGKILL within 1.5 s of the run touching the store; its children must go with it."""
+    seen = _touched(store)
+    deadline = time.monotonic() + 120
+    while _touched(store) == seen and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    children = psutil.Process(process.pid).children(recursive=True) if not process.poll() else []
+    time.sleep(moments.uniform(0, 1.5))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive, "a child outlived its parent"
+
+
+def _touched(store: Path) -> float:
+    return max((path.stat().st_mtime for path in store.rglob("*")), default=0.0)
+
+
+def test_more_steps_continue_a_finished_run(
+    undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
+) -> None:
+    precis.run("rehearse", "--steps", "2", "--store", str(tmp_path))
+    precis.run("rehearse", "--steps", "3", "--store", str(tmp_path))
+    three = decisive(ledger_of(tmp_path))[0]
+    assert three == decisive(ledger_of(undisturbed[0]))[0][:3]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--documents", "no-such-file.csv"], "no-such-file.csv is neither a file or folder here"),
+        (["--store", "ftp://somewhere/else"], "no store speaks ftp://"),
+    ],
+)
+def test_a_mistake_gets_a_sentence_and_no_traceback(
+    precis: Precis, tmp_path: Path, options: list[str], sentence: str
+) -> None:
+    output, _, returncode = precis.outcome(
+        "rehearse",
+        "--steps",
+        "1",
+        *(["--store", str(tmp_path)] if "--store" not in options else []),
+        *options,
+    )
+    assert returncode == 1
+    assert sentence in output.replace("\n", " ")
+    assert "Traceback" not in output
+
+
+def test_other_settings_than_the_stored_ones_are_refused(
+    precis: Precis, undisturbed: tuple[Path, str], tmp_path: Path
+) -> None:
+    store, _ = undisturbed
+    held = (folder(store) / "ledger.json").read_text()
+    ledger = json.loads(held)
+    other = tmp_path / "store" / "rehearsal-seed1"
+    other.mkdir(parents=True)
+    (other / "ledger.json").write_text(json.dumps({**ledger, "config": "another"}))
+    output, _, returncode = precis.outcome("rehearse", "--store", str(tmp_path / "store"))
+    assert returncode == 1
+    assert "other settings" in output
