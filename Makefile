@@ -68,10 +68,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "Installing into $(VENV) (once) …"
-	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
-	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@

@@ -5,8 +5,9 @@ shows stars.
 """
 
 from pathlib import Path
+from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -25,7 +26,11 @@ class Environment(BaseSettings):
     train_size: int = Field(3500, ge=1)
     val_size: int = Field(91, ge=1)
     home: Path = Field(Path(".precis"), validation_alias="PRECIS_HOME")
-    store: str = Field(".precis/store", validation_alias="PRECIS_STORE")
+    backup_bucket: str | None = None
+    store: str = Field(
+        default_factory=lambda known: _default_store(known["backup_bucket"]),
+        validation_alias="PRECIS_STORE",
+    )
 
     def keys(self) -> dict[str, str]:
         """The keys that are set, in clear, by the name of their variable."""
@@ -34,3 +39,42 @@ class Environment(BaseSettings):
             for name, value in self
             if isinstance(value, SecretStr)
         }
+
+
+class S3Environment(BaseSettings):
+    """How a bucket is reached. For keys that are not set, boto3 looks where AWS's own tools look:
+    a profile, or the role of the machine."""
+
+    model_config = SettingsConfigDict(
+        env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    aws_access_key_id: SecretStr | None = None
+    aws_secret_access_key: SecretStr | None = None
+    aws_session_token: SecretStr | None = None
+    aws_region: str | None = Field(
+        None, validation_alias=AliasChoices("AWS_REGION", "AWS_DEFAULT_REGION")
+    )
+    aws_endpoint_url: str | None = Field(
+        None, validation_alias=AliasChoices("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    )
+    create_bucket: bool = Field(False, validation_alias="PRECIS_S3_CREATE_BUCKET")
+    """Whether preflight makes a bucket that is not there."""
+    sse: Literal["AES256", "aws:kms"] | None = Field(None, validation_alias="PRECIS_S3_SSE")
+    """Server-side encryption to ask for; the bucket's own default if not given."""
+    checksum: Literal["SHA256", "none"] = Field("SHA256", validation_alias="PRECIS_S3_CHECKSUM")
+    """`none` for servers that don't know S3's checksum headers; what is restored is checked
+    against its manifest all the same."""
+    addressing: Literal["path", "virtual", "auto"] = Field(
+        default_factory=lambda known: "path" if known["aws_endpoint_url"] else "auto",
+        validation_alias="PRECIS_S3_ADDRESSING",
+    )
+    """Whether the bucket stands in the URL's path, as most servers other than AWS expect."""
+    tries_max: int = Field(8, ge=1, validation_alias="PRECIS_S3_TRIES_MAX")
+    """Tries of one request; the pauses between eight of them add up to a minute at most."""
+    timeout_s: float = Field(30, gt=0, validation_alias="PRECIS_S3_TIMEOUT_S")
+    """Longest silence of the server within a request, in seconds."""
+
+
+def _default_store(bucket: str | None) -> str:
+    return f"s3://{bucket.removeprefix('s3://')}" if bucket else ".precis/store"

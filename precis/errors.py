@@ -12,8 +12,11 @@
     │   ├── Unauthorized         the bearer token is missing or wrong
     │   └── TrainerLost          it no longer answers
     ├── StoreError               a checkpoint or ledger can't be written or read
+    │   ├── StoreRefused         its key, bucket or a permission is wrong; no retry will help
     │   ├── CorruptCheckpoint    a file is missing or differs from its manifest
     │   └── StoreConflict        somebody else wrote in between
+    │       ├── LeaseHeld        another run works on the model
+    │       └── LeaseLost        another run has taken the model over
     └── ClusterError             the machine can't be had, or was lost
 
 A summary that could not be judged is not an error but a record (`precis.judge.Unscored`):
@@ -71,12 +74,24 @@ class StoreError(PrecisError):
     """The store can't be written or read."""
 
 
+class StoreRefused(StoreError):
+    """The store rejects our requests as such (key, bucket, permission); retries won't help."""
+
+
 class CorruptCheckpoint(StoreError):
     """A checkpoint's file is missing or differs from its manifest."""
 
 
 class StoreConflict(StoreError):
     """A conditional write found another version than expected."""
+
+
+class LeaseHeld(StoreConflict):
+    """Another run works on the model."""
+
+
+class LeaseLost(StoreConflict):
+    """The run no longer holds the lease on its model, and must not write any more."""
 
 
 class ClusterError(PrecisError):
