@@ -1,0 +1,7 @@
+"""Where checkpoints, ledgers and results are kept: a folder, or a bucket."""
+
+from precis.store.folder import FolderStore
+from precis.store.opening import open_store
+from precis.store.protocol import Blob, Store
+
+__all__ = ["Blob", "FolderStore", "Store", "open_store"]

@@ -1,0 +1,130 @@
+"""A store in a local folder."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from precis.errors import StoreConflict, StoreError
+from precis.store.protocol import Blob, prove
+
+_ABANDONED_AFTER_S = 86_400
+
+
+class FolderStore:
+    """A store in a local folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser().resolve()
+
+    @property
+    def url(self) -> str:
+        return str(self.root)
+
+    def check(self) -> None:
+        prove(self)
+
+    def get(self, key: str) -> Blob | None:
+        try:
+            data = self._path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"Can't read {self._path(key)}: {error.strerror}.") from error
+        return Blob(data, _version(data))
+
+    def put(self, key: str, data: bytes) -> str:
+        with self._replacing(key) as temporary:
+            temporary.write_bytes(data)
+        return _version(data)
+
+    def put_if(self, key: str, data: bytes, version: str | None) -> str:
+        with self._locked(key):
+            present = self.get(key)
+            if (present.version if present else None) != version:
+                raise StoreConflict(f"{self._path(key)} was written by somebody else in between.")
+            return self.put(key, data)
+
+    def upload(self, path: Path, key: str) -> None:
+        with self._replacing(key) as temporary:
+            shutil.copyfile(path, temporary)
+
+    def download(self, key: str, path: Path) -> None:
+        try:
+            shutil.copyfile(self._path(key), path)
+        except OSError as error:
+            raise StoreError(f"Can't read {self._path(key)}: {error.strerror}.") from error
+
+    def keys(self, prefix: str) -> list[str]:
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for path in self._path(prefix.rpartition("/")[0]).rglob("*"):
+            key = path.relative_to(self.root).as_posix()
+            if key.startswith(prefix) and not path.name.startswith("."):
+                with suppress(FileNotFoundError):  # deleted since it was listed
+                    if path.is_file():
+                        sizes[key] = path.stat().st_size
+        return sizes
+
+    def delete(self, prefix: str) -> None:
+        for key in self.keys(prefix):
+            self._path(key).unlink(missing_ok=True)
+        emptied = self._path(prefix)
+        if emptied.is_dir():
+            shutil.rmtree(emptied, ignore_errors=True)
+
+    def clean(self) -> int:
+        before, removed = time.time() - _ABANDONED_AFTER_S, 0
+        for temporary in self.root.rglob(".*.tmp"):
+            with suppress(FileNotFoundError):
+                if temporary.stat().st_mtime < before:
+                    temporary.unlink()
+                    removed += 1
+        return removed
+
+    def _path(self, key: str) -> Path:
+        path = (self.root / key).resolve()
+        if not path.is_relative_to(self.root):
+            raise StoreError(f"The key {key!r} leads out of the store {self.root}.")
+        return path
+
+    @contextmanager
+    def _replacing(self, key: str) -> Iterator[Path]:
+        """A temporary file that takes the key's place, whole and on disk, when the block ends."""
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+            os.close(handle)
+            temporary = Path(name)
+            try:
+                yield temporary
+                with temporary.open("rb") as written:
+                    os.fsync(written.fileno())
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"Can't write {path}: {error.strerror}. Free some space or choose another store."
+            ) from error
+
+    @contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        """Keep other processes of this machine out; the kernel frees the lock of a dead one."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (path.parent / f".{path.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _version(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

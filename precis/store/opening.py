@@ -1,0 +1,28 @@
+"""From a URL to a store."""
+
+from pathlib import Path
+
+from precis.errors import ConfigError
+from precis.store.folder import FolderStore
+from precis.store.protocol import Store
+
+
+def open_store(url: str) -> Store:
+    """The store at a folder path, `file://…` or `s3://bucket/prefix`. Nothing is contacted yet.
+
+    Raises:
+        ConfigError: the scheme is not served, or the bucket is missing.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "file":
+        return FolderStore(Path(rest if separator else url))
+    if scheme != "s3":
+        raise ConfigError(
+            f"Store {url!r}: no store speaks {scheme}://. Give a folder's path or s3://bucket/prefix."
+        )
+    bucket, _, prefix = rest.partition("/")
+    if not bucket:
+        raise ConfigError(f"Store {url!r} names no bucket: write s3://bucket/prefix.")
+    from precis.store.s3 import S3Store  # boto3 takes a third of a second, which folders save
+
+    return S3Store(bucket, prefix.strip("/"))

@@ -1,0 +1,88 @@
+"""What a run needs of a store.
+
+A key is a relative path with forward slashes. A write is atomic: a reader sees the old
+content or the new one, also after SIGKILL.
+"""
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from precis.errors import StoreConflict, StoreRefused
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A small object and the version that it was read at."""
+
+    data: bytes
+    version: str
+
+
+class Store(Protocol):
+    """What a run needs of a store. Every method raises StoreError."""
+
+    @property
+    def url(self) -> str:
+        """Where the store is, in the form that `open_store` takes."""
+
+    def check(self) -> None:
+        """Prove that the store takes, keeps and forgets what it is given.
+
+        Raises:
+            StoreRefused: the key, the bucket or a permission is wrong.
+        """
+
+    def get(self, key: str) -> Blob | None:
+        """Read a small object; None if there is none."""
+
+    def put(self, key: str, data: bytes) -> str:
+        """Write a small object and return its version."""
+
+    def put_if(self, key: str, data: bytes, version: str | None) -> str:
+        """Write only over this version, or, for None, only where there is nothing.
+
+        Raises:
+            StoreConflict: the object is at another version.
+        """
+
+    def upload(self, path: Path, key: str) -> None:
+        """Copy a local file into the store."""
+
+    def download(self, key: str, path: Path) -> None:
+        """Copy a file of the store to a local path, whose folder exists."""
+
+    def keys(self, prefix: str) -> list[str]:
+        """All keys that begin with `prefix`, sorted."""
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The bytes of every key that begins with `prefix`; no content is read."""
+
+    def delete(self, prefix: str) -> None:
+        """Delete every key that begins with `prefix`."""
+
+    def clean(self) -> int:
+        """Remove what killed writers left half-written a day ago or more, and count it."""
+
+
+def prove(store: Store) -> None:
+    """Write, read and delete a small object, and see a conditional write refused.
+
+    Raises:
+        StoreRefused: the store does not keep what it is given, or overwrites what it must not.
+    """
+    key, data = f"preflight-{secrets.token_hex(8)}", b"written by preflight"
+    try:
+        version = store.put_if(key, data, None)
+        if store.get(key) != Blob(data, version):
+            raise StoreRefused(f"The store {store.url} lost what was written to it a moment ago.")
+        store.put_if(key, b"written over", None)
+    except StoreConflict:
+        return
+    finally:
+        store.delete(key)
+    raise StoreRefused(
+        f"The store {store.url} ignores conditional writes (If-None-Match), so two runs of one "
+        "model could spoil each other. Choose a store that honours them."
+    )

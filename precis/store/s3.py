@@ -1,0 +1,231 @@
+"""A store in a bucket: AWS, or any server that speaks S3 and honours conditional writes."""
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import (
+    ClientError,
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from precis.environment import S3Environment
+from precis.errors import StoreConflict, StoreError, StoreRefused
+from precis.store.protocol import Blob, prove
+from precis.store.s3_client import client_for, ensure_bucket, finish, transfers
+from precis.store.s3_errors import Failure, explained, is_absent
+
+_ABANDONED_AFTER = timedelta(days=1)
+_KEYS_A_DELETION = 1000
+_SLOWEST_BYTES_PER_S = 64 * 1024
+_PAUSES_S = (0.05, 0.2, 0.8)
+"""Between tries of a conditional write that the server refused without anybody else winning it."""
+
+_WRITE = "precis-write"
+"""The metadata that names a conditional write, by which we know our own again."""
+
+# botocore retries a request until the answer begins; an answer that then breaks off is ours.
+_whole_bodies = Retrying(
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(multiplier=0.2, max=5),
+    retry=retry_if_exception_type(
+        (IncompleteReadError, ReadTimeoutError, ResponseStreamingError, FlexibleChecksumError)
+    ),
+    reraise=True,
+)
+
+
+@dataclass(frozen=True)
+class _Written:
+    blob: Blob
+    write: str
+
+
+class S3Store:
+    """A store in `s3://bucket/prefix`; the version of an object is its ETag.
+
+    Args:
+        settings: how to reach the server; from the environment if not given.
+    """
+
+    def __init__(
+        self, bucket: str, prefix: str = "", settings: S3Environment | None = None
+    ) -> None:
+        self.bucket, self.prefix = bucket, prefix
+        self._settings = settings or S3Environment()
+        self._s3 = client_for(self._settings)
+
+    @property
+    def url(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+    def check(self) -> None:
+        if self._settings.create_bucket:
+            with self._explaining(f"create the bucket {self.bucket!r}"):
+                ensure_bucket(self._s3, self.bucket, self._settings)
+        prove(self)
+
+    def get(self, key: str) -> Blob | None:
+        found = self._read(key)
+        return found.blob if found else None
+
+    def put(self, key: str, data: bytes) -> str:
+        return self._put(key, data)
+
+    def put_if(self, key: str, data: bytes, version: str | None) -> str:
+        condition = {"IfMatch": version} if version else {"IfNoneMatch": "*"}
+        write = secrets.token_hex(8)
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                return self._put(key, data, Metadata={_WRITE: write}, **condition)
+            except StoreRefused:
+                raise
+            except StoreError as error:
+                # The write may have been carried out and only its acknowledgement lost: then the
+                # retry met our own object, and the refusal means that we have won.
+                present = self._read(key)
+                if present and present.write == write:
+                    return present.blob.version
+                unchanged = (present.blob.version if present else None) == version
+                if pause_s is None or not (unchanged and isinstance(error, StoreConflict)):
+                    raise
+                time.sleep(pause_s)  # S3 answers 409 to both of two writers at once
+        raise AssertionError("unreachable")
+
+    def upload(self, path: Path, key: str) -> None:
+        with self._explaining(f"upload {path} to {self._at(key)}"):
+            sent = path.stat().st_size
+            with transfers(self._s3) as manager:
+                arguments = (str(path), self.bucket, self._key(key), self._write_options())
+                finish(manager.upload(*arguments), self._patience_s(sent))
+        arrived = self._size(key)
+        if arrived != sent:
+            raise StoreError(
+                f"{self._at(key)} arrived with {arrived} bytes instead of {sent}: try again."
+            )
+
+    def download(self, key: str, path: Path) -> None:
+        patience_s = self._patience_s(self._size(key))
+        doing = f"download {self._at(key)} to {path}"
+        with self._explaining(doing), transfers(self._s3) as manager:
+            finish(manager.download(self.bucket, self._key(key), str(path)), patience_s)
+
+    def keys(self, prefix: str) -> list[str]:
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        skipped = len(self._key(""))
+        with self._explaining(f"list {self._at(prefix)}"):
+            pages = self._s3.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=self._key(prefix)
+            )
+            return {
+                entry["Key"][skipped:]: entry["Size"]
+                for page in pages
+                for entry in page.get("Contents", ())
+            }
+
+    def delete(self, prefix: str) -> None:
+        keys = [{"Key": self._key(key)} for key in self.keys(prefix)]
+        for start in range(0, len(keys), _KEYS_A_DELETION):
+            batch = keys[start : start + _KEYS_A_DELETION]
+            with self._explaining(f"delete {self._at(prefix)}"):
+                answer = self._s3.delete_objects(
+                    Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True}
+                )
+            if errors := answer.get("Errors"):
+                first = errors[0]
+                raise explained(
+                    ClientError({"Error": first}, "DeleteObjects"),
+                    f"delete s3://{self.bucket}/{first.get('Key', '')}",
+                )
+
+    def clean(self) -> int:
+        """Abort the multipart uploads that nobody finished, which are stored and paid for."""
+        before, aborted = datetime.now(UTC) - _ABANDONED_AFTER, 0
+        with self._explaining(f"clean {self.url}"):
+            pages = self._s3.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self.bucket, Prefix=self._key("")
+            )
+            for upload in (one for page in pages for one in page.get("Uploads", ())):
+                if upload["Initiated"] < before:
+                    self._s3.abort_multipart_upload(
+                        Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                    )
+                    aborted += 1
+        return aborted
+
+    def _read(self, key: str) -> _Written | None:
+        with self._explaining(f"read {self._at(key)}"):
+            try:
+                return _whole_bodies(self._read_once, key)
+            except ClientError as error:
+                if is_absent(error):
+                    return None
+                raise
+
+    def _read_once(self, key: str) -> _Written:
+        answer = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
+        with answer["Body"] as body:
+            blob = Blob(body.read(), answer["ETag"])
+        return _Written(blob, answer.get("Metadata", {}).get(_WRITE, ""))
+
+    def _put(self, key: str, data: bytes, **options: Any) -> str:
+        with self._explaining(f"write {self._at(key)}"):
+            try:
+                answer = self._s3.put_object(
+                    Bucket=self.bucket,
+                    Key=self._key(key),
+                    Body=data,
+                    **self._write_options(),
+                    **options,
+                )
+            except ClientError as error:
+                if "IfMatch" in options and is_absent(error):
+                    raise StoreConflict(f"{self._at(key)} was deleted in between.") from error
+                raise
+        return str(answer["ETag"])
+
+    def _size(self, key: str) -> int:
+        with self._explaining(f"look at {self._at(key)}"):
+            answer = self._s3.head_object(Bucket=self.bucket, Key=self._key(key))
+        return int(answer["ContentLength"])
+
+    def _patience_s(self, size: int) -> float:
+        """How long a transfer may take in all: timeouts alone let a dripping one go on."""
+        return 4 * self._settings.timeout_s + size / _SLOWEST_BYTES_PER_S
+
+    def _write_options(self) -> dict[str, str]:
+        options: dict[str, str] = {}
+        if self._settings.checksum != "none":
+            options["ChecksumAlgorithm"] = self._settings.checksum
+        if self._settings.sse:
+            options["ServerSideEncryption"] = self._settings.sse
+        return options
+
+    def _key(self, key: str) -> str:
+        return f"{self.prefix}/{key}" if self.prefix else key
+
+    def _at(self, key: str) -> str:
+        return f"s3://{self.bucket}/{self._key(key)}"
+
+    @contextmanager
+    def _explaining(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except (*Failure, OSError) as error:
+            raise explained(error, doing) from error

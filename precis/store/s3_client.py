@@ -1,0 +1,85 @@
+"""boto3's client and its transfers, with deadlines, one layer of retries and bounded memory."""
+
+import threading
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from boto3.s3.transfer import TransferConfig, create_transfer_manager
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from pydantic import SecretStr
+
+from precis.environment import S3Environment
+from precis.store.s3_errors import is_absent
+
+_MIB = 1024 * 1024
+_IN_FLIGHT = 8
+_CONNECT_TIMEOUT_S = 5
+
+# At most 8 parts are under way and 32 MiB wait to be written to disk.
+_TRANSFER = TransferConfig(
+    multipart_threshold=16 * _MIB,
+    multipart_chunksize=16 * _MIB,
+    max_concurrency=_IN_FLIGHT,
+    io_chunksize=_MIB,
+    max_io_queue=32,
+    preferred_transfer_client="classic",
+)
+
+
+@lru_cache(maxsize=8)
+def client_for(settings: S3Environment) -> Any:
+    """The client for these settings; it is safe to share between threads."""
+    wanted = "when_required" if settings.checksum == "none" else "when_supported"
+    config = Config(
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        read_timeout=settings.timeout_s,
+        retries={"mode": "standard", "total_max_attempts": settings.tries_max},
+        max_pool_connections=2 * _IN_FLIGHT,
+        request_checksum_calculation=wanted,
+        response_checksum_validation=wanted,
+        s3={"addressing_style": settings.addressing},
+    )
+    return boto3.session.Session().client(
+        "s3",
+        aws_access_key_id=_clear(settings.aws_access_key_id),
+        aws_secret_access_key=_clear(settings.aws_secret_access_key),
+        aws_session_token=_clear(settings.aws_session_token),
+        region_name=settings.aws_region,
+        endpoint_url=settings.aws_endpoint_url,
+        config=config,
+    )
+
+
+def transfers(client: Any) -> Any:
+    """A context manager with `upload` and `download`, whose threads end with the block."""
+    return create_transfer_manager(client, _TRANSFER)
+
+
+def finish(transfer: Any, patience_s: float) -> None:
+    """Wait for an upload or download, and give it up when its time is over."""
+    timer = threading.Timer(patience_s, transfer.cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        transfer.result()
+    finally:
+        timer.cancel()
+
+
+def ensure_bucket(client: Any, bucket: str, settings: S3Environment) -> None:
+    """Create the bucket, in the client's region, unless it is there."""
+    region, where = client.meta.region_name, {}
+    if not settings.aws_endpoint_url and region not in ("us-east-1", "aws-global"):
+        where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    try:
+        client.head_bucket(Bucket=bucket)
+    except ClientError as error:
+        if not is_absent(error):
+            raise
+        client.create_bucket(Bucket=bucket, **where)
+
+
+def _clear(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None

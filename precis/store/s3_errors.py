@@ -1,0 +1,92 @@
+"""What S3 and the way to it can fail with, as sentences. None of them contains a key."""
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+from s3transfer.exceptions import CancelledError, RetriesExceededError
+
+from precis.errors import StoreConflict, StoreError, StoreRefused
+
+Failure = (BotoCoreError, ClientError, HTTPClientError, RetriesExceededError, CancelledError)
+"""What boto3 and its transfers raise."""
+
+_ABSENT = {"NoSuchKey", "404", "NotFound", "NoSuchUpload"}
+_CONFLICT = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+
+_REFUSED = {
+    "NoSuchBucket": "there is no such bucket. Create it, set PRECIS_S3_CREATE_BUCKET=1, or "
+    "correct the store's URL",
+    "InvalidBucketName": "that can't be a bucket's name. Correct the store's URL",
+    "InvalidAccessKeyId": "the server does not know the key in AWS_ACCESS_KEY_ID. Correct it, or "
+    "AWS_ENDPOINT_URL if the key is another provider's",
+    "SignatureDoesNotMatch": "AWS_SECRET_ACCESS_KEY does not belong to AWS_ACCESS_KEY_ID. Copy "
+    "both again",
+    "ExpiredToken": "the session in AWS_SESSION_TOKEN has ended. Sign in again",
+    "AccessDenied": "the key is not permitted to. Give it s3:ListBucket on the bucket and "
+    "s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload on its objects",
+    "RequestTimeTooSkewed": "this machine's clock is wrong. Set it",
+    "PermanentRedirect": "the bucket is in another region. Set AWS_REGION to it",
+    "BucketAlreadyExists": "the bucket's name is taken by somebody else. Choose another",
+}
+_SAME = {
+    "403": "AccessDenied",
+    "Forbidden": "AccessDenied",
+    "AllAccessDisabled": "AccessDenied",
+    "InvalidToken": "ExpiredToken",
+    "301": "PermanentRedirect",
+    "AuthorizationHeaderMalformed": "PermanentRedirect",
+    "IllegalLocationConstraintException": "PermanentRedirect",
+}
+
+
+def is_absent(error: ClientError) -> bool:
+    """Whether the server says that the object, or the bucket looked for, is not there."""
+    return code_of(error) in _ABSENT
+
+
+def code_of(error: ClientError) -> str:
+    """S3's name for the error; a bare HTTP status where the answer had no body."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def explained(error: Exception, doing: str) -> StoreError:
+    """A failure as an error of ours.
+
+    Args:
+        doing: what was tried, such as `read s3://bucket/key`.
+    """
+    if isinstance(error, RetriesExceededError):
+        error = error.last_exception
+    if isinstance(error, ClientError):
+        return _answered(error, doing)
+    if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
+        return StoreRefused(
+            f"Can't {doing}: no key is set. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+        )
+    if isinstance(error, CancelledError):
+        return StoreError(f"Can't {doing}: the transfer was too slow and was given up.")
+    if isinstance(error, OSError) and not isinstance(error, ConnectionError) and error.strerror:
+        return StoreError(f"Can't {doing}: {error.strerror} ({error.filename or 'local file'}).")
+    return StoreError(
+        f"Can't {doing}: no whole answer came ({type(error).__name__}). Check AWS_ENDPOINT_URL and "
+        "the network; what is committed is safe, and the run can be started again."
+    )
+
+
+def _answered(error: ClientError, doing: str) -> StoreError:
+    code = code_of(error)
+    if code in _CONFLICT:
+        return StoreConflict(f"Can't {doing}: it was written by somebody else in between.")
+    if reason := _REFUSED.get(_SAME.get(code, code)):
+        return StoreRefused(f"Can't {doing}: {reason}.")
+    if code in _ABSENT:
+        return StoreError(f"Can't {doing}: it is not there.")
+    return StoreError(
+        f"Can't {doing}: the server keeps answering {code}. What is committed is safe; start the "
+        "run again when the server has recovered."
+    )
