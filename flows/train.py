@@ -10,9 +10,9 @@ from tasks.benchmark import BenchmarkReport
 from tasks.checkpoints import commit_step, validate
 from tasks.cluster import services
 from tasks.documents import load_documents
-from tasks.model import restore_model
+from tasks.model import read_progress, restore_model
 from tasks.preflight import preflight
-from tasks.rollouts import gather_rollouts
+from tasks.rollouts import gather_or_pause
 from tasks.training import train_step
 
 
@@ -25,6 +25,7 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
     corpus = await load_documents(config)
     async with services(config) as up:
         run = Run(config, corpus, up)
+        await read_progress(run)
         await preflight(run)
         await restore_model(run)
         async with shown(run) as board:
@@ -36,11 +37,12 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
 
 async def take_step(run: Run, step: int, board: Board) -> None:
     """One step of training, from its rollouts to its place in the ledger."""
-    gathered = await gather_rollouts(run, step)
+    gathered = await gather_or_pause(run, step)
     trained = await train_step(run, step, gathered)
     await commit_step(run, step, gathered, trained)
     await validate_if_due(run)
     await log_step(run, step, gathered, board)
+    run.check_budget()
 
 
 async def validate_if_due(run: Run) -> None:

@@ -1,14 +1,17 @@
 """Contenders on the same held-out documents, with the same prompts and the same judge."""
 
+import asyncio
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import openai
 import polars as pl
 
 from precis import __version__
 from precis.config import RolloutsConfig
-from precis.documents import Corpus, Document
+from precis.documents import Corpus
 from precis.judge import JudgeClient, Scored
 from precis.ledger import Ledger
 from precis.report.curve import StepPoint
@@ -16,6 +19,7 @@ from precis.report.standings import Contender
 from precis.report.statistics import Interval
 from precis.results import Judged, Provenance, Summary, frame_of, rows_of
 from precis.rollouts import Rollout, gather_greedy
+from precis.store import Store
 from precis.tls import tls_for
 
 TRAINED = "trained"
@@ -54,12 +58,24 @@ async def measure(
     return frame_of(row for one in rollouts for row in rows_of(judged(one), provenance))
 
 
-async def measure_ceiling(judge: JudgeClient, documents: Sequence[Document]) -> float | None:
-    """The judge's accuracy when it reads the full documents; None if it scored none of them."""
-    verdicts = (await judge.ceiling(documents)).values()
+async def measure_ceiling(store: Store, judge: JudgeClient, corpus: Corpus) -> float | None:
+    """The judge's accuracy when it reads the held-out documents in full: more can't be had.
+
+    Measured once for each corpus, judge and protocol, and kept in the store. None if the judge
+    failed on one of them; that is not kept.
+    """
+    asked_of = json.dumps([corpus.digest, judge.identity], sort_keys=True).encode()
+    key = f"ceilings/{hashlib.sha256(asked_of).hexdigest()[:16]}.json"
+    if kept := await asyncio.to_thread(store.get, key):
+        return float(json.loads(kept.data)["accuracy"])
+    verdicts = list((await judge.ceiling(corpus.validation)).values())
     scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]
-    asked = sum(verdict.asked for verdict in scored)
-    return sum(verdict.correct for verdict in scored) / asked if asked else None
+    if len(scored) < len(verdicts):
+        return None
+    accuracy = sum(one.correct for one in scored) / sum(one.asked for one in scored)
+    record = {"accuracy": accuracy, "judge": judge.identity, "corpus": corpus.digest}
+    await asyncio.to_thread(store.put, key, json.dumps(record).encode())
+    return accuracy
 
 
 def judged(rollout: Rollout) -> Judged:
@@ -109,7 +125,9 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
         "unscored": sum(record.unscored.values()),
         "disqualified": sum(record.disqualified.values()),
         "seconds": sum(record.seconds.values()),
-        "judge_usd": record.usd,
+        **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
+        **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
+        **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
         **record.trainer,
         **validated,
     }

@@ -6,6 +6,7 @@ Secrets are not settings: they are read from the environment (`precis.environmen
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +15,7 @@ from precis.environment import Environment
 from precis.summarize import WORDS_MAX
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Baseline = Literal["lead-350", "random-350", "centroid"]
 
 
@@ -55,6 +57,9 @@ class RolloutsConfig(Settings):
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
     words_max: int = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words."""
+    reward: Literal["questions", "ruler"] = "questions"
+    """`questions` rewards the share of a document's questions that a summary answers; `ruler`
+    has the judge rank a group's summaries against each other, with no golden answers."""
     in_flight: int = Field(64, ge=1)
     """Summaries that are generated or judged at the same time."""
     timeout_s: float = Field(300, gt=0)
@@ -119,6 +124,14 @@ class JudgeConfig(Settings):
     backoff_s: float = Field(0.5, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one, up to 60 times
     this, and is at least what the judge itself asks for."""
+    hedge_quantile: float = Field(0.85, ge=0, lt=1)
+    """A request slower than this share of the recent ones is asked again, once, and the first
+    valid reply counts: some more requests, and far less waiting for the slowest. 0 asks nothing
+    twice; nor is the `lexical` judge, or any request of RULER."""
+    prices: dict[str, tuple[Usd, Usd]] = {}
+    """USD for a million prompt tokens and for a million completion tokens, by model:
+    `{"google/gemini-2.5-flash": [0.30, 2.50]}`; what is not here is taken from the built-in
+    table."""
 
     @model_validator(mode="after")
     def _url_names_its_endpoint(self) -> Self:
@@ -140,6 +153,17 @@ class TrainerConfig(Settings):
     """Clip range of the probability ratio."""
     kl_coefficient: float = Field(0.002, ge=0)
     """Weight of the KL penalty to the untrained policy."""
+
+
+class Retention(Settings):
+    """Which checkpoints stay in the store; the first and the newest always do."""
+
+    keep_last: int = Field(5, ge=1)
+    """Newest checkpoints to keep."""
+    keep_every: int = Field(10, ge=0)
+    """Keep the checkpoint of every n-th step as well; 0 for none."""
+    keep_best: int = Field(1, ge=0)
+    """Keep so many with the highest validation accuracy as well."""
 
 
 class RunConfig(Settings):
@@ -166,6 +190,16 @@ class RunConfig(Settings):
 class TrainConfig(RunConfig):
     """A training run."""
 
+    budget_usd: float | None = Field(None, gt=0)
+    """Dollars that the run may spend in all; it stops after the step that reaches them, and
+    continues where it was once given more. Empty sets no limit."""
+    judge_patience_s: int = Field(0, ge=0)
+    """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
+    0 fails at once."""
+    judge_concurrency_limit: str = ""
+    """A Prefect global concurrency limit that the flows with one judge's key share: a step takes
+    as many of its slots as `judge.limits.in_flight`. Empty shares none."""
+
     steps: int = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
     validate_every: int = Field(10, ge=1)
@@ -175,18 +209,27 @@ class TrainConfig(RunConfig):
     benchmark: bool = True
     """Whether to run the benchmark at the end."""
 
-    def identity(self, corpus_digest: str) -> str:
+    def identity(self, corpus_digest: str, judge: Mapping[str, str]) -> str:
         """Digest of what decides the result: a run can be resumed only with the same one.
 
         How many steps, how fast and how patiently are left out, so that they may change.
+
+        Args:
+            judge: which judge rules and how it is asked (`JudgeClient.identity`).
         """
         decisive = {
             "corpus": corpus_digest,
             "seed": self.seed,
             "rollouts": self.rollouts.model_dump(
-                include={"groups_per_step", "rollouts_per_group", "temperature", "words_max"}
+                include={
+                    "groups_per_step",
+                    "rollouts_per_group",
+                    "temperature",
+                    "words_max",
+                    "reward",
+                }
             ),
-            "judge": self.judge.model_dump(include={"provider", "model", "protocol"}),
+            "judge": dict(judge),
             "trainer": self.trainer.model_dump(),
         }
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()

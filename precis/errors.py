@@ -3,6 +3,7 @@
     PrecisError
     ├── ConfigError              a setting that can't work; nothing was started
     │   └── DocumentsError       a corpus that can't be read; names file, row and column
+    ├── BudgetReached            the run has spent what it may; it stops after a commit
     ├── JudgeError               the judge can't be used; no retry will help
     │   └── JudgeUnavailable     too many verdicts of a step failed; the run stops, resumable
     ├── RolloutError             a step's rollouts can't be trained on
@@ -36,6 +37,10 @@ class ConfigError(PrecisError):
 
 class DocumentsError(ConfigError):
     """A corpus can't be read."""
+
+
+class BudgetReached(PrecisError):
+    """The run has spent what it may."""
 
 
 class JudgeError(PrecisError):

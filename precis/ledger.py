@@ -7,13 +7,14 @@ from pydantic import Field, ValidationError, model_validator
 
 from precis.config import Settings
 from precis.errors import ConfigError, StoreError
+from precis.judge.spend import Spend
 from precis.store import Store
 
 
 class StepRecord(Settings):
     """A committed step.
 
-    Everything but `seconds` and `usd` is the same for every run with the same seed and settings.
+    Everything but `seconds` and `judge` is the same for every run with the same seed and settings.
     """
 
     step: int
@@ -38,8 +39,8 @@ class StepRecord(Settings):
     """The trainer's own metrics."""
     seconds: dict[str, float]
     """Wall time by phase."""
-    usd: float = 0.0
-    """What the judge's calls cost."""
+    judge: Spend
+    """What its judging took; after a crash the cache pays for what was asked before."""
 
 
 class Validation(Settings):
@@ -85,7 +86,7 @@ class Ledger(Settings):
         return self._with(
             next_step=record.step + 1,
             steps=(*self.steps, record),
-            usd=self.usd + record.usd,
+            usd=self.usd + record.judge.usd,
         )
 
     def validated(self, validation: Validation, usd: float = 0.0) -> Self:

@@ -15,7 +15,7 @@ import polars as pl
 
 from precis.documents import Document
 from precis.errors import StoreError
-from precis.judge.verdict import Answer, Scored, Verdict
+from precis.judge.verdict import Answer, Ranked, Scored, Unscored
 from precis.rewards import Disqualified
 from precis.text import count_words
 
@@ -100,7 +100,7 @@ class Judged:
 
     document: Document
     summary: Summary
-    verdict: Verdict
+    verdict: Scored | Ranked | Unscored
     disqualified: Disqualified | None = None
 
 
@@ -117,7 +117,7 @@ def rows_of(judged: Judged, provenance: Provenance) -> list[Row]:
         "disqualified": judged.disqualified,
     }
     answers = _answers(judged.verdict)
-    cause = None if isinstance(judged.verdict, Scored) else judged.verdict.cause
+    cause = _cause(judged.verdict)
     return [
         {
             **shared,
@@ -185,6 +185,13 @@ def _read(path: Path) -> pl.DataFrame:
     return frame
 
 
-def _answers(verdict: Verdict) -> dict[str, Answer]:
+def _cause(verdict: Scored | Ranked | Unscored) -> str | None:
+    """Why there are no answers, or None where there are."""
+    if isinstance(verdict, Scored):
+        return None
+    return verdict.cause if isinstance(verdict, Unscored) else "ranked"
+
+
+def _answers(verdict: Scored | Ranked | Unscored) -> dict[str, Answer]:
     answers = verdict.answers if isinstance(verdict, Scored) else ()
     return {answer.question_id: answer for answer in answers}

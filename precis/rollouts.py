@@ -6,9 +6,9 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import art
 import openai
@@ -16,11 +16,16 @@ from openai.types.chat.chat_completion import Choice
 
 from precis.config import RolloutsConfig
 from precis.documents import Document
-from precis.errors import JudgeUnavailable, StaleAdapter, TrainerLost
-from precis.judge import JudgeClient, Scored, Unscored, Verdict
+from precis.errors import JudgeUnavailable, RolloutError, StaleAdapter, TrainerLost
+from precis.judge import JudgeClient, Ranked, Scored, Unscored
+from precis.judge.ruler import RulerJudge
 from precis.rewards import Disqualified, disqualified, zero
 from precis.summarize import summary_messages
 from precis.text import count_words
+
+T = TypeVar("T")
+
+_UNJUDGED = Unscored("unjudged", "No judge was asked yet.")
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Rollout:
     document: Document
     index: int
     summary: Summary | None
-    verdict: Verdict
+    verdict: Scored | Ranked | Unscored
     disqualified: Disqualified | None = None
 
     @property
@@ -99,14 +104,17 @@ async def summarize(
 async def roll_out(
     client: openai.AsyncOpenAI,
     model: str,
-    judge: JudgeClient,
+    judge: JudgeClient | None,
     document: Document,
     config: RolloutsConfig,
     *,
     index: int = 0,
     seed: int | None = None,
 ) -> Rollout:
-    """Sample a summary and have it judged; whatever goes wrong with it is recorded in it."""
+    """Sample a summary and have it judged; whatever goes wrong with it is recorded in it.
+
+    Without a judge a summary that is in order is `Unscored("unjudged")`, for a ruler to rank.
+    """
     try:
         async with asyncio.timeout(config.timeout_s):
             summary = await summarize(client, model, document, config, seed=seed)
@@ -114,7 +122,8 @@ async def roll_out(
                 return Rollout(document, index, None, summary)
             if why := disqualified(summary.text, document, config.words_max):
                 return Rollout(document, index, summary, zero(document), why)
-            return Rollout(document, index, summary, await judge.score(document, summary.text))
+            verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
+            return Rollout(document, index, summary, verdict)
     except TimeoutError:
         late = Unscored("rollout_timeout", f"No verdict within {config.timeout_s:g} s.")
         return Rollout(document, index, None, late)
@@ -129,35 +138,52 @@ async def gather(
     *,
     seed: int,
     step: int,
+    ruler: RulerJudge | None = None,
 ) -> list[list[Rollout]]:
     """All rollouts of a step, at most `in_flight` at a time: a list for each document.
 
     The seed of each sample follows from the run's seed, the step, the document and its index,
     so a step that is done again samples the same.
 
+    Args:
+        ruler: ranks the summaries of each group, once it has them all, instead of the judge.
+
     Raises:
         JudgeUnavailable: more than `unscored_share_max` of them went unscored.
     """
-    flat = await _bounded(
-        config.in_flight,
-        [
-            partial(
-                roll_out,
-                client,
-                model,
-                judge,
-                document,
-                config,
-                index=index,
-                seed=sample_seed(seed, step, document.id, index),
-            )
-            for document in documents
-            for index in range(config.rollouts_per_group)
-        ],
-    )
-    _refuse_too_many_unscored(flat, config)
-    size = config.rollouts_per_group
-    return [flat[start : start + size] for start in range(0, len(flat), size)]
+    slots = asyncio.Semaphore(config.in_flight)
+
+    async def one(document: Document, index: int) -> Rollout:
+        async with slots:
+            own = sample_seed(seed, step, document.id, index)
+            ruling = None if ruler else judge
+            return await roll_out(client, model, ruling, document, config, index=index, seed=own)
+
+    async def group(document: Document) -> list[Rollout]:
+        indices = range(config.rollouts_per_group)
+        row = await together([partial(one, document, index) for index in indices])
+        return await ranked(row, ruler, config) if ruler else row
+
+    rows = await together([partial(group, document) for document in documents])
+    _refuse_too_many_unscored([rollout for row in rows for rollout in row], config)
+    return rows
+
+
+async def ranked(
+    row: Sequence[Rollout], ruler: RulerJudge, config: RolloutsConfig
+) -> list[Rollout]:
+    """A group's rollouts with the ruler's scores; the disqualified score zero without it."""
+    entered = [one for one in row if one.summary and not one.disqualified]
+    group = art.TrajectoryGroup([_trajectory(one, 0.0, config) for one in entered])
+    scores = await ruler.score_group(group)
+    if isinstance(scores, Unscored):
+        verdicts: dict[int, Ranked | Unscored] = {one.index: scores for one in entered}
+    else:
+        pairs = zip(entered, scores, strict=True)
+        verdicts = {one.index: Ranked(score) for one, score in pairs}
+    zero_scores = {one.index: Ranked(0.0) for one in row if one.disqualified}
+    verdicts = {**zero_scores, **verdicts}
+    return [replace(one, verdict=verdicts.get(one.index, one.verdict)) for one in row]
 
 
 async def gather_greedy(
@@ -168,10 +194,13 @@ async def gather_greedy(
     config: RolloutsConfig,
 ) -> list[Rollout]:
     """One greedy summary of each document, judged."""
-    return await _bounded(
-        config.in_flight,
-        [partial(roll_out, client, model, judge, document, config) for document in documents],
-    )
+    slots = asyncio.Semaphore(config.in_flight)
+
+    async def one(document: Document) -> Rollout:
+        async with slots:
+            return await roll_out(client, model, judge, document, config)
+
+    return await together([partial(one, document) for document in documents])
 
 
 def split_groups(
@@ -185,7 +214,7 @@ def split_groups(
     kept: list[art.TrajectoryGroup] = []
     dropped: Counter[str] = Counter()
     for row in rollouts:
-        scored = [rollout for rollout in row if isinstance(rollout.verdict, Scored)]
+        scored = [rollout for rollout in row if not isinstance(rollout.verdict, Unscored)]
         if len(scored) < config.scored_min:
             dropped["too_few_scored"] += 1
         elif len({reward(rollout) for rollout in scored}) == 1:
@@ -196,14 +225,22 @@ def split_groups(
 
 
 def reward(rollout: Rollout) -> float:
-    """The share of answerable questions answered; unscored rollouts have none and never ask."""
-    assert isinstance(rollout.verdict, Scored)
-    return rollout.verdict.accuracy
+    """0 to 1: the share of answerable questions answered, or the ruler's score.
+
+    Raises:
+        RolloutError: the rollout is unscored, and has no reward.
+    """
+    if isinstance(rollout.verdict, Unscored):
+        raise RolloutError(f"An unscored rollout has no reward ({rollout.verdict.cause}).")
+    verdict = rollout.verdict
+    return verdict.score if isinstance(verdict, Ranked) else verdict.accuracy
 
 
 def reward_spread(rollouts: Sequence[Sequence[Rollout]]) -> float:
     """Mean over groups of the reward's standard deviation within the group."""
-    groups = [[reward(one) for one in row if isinstance(one.verdict, Scored)] for row in rollouts]
+    groups = [
+        [reward(one) for one in row if not isinstance(one.verdict, Unscored)] for row in rollouts
+    ]
     return statistics.fmean([statistics.pstdev(rewards) for rewards in groups if rewards] or [0.0])
 
 
@@ -219,15 +256,15 @@ def sample_seed(seed: int, step: int, document_id: str, index: int) -> int:
 
 
 def _group(scored: Sequence[Rollout], config: RolloutsConfig) -> art.TrajectoryGroup:
-    return art.TrajectoryGroup([_trajectory(rollout, config) for rollout in scored])
+    return art.TrajectoryGroup([_trajectory(one, reward(one), config) for one in scored])
 
 
-def _trajectory(rollout: Rollout, config: RolloutsConfig) -> art.Trajectory:
+def _trajectory(rollout: Rollout, earned: float, config: RolloutsConfig) -> art.Trajectory:
     assert rollout.summary is not None
     messages: list[Any] = [*summary_messages(rollout.document.text, config.words_max)]
     return art.Trajectory(
         messages_and_choices=[*messages, rollout.summary.choice],
-        reward=reward(rollout),
+        reward=earned,
         metrics={"words": rollout.words, "disqualified": rollout.disqualified is not None},
         metadata={"scenario_id": rollout.document.id, "index": rollout.index},
     )
@@ -244,17 +281,9 @@ def _refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfi
         )
 
 
-async def _bounded(
-    in_flight: int, work: Sequence[Callable[[], Awaitable[Rollout]]]
-) -> list[Rollout]:
+async def together(work: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """All results in order; the first error cancels the others and is raised as it is."""
-    slots = asyncio.Semaphore(in_flight)
-
-    async def one(start: Callable[[], Awaitable[Rollout]]) -> Rollout:
-        async with slots:
-            return await start()
-
-    tasks = [asyncio.create_task(one(start)) for start in work]
+    tasks = [asyncio.ensure_future(start()) for start in work]
     try:
         return await asyncio.gather(*tasks)
     finally:

@@ -12,7 +12,10 @@ import art
 from precis.config import RunConfig, TrainConfig
 from precis.documents import Corpus
 from precis.environment import Environment
+from precis.errors import BudgetReached
 from precis.judge import JudgeClient
+from precis.judge.ruler import RulerJudge
+from precis.judge.spend import Spend
 from precis.ledger import Ledger
 from precis.loopback import Service
 from precis.observe.wandb import WandbLog, wandb_log
@@ -27,10 +30,15 @@ Model = art.TrainableModel[Any, Any]
 
 @dataclass(frozen=True)
 class Services:
-    """What answers requests during a run: the trainer, the judge, and the local stand-ins."""
+    """What answers requests during a run: the trainer, the judge, and the local stand-ins.
+
+    Attributes:
+        ruler: the same judge, ranking groups; None where `reward` asks questions.
+    """
 
     trainer: RemoteTrainer
     judge: JudgeClient
+    ruler: RulerJudge | None
     standins: Service
 
 
@@ -44,9 +52,9 @@ class Run:
 
     def __init__(self, config: TrainConfig, corpus: Corpus, services: Services) -> None:
         self.config, self.corpus = config, corpus
-        self.trainer, self.judge = services.trainer, services.judge
+        self.trainer, self.judge, self.ruler = services.trainer, services.judge, services.ruler
         self.store: Store = open_store(config.store)
-        self.identity = config.identity(corpus.digest)
+        self.identity = config.identity(corpus.digest, self.judge.identity)
         self.model = trainable(config)
         self.stopwatch = Stopwatch()
         self.wandb: WandbLog | None = None
@@ -57,6 +65,25 @@ class Run:
         config, folder = self.config.model_dump(), work_folder(self.config) / "wandb"
         with wandb_log(self.name, self.ledger.wandb_run_id, config, folder) as self.wandb:
             yield
+
+    def check_budget(self) -> None:
+        """Stop here if the ledger has reached the budget.
+
+        Raises:
+            BudgetReached: what was spent; everything up to here is committed.
+        """
+        budget = self.config.budget_usd
+        if budget is not None and self.ledger.usd >= budget:
+            raise BudgetReached(
+                f"The run has spent ${self.ledger.usd:.2f} of its ${budget:.2f} and stops after "
+                f"step {self.ledger.next_step}, which is committed. Raise budget_usd and start "
+                "it again to continue."
+            )
+
+    @property
+    def spend(self) -> Spend:
+        """What judging has cost since this process began."""
+        return self.judge.spend + (self.ruler.spend if self.ruler else Spend())
 
     @property
     def name(self) -> str:

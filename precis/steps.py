@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from precis.errors import JudgeUnavailable
-from precis.judge import Scored
+from precis.judge import Scored, Unscored
+from precis.judge.spend import Spend
 from precis.ledger import StepRecord, Validation
 from precis.report.statistics import ratio_interval
 from precis.rollouts import Rollout, reward, reward_spread, unscored_causes
@@ -20,11 +21,11 @@ def step_record(
     groups_dropped: Counter[str],
     trainer: Mapping[str, float],
     seconds: Mapping[str, float],
-    usd: float,
+    judge: Spend,
 ) -> StepRecord:
     """What the ledger keeps of a step."""
     everyone = [rollout for row in rollouts for rollout in row]
-    scored = [one for one in everyone if isinstance(one.verdict, Scored)]
+    scored = [one for one in everyone if not isinstance(one.verdict, Unscored)]
     return StepRecord(
         step=step,
         digest=digest,
@@ -37,7 +38,7 @@ def step_record(
         disqualified=dict(Counter(one.disqualified for one in everyone if one.disqualified)),
         trainer=dict(trainer),
         seconds=dict(seconds),
-        usd=usd,
+        judge=judge,
     )
 
 

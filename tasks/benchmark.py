@@ -101,7 +101,7 @@ async def measure_entry(round: Round, entry: Entry) -> None:
 @task(name="ceiling", task_run_name="ceiling: full documents", **RETRIED)
 async def measure_full(round: Round) -> None:
     """What the judge answers from the full documents: more can't be had."""
-    round.ceiling = await measure_ceiling(round.services.judge, round.corpus.validation)
+    round.ceiling = await measure_ceiling(round.store, round.services.judge, round.corpus)
 
 
 @task(name="report", task_run_name="report on {round.name}", **RETRIED)

@@ -26,7 +26,7 @@ async def commit_step(run: Run, step: int, gathered: Gathered, trained: Trained)
         groups_dropped=gathered.dropped,
         trainer=trained.metrics,
         seconds=run.stopwatch.lap(),
-        usd=gathered.usd,
+        judge=gathered.spend,
     )
     advanced = run.ledger.advanced(record)
     await asyncio.to_thread(write_ledger, run.store, advanced)
@@ -36,10 +36,10 @@ async def commit_step(run: Run, step: int, gathered: Gathered, trained: Trained)
 @task(name="validate", task_run_name="step {run.ledger.next_step}: validate {run.name}", **RETRIED)
 async def validate(run: Run) -> None:
     """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger."""
-    spent = run.judge.spend.usd
+    spent = run.spend
     with run.stopwatch.phase("validate"):
         validation = await _validation(run, run.ledger.next_step)
-    validated = run.ledger.validated(validation, run.judge.spend.usd - spent)
+    validated = run.ledger.validated(validation, run.spend.since(spent).usd)
     await asyncio.to_thread(write_ledger, run.store, validated)
     run.ledger = validated
 

@@ -11,6 +11,8 @@ from precis.config import RunConfig
 from precis.environment import Environment
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.cache import ReplyCache
+from precis.judge.cli import CACHE_FILE
+from precis.judge.ruler import RulerJudge
 from precis.loopback import Service, child_service
 from precis.run import Services, clear_trainer_folder, work_folder
 from precis.trainer import RemoteTrainer
@@ -30,8 +32,8 @@ async def services(config: RunConfig) -> AsyncIterator[Services]:
         return
     async with AsyncExitStack() as stack:
         standins = await start_standins(config, stack)
-        judge = await connect_judge(config, standins, stack)
-        started = Services(await start_trainer(config, stack), judge, standins)
+        judge, ruler = await connect_judge(config, standins, stack)
+        started = Services(await start_trainer(config, stack), judge, ruler, standins)
         token = _up.set(started)
         try:
             yield started
@@ -49,15 +51,19 @@ async def start_standins(config: RunConfig, stack: AsyncExitStack) -> Service:
 
 
 @task(name="connect judge", task_run_name="connect judge: {config.judge.provider}", **RETRIED)
-async def connect_judge(config: RunConfig, standins: Service, stack: AsyncExitStack) -> JudgeClient:
-    """Open the judge's client and its cache of replies."""
+async def connect_judge(
+    config: RunConfig, standins: Service, stack: AsyncExitStack
+) -> tuple[JudgeClient, RulerJudge | None]:
+    """Open the judge's client, its cache of replies, and, where asked for, its ranking."""
     environment = Environment()
     endpoint = endpoint_for(config.judge, environment.keys(), f"{standins.url}/v1")
     if config.judge.provider == "lexical":
         endpoint = replace(endpoint, api_key=standins.token)
-    cache = stack.enter_context(ReplyCache(environment.home / "judge-cache.sqlite"))
-    judge = JudgeClient(endpoint, config.judge, cache=cache)
-    return await stack.enter_async_context(judge)
+    cache = stack.enter_context(ReplyCache(environment.home / CACHE_FILE))
+    judge = await stack.enter_async_context(JudgeClient(endpoint, config.judge, cache=cache))
+    if config.rollouts.reward == "questions":
+        return judge, None
+    return judge, await stack.enter_async_context(RulerJudge(endpoint, config.judge))
 
 
 @task(name="start trainer", task_run_name="start trainer of {config.model}", **RETRIED)

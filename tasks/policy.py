@@ -6,9 +6,16 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task
 
-from precis.errors import ConfigError, JudgeError, JudgeUnavailable, StepConflict, StoreConflict
+from precis.errors import (
+    BudgetReached,
+    ConfigError,
+    JudgeError,
+    JudgeUnavailable,
+    StepConflict,
+    StoreConflict,
+)
 
-HOPELESS = (ConfigError, JudgeError, StepConflict, StoreConflict)
+HOPELESS = (BudgetReached, ConfigError, JudgeError, StepConflict, StoreConflict)
 """What fails the same way however often it is tried; of these only JudgeUnavailable passes."""
 
 

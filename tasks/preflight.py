@@ -3,8 +3,10 @@
 import asyncio
 
 from prefect import task
+from prefect.logging import get_run_logger
 
 from precis.errors import StoreError
+from precis.judge.forecast import Forecast, forecast
 from precis.run import Run
 from precis.store import Store
 from tasks.policy import RETRIED
@@ -12,7 +14,7 @@ from tasks.policy import RETRIED
 
 @task(name="preflight", task_run_name="preflight of {run.name}", **RETRIED)
 async def preflight(run: Run) -> None:
-    """Check that the judge answers and that the store takes what it is given.
+    """Check that the judge answers and the store keeps what it is given; foretell the cost.
 
     Raises:
         JudgeError: the key or the model is wrong.
@@ -20,6 +22,39 @@ async def preflight(run: Run) -> None:
     """
     await run.judge.check()
     await asyncio.to_thread(_check_writable, run.store)
+    if run.config.judge.provider != "lexical":
+        _tell(run, judging_ahead(run))
+
+
+def judging_ahead(run: Run) -> Forecast:
+    """What judging the rest of the run takes, its validations and benchmark included."""
+    config, held_out = run.config, len(run.corpus.validation)
+    steps = max(config.steps - run.ledger.next_step, 0)
+    rollouts = steps * config.rollouts.groups_per_step * config.rollouts.rollouts_per_group
+    validations = (steps // config.validate_every + 1) * held_out
+    contenders = (config.steps + 1 + 3) if config.benchmark else 0
+    return forecast(
+        config.judge,
+        run.judge.identity["model"],
+        [*run.corpus.train, *run.corpus.validation],
+        summaries=rollouts + validations + contenders * held_out,
+        summary_words=config.rollouts.words_max,
+    )
+
+
+def _tell(run: Run, ahead: Forecast) -> None:
+    logger = get_run_logger()
+    logger.info("%s", ahead)
+    budget = run.config.budget_usd
+    if ahead.usd is None:
+        logger.warning(
+            "No price is known for %s: its cost is not counted. Give one in judge.prices.",
+            run.judge.identity["model"],
+        )
+    elif budget is not None and run.ledger.usd + ahead.usd > budget:
+        logger.warning("The budget of $%.2f will not last to the last step.", budget)
+    if ahead.days > 1:
+        logger.warning("The daily quota suffices for one of %d days.", ahead.days)
 
 
 def _check_writable(store: Store) -> None:

@@ -17,6 +17,15 @@
 
 from precis.judge.client import JudgeClient
 from precis.judge.providers import Endpoint, endpoint_for
-from precis.judge.verdict import Answer, Scored, Unscored, Verdict
+from precis.judge.verdict import Answer, Ranked, Scored, Unscored, Verdict
 
-__all__ = ["Answer", "Endpoint", "JudgeClient", "Scored", "Unscored", "Verdict", "endpoint_for"]
+__all__ = [
+    "Answer",
+    "Endpoint",
+    "JudgeClient",
+    "Ranked",
+    "Scored",
+    "Unscored",
+    "Verdict",
+    "endpoint_for",
+]

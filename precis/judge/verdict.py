@@ -36,6 +36,13 @@ class Scored:
 
 
 @dataclass(frozen=True)
+class Ranked:
+    """A summary that was ranked against the others of its group (RULER): 0 to 1."""
+
+    score: float
+
+
+@dataclass(frozen=True)
 class Unscored:
     """A summary that could not be judged.
 

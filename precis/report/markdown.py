@@ -8,7 +8,7 @@ import base64
 import string
 from collections.abc import Mapping, Sequence
 
-from precis.judge.verdict import Answer, Scored
+from precis.judge.verdict import Answer, Ranked, Scored, Unscored
 from precis.report import wording
 from precis.report.benchmark import Benchmark
 from precis.report.canvas import Chart
@@ -109,7 +109,9 @@ def _example(title: str, judged: Judged) -> str:
 
 def _score(judged: Judged) -> str:
     verdict = judged.verdict
-    if not isinstance(verdict, Scored):
+    if isinstance(verdict, Ranked):
+        return f"ranked {verdict.score:.2f}"
+    if isinstance(verdict, Unscored):
         return f"not scored ({verdict.cause})"
     zero = f" (scored zero: {judged.disqualified})" if judged.disqualified else ""
     return f"{verdict.correct} of {verdict.asked} right{zero}"

@@ -35,7 +35,7 @@ def ledger_of(store: Path) -> Ledger:
 
 def decisive(ledger: Ledger) -> Any:
     """What must be the same for two runs with one seed: everything but time, money and ids."""
-    steps = [step.model_dump(exclude={"seconds", "usd"}) for step in ledger.steps]
+    steps = [step.model_dump(exclude={"seconds", "judge"}) for step in ledger.steps]
     return steps, [one.model_dump() for one in ledger.validations]
 
 

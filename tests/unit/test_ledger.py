@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from precis.errors import ConfigError, StoreError
+from precis.judge.spend import Spend
 from precis.ledger import (
     Ledger,
     StepRecord,
@@ -36,7 +37,7 @@ def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:
         disqualified={},
         trainer={"loss/train": 0.1},
         seconds={"gather": 1.0},
-        usd=usd,
+        judge=Spend(usd=usd),
     )
 
 

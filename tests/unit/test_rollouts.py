@@ -10,9 +10,10 @@ import pytest
 from precis.completions import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.config import RolloutsConfig
 from precis.documents import Document, Question
-from precis.errors import JudgeUnavailable, StaleAdapter, TrainerLost
+from precis.errors import JudgeUnavailable, RolloutError, StaleAdapter, TrainerLost
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
+from precis.judge.spend import Spend
 from precis.rollouts import (
     Rollout,
     Summary,
@@ -164,6 +165,48 @@ async def test_too_many_unscored_rollouts_stop_the_step_with_their_causes(
         await gather(client, "m@0", failing, [DOCUMENT], config(), seed=1, step=0)
 
 
+class Ruler:
+    """Ranks groups as it is told to."""
+
+    def __init__(self, scores: list[float] | Unscored) -> None:
+        self.scores = scores
+
+    async def score_group(self, group: Any) -> list[float] | Unscored:
+        scores = self.scores
+        return scores if isinstance(scores, Unscored) else scores[: len(group.trajectories)]
+
+
+async def test_a_ruler_ranks_what_is_in_order_and_the_rest_scores_zero(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = lambda _: "word " * 351 if len(policy.requests) == 1 else "The mayor."
+    ruler = cast(Any, Ruler([0.9, 0.4, 0.1]))
+    judge_never_asked = Judge(lambda _: scored(True))
+    rows = await gather(
+        client,
+        "m@0",
+        cast(JudgeClient, judge_never_asked),
+        [DOCUMENT],
+        config(in_flight=1),
+        seed=1,
+        step=0,
+        ruler=ruler,
+    )
+    assert [reward(one) for one in rows[0]] == [0.0, 0.9, 0.4, 0.1]
+    assert judge_never_asked.asked == 0
+
+
+async def test_a_ruler_that_fails_leaves_the_group_unscored(client: openai.AsyncOpenAI) -> None:
+    failing = cast(Any, Ruler(Unscored("bad_verdict", "Scores out of range.")))
+    with pytest.raises(JudgeUnavailable, match=r"4 bad_verdict"):
+        await gather(client, "m@0", judge(), [DOCUMENT], config(), seed=1, step=0, ruler=failing)
+
+
+def test_an_unscored_rollout_has_no_reward() -> None:
+    with pytest.raises(RolloutError, match="has no reward"):
+        reward(rollouts(LOST)[0])
+
+
 def rollouts(*verdicts: Verdict | bool) -> list[Rollout]:
     return [
         Rollout(DOCUMENT, at, SUMMARY, scored(one) if isinstance(one, bool) else one)
@@ -210,7 +253,7 @@ def test_the_record_of_a_step_counts_causes_and_leaves_the_unscored_out() -> Non
         groups_dropped=dropped,
         trainer={},
         seconds={},
-        usd=0.0,
+        judge=Spend(calls=3),
     )
     assert record.reward == pytest.approx(4 / 5)
     assert record.unscored == {"timeout": 3}
