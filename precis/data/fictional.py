@@ -1,8 +1,8 @@
 """Make the bundled corpus: `python -m precis.data.fictional [path]`.
 
 192 fictional documents over RepLiQA's 17 topics, in RepLiQA's schema, the same bytes on every
-run. A story file in `stories/` holds the prose of each topic; `grammar` reads it and `compose`
-makes a document of it.
+run. A story file in `stories/` holds the prose of one scenario, and a topic has several;
+`grammar` reads it and `compose` makes a document of it.
 """
 
 import sys
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from precis.data.compose import Composed, compose
-from precis.data.grammar import read_stories
+from precis.data.grammar import Story, read_stories
 
 PATH = Path(__file__).with_name("fictional.parquet")
 """The bundled corpus."""
@@ -34,20 +34,28 @@ _COLUMNS = (
 
 
 def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
-    """The corpus's documents: topics in turn, then shuffled.
+    """The corpus's documents: topics in turn and a topic's stories in turn, then shuffled.
 
     Args:
         documents: how many to make.
         seed: of everything that is drawn; each document has a generator of its own, so a
             document does not change when others are added.
     """
-    stories = read_stories(_STORIES)
-    made = [
-        compose(stories[number % len(stories)], Random(f"{seed}/{number}"))
-        for number in range(documents)
-    ]
+    topics = _by_topic(read_stories(_STORIES))
+    made = []
+    for number in range(documents):
+        turn, topic = divmod(number, len(topics))
+        story = topics[topic][turn % len(topics[topic])]
+        made.append(compose(story, Random(f"{seed}/{number}")))
     Random(seed).shuffle(made)
     return made
+
+
+def _by_topic(stories: list[Story]) -> list[list[Story]]:
+    topics: dict[str, list[Story]] = {}
+    for story in stories:
+        topics.setdefault(story.topic, []).append(story)
+    return list(topics.values())
 
 
 def table(documents: list[Composed]) -> pa.Table:

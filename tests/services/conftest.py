@@ -1,12 +1,27 @@
 """Real processes: each test session has a home of its own, with one Prefect server in it."""
 
+import asyncio
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+_TRAIN = """
+import asyncio, sys
+from flows.train import train
+from precis.config import TrainConfig
+from precis.errors import PrecisError
+
+try:
+    asyncio.run(train(TrainConfig.model_validate_json(sys.argv[1])))
+except PrecisError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("precis")
@@ -62,6 +77,19 @@ class Precis:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    async def train(self, config: dict[str, Any], **environment: str) -> tuple[int, str]:
+        """Run the training flow in a process of its own; its exit status and last line."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _TRAIN, json.dumps(config)),
+            cwd=ROOT,
+            env={**self.environment, "PREFECT_API_URL": self.api, **environment},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await asyncio.wait_for(process.communicate(), 300)
+        assert process.returncode is not None
+        return process.returncode, output.decode()
+
     @property
     def api(self) -> str:
         return (self.home / "prefect" / "api-url").read_text()
@@ -70,5 +98,7 @@ class Precis:
 @pytest.fixture(scope="session")
 def precis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     command = Precis(tmp_path_factory.mktemp("home"))
+    # One step, so that there is a Prefect server.
+    command.run("rehearse", "--steps", "1", "--store", str(command.home / "first"))
     yield command
     command.run("stop")

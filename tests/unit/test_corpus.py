@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from random import Random
-from statistics import mean
+from statistics import mean, median
 
 import pyarrow.parquet as pq
 import pytest
@@ -92,6 +93,17 @@ def test_no_template_is_left_in_what_a_reader_sees(documents: list[Composed]) ->
     for document in documents:
         shown = document.text + "".join(asked.question + asked.answer for asked in document.asked)
         assert not set("{}[]|=") & set(shown), document.id
+
+
+def test_documents_of_one_topic_seldom_share_a_passage(documents: list[Composed]) -> None:
+    found = [(document.topic, set(sentences(document.text))) for document in documents]
+    shares = [
+        len(one & other) / len(one)
+        for (topic, one), (other_topic, other) in combinations(found, 2)
+        if topic == other_topic
+    ]
+    assert mean(shares) < 0.15
+    assert median(shares) < 0.1
 
 
 def test_a_long_answer_is_a_passage_that_holds_the_answer(documents: list[Composed]) -> None:

@@ -1,0 +1,60 @@
+"""An S3 server for the tests: moto's, over real HTTP, or the one that a variable names.
+
+PRECIS_TEST_S3=http://127.0.0.1:8333 runs the same tests against another implementation, with the
+keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+"""
+
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from moto.server import ThreadedMotoServer
+from pydantic import SecretStr
+
+from precis.environment import S3Environment
+from precis.store.s3 import S3Store
+
+EXTERNAL = os.environ.get("PRECIS_TEST_S3")
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The URL of a server that runs while the block lasts."""
+    if EXTERNAL:
+        yield EXTERNAL
+        return
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+def settings_for(url: str, **changes: Any) -> S3Environment:
+    """How to reach the server; it may be asked to create buckets."""
+    return S3Environment(
+        aws_access_key_id=SecretStr(os.environ.get("AWS_ACCESS_KEY_ID", "test")),
+        aws_secret_access_key=SecretStr(os.environ.get("AWS_SECRET_ACCESS_KEY", "test")),
+        aws_region="us-east-1",
+        aws_endpoint_url=url,
+        create_bucket=True,
+    ).model_copy(update=changes)
+
+
+def new_store(url: str, **changes: Any) -> S3Store:
+    """A store in a bucket of its own."""
+    store = S3Store(f"precis-{secrets.token_hex(4)}", "runs/a", settings_for(url, **changes))
+    store.check()
+    return store
+
+
+def through(proxy: str, store: S3Store, **changes: Any) -> S3Store:
+    """The same store, reached at another address by an impatient client."""
+    patience = {"timeout_s": 1.0, "tries_max": 4}
+    return S3Store(store.bucket, store.prefix, settings_for(proxy, **patience | changes))

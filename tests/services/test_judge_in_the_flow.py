@@ -1,0 +1,149 @@
+"""The training flow with a judge behind HTTP that fails, refuses, costs money, or ranks."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from precis.completions import completions_app
+from precis.ledger import Ledger
+from precis.standins.faults import Fault, Faults
+from precis.standins.faulty import FaultyServer
+from precis.standins.judge import MODEL, lexical_judge
+from tests.services.conftest import Precis
+
+KEY = "a-key-that-must-not-be-seen"
+
+
+def judge(faults: Faults | None = None) -> FaultyServer:
+    return FaultyServer(completions_app(lexical_judge(), lambda: [MODEL], KEY), faults)
+
+
+def config(store: Path, url: str, **settings: Any) -> dict[str, Any]:
+    fast = {"call_timeout_s": 5, "backoff_s": 0.01, "limits": {"requests_per_minute": 100_000}}
+    return {
+        "model": "judged",
+        "steps": 2,
+        "store": str(store),
+        "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
+        "judge": {"provider": "url", "base_url": url, "model": MODEL, **fast},
+        "benchmark": False,
+        **settings,
+    }
+
+
+def ledger(store: Path) -> Ledger:
+    return Ledger.model_validate_json((store / "judged" / "ledger.json").read_text())
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """A cache of replies of one's own, and the judge's key."""
+    return {"PRECIS_HOME": str(tmp_path / "home"), "JUDGE_API_KEY": KEY}
+
+
+async def test_one_fault_in_five_costs_no_score(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    async with judge() as url:
+        assert (await precis.train(config(tmp_path / "calm", url), **home))[0] == 0
+    faults = Faults.evenly(0.2, seed=3, retry_after_s=0.05, slow_s=0.1, drip_s=0.001)
+    home["PRECIS_HOME"] = str(tmp_path / "other-home")
+    async with judge(faults) as url:
+        code, output = await precis.train(config(tmp_path / "storm", url), **home)
+    assert code == 0, output
+    calm, storm = ledger(tmp_path / "calm"), ledger(tmp_path / "storm")
+    assert [one.digest for one in storm.steps] == [one.digest for one in calm.steps]
+    assert all(not one.unscored for one in storm.steps)
+    assert KEY not in output
+
+
+async def test_the_same_summaries_are_judged_from_the_cache(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    async with judge() as url:
+        await precis.train(config(tmp_path / "first", url), **home)
+        await precis.train(config(tmp_path / "second", url), **home)
+    first, second = ledger(tmp_path / "first"), ledger(tmp_path / "second")
+    assert [one.digest for one in second.steps] == [one.digest for one in first.steps]
+    assert sum(one.judge.calls for one in first.steps) > 0
+    assert sum(one.judge.calls for one in second.steps) == 0
+
+
+async def test_a_wrong_key_stops_the_run_at_once_and_is_named(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    async with judge() as url:
+        code, output = await precis.train(
+            config(tmp_path, url), **{**home, "JUDGE_API_KEY": "wrong-key"}
+        )
+    assert code == 1
+    assert output.splitlines()[-1].startswith("JudgeError:")
+    assert "JUDGE_API_KEY" in output
+    assert "wrong-key" not in output
+
+
+async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    out = FaultyServer(completions_app(lexical_judge(), lambda: [MODEL], KEY))
+    async with out as url:
+        settings = config(tmp_path, url, model="judged", steps=2, judge_patience_s=120)
+        settings["judge"] |= {"tries_max": 1}
+        run = asyncio.create_task(precis.train(settings, **home))
+        await _until(lambda: (tmp_path / "judged" / "latest.json").exists())
+        await _until(lambda: len(ledger(tmp_path).steps) == 1)
+        out._faults = Faults({Fault.UNAVAILABLE: 1.0})
+        await _resume_when_paused(precis, lambda: setattr(out, "_faults", Faults()))
+        code, output = await run
+    assert code == 0, output
+    assert len(ledger(tmp_path).steps) == 2
+
+
+async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    async with judge() as url:
+        settings = config(tmp_path, url, budget_usd=0.000001)
+        settings["judge"] |= {"prices": {MODEL: [1.0, 1.0]}}
+        code, output = await precis.train(settings, **home)
+        assert code == 1
+        assert "BudgetReached: The run has spent $" in output
+        assert len(ledger(tmp_path).steps) == 1
+        code, output = await precis.train({**settings, "budget_usd": 100}, **home)
+    assert code == 0, output
+    assert len(ledger(tmp_path).steps) == 2
+    assert ledger(tmp_path).usd > 0.000001
+
+
+async def test_a_ruler_rewards_without_golden_answers(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    settings = config(tmp_path, "", rollouts={"reward": "ruler", "groups_per_step": 2})
+    settings["judge"] = {"provider": "lexical"}
+    code, output = await precis.train(settings, **home)
+    assert code == 0, output
+    assert all(one.groups_trained for one in ledger(tmp_path).steps)
+
+
+async def _until(condition: Any, timeout_s: float = 90) -> None:
+    async with asyncio.timeout(timeout_s):
+        while True:
+            try:
+                if condition():
+                    return
+            except (OSError, json.JSONDecodeError):
+                pass
+            await asyncio.sleep(0.02)
+
+
+async def _resume_when_paused(precis: Precis, repair: Any) -> None:
+    async with httpx.AsyncClient(base_url=precis.api) as api, asyncio.timeout(120):
+        paused = {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}}
+        while not (runs := (await api.post("/flow_runs/filter", json=paused)).json()):
+            await asyncio.sleep(0.5)
+        repair()
+        await api.post(f"/flow_runs/{runs[0]['id']}/resume")

@@ -1,0 +1,58 @@
+"""Children on the loopback: they start, they ask for their token, they go with their parent."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from precis.errors import TrainerError
+from precis.loopback import child_service
+
+_PARENT = """
+import asyncio, pathlib, sys
+from precis.loopback import child_service
+
+async def main():
+    log = pathlib.Path(sys.argv[1])
+    async with child_service("precis.standins.serve", ["--with-parent"], log) as service:
+        print(service.pid, flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_child_serves_behind_its_token_and_stops_with_the_block(tmp_path: Path) -> None:
+    async with child_service("precis.standins.serve", ["--with-parent"], tmp_path / "log") as up:
+        async with httpx.AsyncClient(base_url=up.url) as client:
+            assert (await client.get("/v1/models")).status_code == 401
+            allowed = await client.get(
+                "/v1/models", headers={"authorization": f"Bearer {up.token}"}
+            )
+        assert {"lexical-judge", "lead-350"} <= {one["id"] for one in allowed.json()["data"]}
+        listening = {c.laddr.ip for c in psutil.Process(up.pid).net_connections("inet")}
+        assert listening == {"127.0.0.1"}
+    assert not psutil.pid_exists(up.pid)
+
+
+async def test_a_child_goes_when_its_parent_is_killed(tmp_path: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _PARENT, str(tmp_path / "log"), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(await asyncio.wait_for(parent.stdout.readline(), 60)))
+    os.kill(parent.pid, signal.SIGKILL)
+    await parent.wait()
+    psutil.wait_procs([child], timeout=10)
+    assert not child.is_running()
+
+
+async def test_a_child_that_can_not_start_says_why(tmp_path: Path) -> None:
+    with pytest.raises(TrainerError, match=r"No module named precis\.nothing"):
+        async with child_service("precis.nothing", [], tmp_path / "log"):
+            pass

@@ -1,0 +1,202 @@
+"""The S3 store against a real server over HTTP."""
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from precis.checkpoints import commit, newest_whole, restore, restore_newest
+from precis.config import Retention
+from precis.errors import LeaseHeld, LeaseLost, StoreConflict, StoreError, StoreRefused
+from precis.lease import leased
+from precis.retention import prune
+from precis.store.s3 import S3Store
+from precis.store.s3_client import client_for
+from tests.services.fault_proxy import FaultProxy
+from tests.services.s3_server import EXTERNAL, new_store, s3_server, settings_for
+
+pytestmark = pytest.mark.services
+
+_TWO_PARTS = 20 * 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def store(server: str) -> Iterator[S3Store]:
+    store = new_store(server)
+    yield store
+    store.delete("")
+
+
+def test_what_was_put_is_got_with_its_version(store: S3Store) -> None:
+    version = store.put("a/b.json", b"one")
+    blob = store.get("a/b.json")
+    assert blob is not None and (blob.data, blob.version) == (b"one", version)
+    assert store.get("nothing/here") is None
+
+
+def test_a_conditional_write_needs_the_version_that_is_there(store: S3Store) -> None:
+    first = store.put_if("latest.json", b"1", None)
+    store.put_if("latest.json", b"2", first)
+    for version in (first, None):
+        with pytest.raises(StoreConflict, match=r"latest\.json: it was written by somebody else"):
+            store.put_if("latest.json", b"3", version)
+    with pytest.raises(StoreConflict):
+        store.put_if("missing.json", b"3", first)
+
+
+@pytest.mark.skipif(not EXTERNAL, reason="moto's own conditional writes are not atomic")
+def test_of_many_conditional_writers_one_wins(store: S3Store) -> None:
+    for version in (None, store.put("second", b"x")):
+        key, wins = "second" if version else "first", []
+
+        def write(number: int, key: str = key, version: str | None = version) -> int | None:
+            try:
+                store.put_if(key, f"writer {number}".encode(), version)
+            except StoreConflict:
+                return None
+            return number
+
+        with ThreadPoolExecutor(12) as pool:
+            wins = [number for number in pool.map(write, range(12)) if number is not None]
+        blob = store.get(key)
+        assert blob is not None
+        assert [blob.data] == [f"writer {number}".encode() for number in wins]
+
+
+def test_keys_are_listed_below_their_prefix_and_deleted_with_it(store: S3Store) -> None:
+    for key in ("m/checkpoints/0001/a", "m/checkpoints/0002/a", "m/ledger.json"):
+        store.put(key, key.encode())
+    assert store.sizes("m/checkpoints/") == {
+        "m/checkpoints/0001/a": 20,
+        "m/checkpoints/0002/a": 20,
+    }
+    store.delete("m/checkpoints/0001/")
+    assert store.keys("m/") == ["m/checkpoints/0002/a", "m/ledger.json"]
+
+
+def test_more_keys_than_one_answer_holds_are_listed_and_deleted(store: S3Store) -> None:
+    keys = [f"many/{number:04d}" for number in range(1005)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: store.put(key, b""), keys))
+    assert store.keys("many/") == keys
+    store.delete("many/")
+    assert store.keys("many/") == []
+
+
+def test_a_file_in_many_parts_comes_back_with_its_checksums(store: S3Store, tmp_path: Path) -> None:
+    data = os.urandom(_TWO_PARTS)
+    (tmp_path / "up").write_bytes(data)
+    store.upload(tmp_path / "up", "adapter")
+    store.download("adapter", tmp_path / "down")
+    assert (tmp_path / "down").read_bytes() == data
+    if not EXTERNAL:
+        head = store._s3.head_object(
+            Bucket=store.bucket, Key="runs/a/adapter", ChecksumMode="ENABLED"
+        )
+        assert head["ChecksumSHA256"]
+
+
+def test_a_missing_file_is_named_on_both_ends(store: S3Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="No such file"):
+        store.upload(tmp_path / "missing", "adapter")
+    with pytest.raises(StoreError, match="runs/a/adapter: it is not there"):
+        store.download("adapter", tmp_path / "down")
+    assert not (tmp_path / "down").exists()
+
+
+@pytest.mark.skipif(bool(EXTERNAL), reason="other servers may not encrypt")
+def test_encryption_is_asked_for_where_it_is_set(server: str, tmp_path: Path) -> None:
+    store = new_store(server, sse="AES256")
+    (tmp_path / "up").write_bytes(b"weights")
+    store.upload(tmp_path / "up", "adapter")
+    store.put("ledger", b"{}")
+    for key in ("adapter", "ledger"):
+        head = store._s3.head_object(Bucket=store.bucket, Key=f"runs/a/{key}")
+        assert head["ServerSideEncryption"] == "AES256"
+
+
+def test_a_missing_bucket_is_refused_unless_it_may_be_created(server: str) -> None:
+    settings = settings_for(server, create_bucket=False)
+    with pytest.raises(StoreRefused, match=r"no such bucket.*PRECIS_S3_CREATE_BUCKET"):
+        S3Store("precis-nowhere", "", settings).check()
+
+
+@pytest.mark.skipif(bool(EXTERNAL), reason="only moto can be told to ask for keys")
+def test_a_wrong_key_is_refused_and_not_shown(server: str, store: S3Store) -> None:
+    httpx.post(f"{server}/moto-api/reset-auth", content=b"0")
+    try:
+        with pytest.raises(StoreRefused, match="AWS_ACCESS_KEY_ID") as refusal:
+            S3Store(store.bucket, "", settings_for(server, timeout_s=5.0)).check()
+        assert "test" not in str(refusal.value)
+    finally:
+        httpx.post(f"{server}/moto-api/reset-auth", content=b"inf")
+
+
+def test_an_address_without_a_server_is_named_within_its_deadline() -> None:
+    settings = settings_for("http://127.0.0.1:9", tries_max=2, create_bucket=False)
+    with pytest.raises(StoreError, match="Check AWS_ENDPOINT_URL"):
+        S3Store("bucket", "", settings).get("key")
+
+
+def test_a_server_that_ignores_conditions_is_refused(server: str, store: S3Store) -> None:
+    with FaultProxy(server, dropping=("if-none-match",)) as proxy:
+        careless = S3Store(store.bucket, "", settings_for(proxy.url))
+        with pytest.raises(StoreRefused, match="ignores conditional writes"):
+            careless.check()
+    assert store.keys("") == []
+
+
+@pytest.mark.skipif(bool(EXTERNAL), reason="a real server's uploads are not a day old")
+def test_abandoned_uploads_below_the_prefix_are_aborted(store: S3Store) -> None:
+    for key in ("runs/a/half", "runs/b/theirs"):
+        store._s3.create_multipart_upload(Bucket=store.bucket, Key=key)
+    assert store.clean() == 1
+    left = store._s3.list_multipart_uploads(Bucket=store.bucket)["Uploads"]
+    assert [upload["Key"] for upload in left] == ["runs/b/theirs"]
+
+
+def test_checkpoints_are_committed_restored_and_pruned(store: S3Store, tmp_path: Path) -> None:
+    folder = tmp_path / "from"
+    folder.mkdir()
+    for step in range(6):
+        (folder / "weights").write_bytes(bytes([step]) * 1000)
+        commit(store, "m", step, folder, "digest")
+    store.delete("m/checkpoints/0005/weights")
+    assert prune(store, "m", Retention(keep_last=2, keep_every=0), {1: 0.9}, at=5) == [2]
+    newest = newest_whole(store, "m")
+    assert newest is not None and newest.step == 4
+    restore(store, "m", 1, tmp_path / "best")
+    assert (tmp_path / "best" / "weights").read_bytes() == b"\x01" * 1000
+    store.put("m/checkpoints/0004/weights", b"\x09" * 1000)
+    found = restore_newest(store, "m", tmp_path / "into")
+    assert found is not None and found.step == 3
+
+
+async def test_the_lease_keeps_a_second_run_out_until_it_takes_over(store: S3Store) -> None:
+    async with leased(store, "m", "first") as first:
+        with pytest.raises(LeaseHeld, match="run first"):
+            async with leased(store, "m", "second"):
+                raise AssertionError
+        async with leased(store, "m", "second", take_over=True) as second:
+            with pytest.raises(LeaseLost, match="run second"):
+                await first.check()
+            await second.check()
+
+
+def test_one_client_serves_many_threads(server: str, store: S3Store) -> None:
+    assert client_for(settings_for(server)) is client_for(settings_for(server))
+    before = threading.active_count()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: store.put(f"t/{number}", b"x"), range(40)))
+    assert len(store.keys("t/")) == 40
+    assert threading.active_count() <= before + 1

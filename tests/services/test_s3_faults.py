@@ -1,0 +1,213 @@
+"""The S3 store in bad weather: what is written is written once and whole, or said not to be."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from s3transfer.exceptions import CancelledError
+
+from precis.checkpoints import commit, committed_steps, newest_whole, restore
+from precis.config import Retention
+from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
+from precis.lease import leased, read_lease
+from precis.retention import prune
+from precis.store.s3 import S3Store
+from precis.store.s3_client import finish, transfers
+from tests.services.fault_proxy import Fault, FaultProxy
+from tests.services.s3_server import new_store, s3_server, through
+
+pytestmark = pytest.mark.services
+
+_LARGE = os.urandom(17 * 1024 * 1024)
+"""Enough for two parts."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def proxy(server: str) -> Iterator[FaultProxy]:
+    with FaultProxy(server) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def direct(server: str) -> S3Store:
+    """The store, reached without the proxy."""
+    return new_store(server)
+
+
+@pytest.fixture
+def store(direct: S3Store, proxy: FaultProxy) -> S3Store:
+    return through(proxy.url, direct)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_write_is_carried_out_in_spite_of_one_fault(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
+) -> None:
+    proxy.spoil(fault, "PUT")
+    version = store.put("key", b"content")
+    blob = direct.get("key")
+    assert blob is not None and (blob.data, blob.version) == (b"content", version)
+    assert proxy.counts[fault] == 1
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_conditional_write_wins_once_in_spite_of_one_fault(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
+) -> None:
+    for content, version in ((b"first", None), (b"second", direct.put("second", b"x"))):
+        proxy.spoil(fault, "PUT")
+        key = content.decode()
+        written = store.put_if(key, content, version)
+        blob = direct.get(key)
+        assert blob is not None and (blob.data, blob.version) == (content, written)
+        with pytest.raises(StoreConflict):
+            store.put_if(key, content, version)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_read_is_whole_in_spite_of_one_fault(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
+) -> None:
+    direct.put("m/key", b"content" * 100)
+    proxy.spoil(fault, "GET")
+    blob = store.get("m/key")
+    assert blob is not None and blob.data == b"content" * 100
+    if fault is not Fault.ALTERED_ANSWER:  # a listing carries no checksum
+        proxy.spoil(fault, "GET")
+        assert store.sizes("m/") == {"m/key": 700}
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_large_file_arrives_whole_in_spite_of_a_fault_in_each_direction(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path, fault: Fault
+) -> None:
+    (tmp_path / "up").write_bytes(_LARGE)
+    proxy.spoil(fault, "PUT", "partNumber=2")
+    store.upload(tmp_path / "up", "adapter")
+    direct.download("adapter", tmp_path / "down")
+    assert (tmp_path / "down").read_bytes() == _LARGE
+
+    (tmp_path / "down").unlink()
+    if fault is not Fault.ALTERED_ANSWER:  # parts carry no checksum: see the restore below
+        proxy.spoil(fault, "GET", "adapter")
+        store.download("adapter", tmp_path / "down")
+        assert (tmp_path / "down").read_bytes() == _LARGE
+        assert proxy.counts[fault] == 2
+
+
+def test_an_answer_altered_on_its_way_is_fetched_again(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    folder = tmp_path / "from"
+    folder.mkdir()
+    (folder / "weights").write_bytes(_LARGE)
+    commit(direct, "m", 1, folder, "digest")
+    proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights")
+    restore(store, "m", 1, tmp_path / "into")
+    assert (tmp_path / "into" / "weights").read_bytes() == _LARGE
+    proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights", times=9)
+    with pytest.raises(CorruptCheckpoint, match="weights differs from its manifest"):
+        restore(store, "m", 1, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_lost_acknowledgement_is_our_success_even_without_another_try(
+    direct: S3Store, proxy: FaultProxy
+) -> None:
+    store = through(proxy.url, direct, tries_max=1)
+    proxy.spoil(Fault.LOST_ACK, "PUT")
+    version = store.put_if("latest.json", b"ours", None)
+    blob = direct.get("latest.json")
+    assert blob is not None and (blob.data, blob.version) == (b"ours", version)
+
+
+def test_a_rival_who_wrote_the_very_same_is_not_taken_for_us(
+    direct: S3Store, proxy: FaultProxy
+) -> None:
+    store = through(proxy.url, direct, tries_max=1)
+    direct.put_if("latest.json", b"same", None)
+    with pytest.raises(StoreConflict):
+        store.put_if("latest.json", b"same", None)
+
+
+@pytest.mark.parametrize("fault", [Fault.RESET, Fault.SERVER_ERROR, Fault.SLOW_DOWN])
+def test_a_server_that_stays_down_is_given_up_in_words_and_time(
+    direct: S3Store, proxy: FaultProxy, tmp_path: Path, fault: Fault
+) -> None:
+    store = through(proxy.url, direct, tries_max=2)
+    proxy.rain(1, 1, fault)
+    (tmp_path / "up").write_bytes(b"weights")
+    begun = time.monotonic()
+    for act in (
+        lambda: store.put("k", b"x"),
+        lambda: store.put_if("k", b"x", None),
+        lambda: store.get("k"),
+        lambda: store.keys(""),
+        lambda: store.upload(tmp_path / "up", "k"),
+        lambda: store.download("k", tmp_path / "down"),
+    ):
+        with pytest.raises(StoreError, match=r"Can't .*(start the|started) "):
+            act()
+    assert time.monotonic() - begun < 30
+    assert direct.keys("") == []
+
+
+def test_an_upload_that_breaks_off_is_not_there_and_leaves_no_parts(
+    direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    store = through(proxy.url, direct, tries_max=2)
+    (tmp_path / "up").write_bytes(_LARGE)
+    proxy.spoil(Fault.TORN_REQUEST, "PUT", "partNumber=2", times=99)
+    with pytest.raises(StoreError, match="Can't upload"):
+        store.upload(tmp_path / "up", "adapter")
+    assert direct.keys("") == []
+    assert not direct._s3.list_multipart_uploads(Bucket=direct.bucket).get("Uploads")
+
+
+def test_a_transfer_that_crawls_is_given_up(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    (tmp_path / "up").write_bytes(_LARGE)
+    direct.upload(tmp_path / "up", "adapter")
+    proxy.spoil(Fault.SLOW_READ, "GET", times=99)
+    begun = time.monotonic()
+    with pytest.raises(CancelledError), transfers(store._s3) as manager:
+        finish(manager.download(store.bucket, "runs/a/adapter", str(tmp_path / "down")), 0.3)
+    assert time.monotonic() - begun < 3
+    assert not (tmp_path / "down").exists()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_run_of_commits_in_the_rain_ends_as_on_a_dry_day(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path, seed: int
+) -> None:
+    folder = tmp_path / "from"
+    folder.mkdir()
+    rain = [fault for fault in Fault if fault not in (Fault.SILENCE, Fault.ALTERED_ANSWER)]
+    proxy.rain(0.1, seed, *rain)
+    async with leased(store, "m", "wet") as lease:
+        for step in range(6):
+            (folder / "weights").write_bytes(bytes([step]) * 5000)
+            await lease.check()
+            commit(store, "m", step, folder, "digest")
+        pruned = prune(store, "m", Retention(keep_last=2, keep_every=0), {1: 1.0}, at=5)
+    proxy.clear()
+    assert (pruned, committed_steps(direct, "m")) == ([2, 3], [0, 1, 4, 5])
+    newest = newest_whole(direct, "m")
+    assert newest is not None and newest.step == 5
+    for step in (0, 1, 4, 5):
+        restore(direct, "m", step, tmp_path / "into")
+        assert (tmp_path / "into" / "weights").read_bytes() == bytes([step]) * 5000
+    pointer, holder = direct.get("m/latest.json"), read_lease(direct, "m")
+    assert pointer is not None and json.loads(pointer.data) == {"step": 5}
+    assert holder is not None and holder.released
+    assert sum(proxy.counts.values()) - proxy.counts["ok"] >= 3
