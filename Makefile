@@ -18,7 +18,9 @@ ifdef UV
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 MAKE_VENV = $(UV) venv --quiet --clear --python $(PYTHON) $(VENV)
 else
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# An environment that uv made has no pip.
+INSTALL = $(BIN)/python -m ensurepip >/dev/null && $(BIN)/python -m pip install --quiet \
+	--disable-pip-version-check
 MAKE_VENV = $(PYTHON) -m venv --clear $(VENV)
 endif
 

@@ -1,0 +1,48 @@
+"""What the README and the deployments say is what the code does."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from deployments.reference import README, with_reference
+from precis.config import BenchmarkConfig, TrainConfig
+
+ROOT = README.parent
+
+
+def test_the_configuration_reference_is_up_to_date() -> None:
+    text = README.read_text()
+    assert with_reference(text) == text, "run: python -m deployments.reference"
+
+
+def test_every_file_that_the_readme_names_is_there() -> None:
+    named = re.findall(r"`((?:flows|tasks|precis|bench|docs)/[\w./-]*)`", README.read_text())
+    named += re.findall(r'(?:src|srcset)="([^"]+)"', README.read_text())
+    assert named
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_every_make_target_that_the_readme_names_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"\bmake (\w+)", README.read_text())):
+        assert f"\n{target}:" in makefile, target
+
+
+def test_the_parameters_of_every_deployment_are_valid() -> None:
+    manifest = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    models = {"flows/train.py:train": TrainConfig, "flows/benchmark.py:benchmark": BenchmarkConfig}
+    assert manifest["deployments"]
+    for deployment in manifest["deployments"]:
+        config = models[deployment["entrypoint"]].model_validate(deployment["parameters"]["config"])
+        assert config.documents.source == "bundled"
+        assert deployment["description"]
+
+
+def test_the_locks_name_no_registry() -> None:
+    for lock in Path(ROOT).glob("requirements*.lock"):
+        text = lock.read_text()
+        assert "--hash=sha256:" in text
+        assert "://" not in text
+        assert "--index" not in text
