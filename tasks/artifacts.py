@@ -18,6 +18,7 @@ from prefect.logging import get_run_logger
 from precis.benchmark import curve_of, judged, step_metrics
 from precis.judge import Scored
 from precis.report.markdown import training_progress
+from precis.report.totals import totals
 from precis.rollouts import Rollout, reward
 from precis.run import Run
 from tasks.policy import RETRIED
@@ -86,7 +87,8 @@ async def _update_report(run: Run, gathered: Gathered, board: Board) -> None:
         best=judged(ranked[-1]) if ranked else None,
         worst=judged(ranked[0]) if ranked else None,
     )
-    await board.client.update_artifact(board.report, ArtifactUpdate(data=markdown))
+    whole = f"{markdown}\n{totals(run.ledger)}\n"
+    await board.client.update_artifact(board.report, ArtifactUpdate(data=whole))
 
 
 def _scored(gathered: Gathered) -> list[Rollout]:

@@ -2,10 +2,11 @@
 
 import asyncio
 
-from prefect import task
+from prefect import get_client, task
+from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
-from precis.errors import StoreError
+from precis.errors import ConfigError, StoreError
 from precis.judge.forecast import Forecast, forecast
 from precis.run import Run
 from precis.store import Store
@@ -17,11 +18,13 @@ async def preflight(run: Run) -> None:
     """Check that the judge answers and the store keeps what it is given; foretell the cost.
 
     Raises:
+        ConfigError: the shared concurrency limit is missing or too small.
         JudgeError: the key or the model is wrong.
         StoreError: the store can't be written.
     """
     await run.judge.check()
     await asyncio.to_thread(_check_writable, run.store)
+    await _check_shared_limit(run)
     if run.config.judge.provider != "lexical":
         _tell(run, judging_ahead(run))
 
@@ -55,6 +58,26 @@ def _tell(run: Run, ahead: Forecast) -> None:
         logger.warning("The budget of $%.2f will not last to the last step.", budget)
     if ahead.days > 1:
         logger.warning("The daily quota suffices for one of %d days.", ahead.days)
+
+
+async def _check_shared_limit(run: Run) -> None:
+    """A step that asked for more slots than there are would wait for ever."""
+    name, wanted = run.config.judge_concurrency_limit, run.config.judge.limits.in_flight
+    if not name:
+        return
+    async with get_client() as client:
+        try:
+            limit = await client.read_global_concurrency_limit_by_name(name)
+        except ObjectNotFound as error:
+            raise ConfigError(
+                f"There is no global concurrency limit {name!r}: make it with `prefect gcl create "
+                f"{name} --limit {wanted}`, or leave judge_concurrency_limit empty."
+            ) from error
+    if limit.limit < wanted:
+        raise ConfigError(
+            f"The global concurrency limit {name!r} has {limit.limit} slots, and a step takes "
+            f"{wanted} (judge.limits.in_flight): raise the one or lower the other."
+        )
 
 
 def _check_writable(store: Store) -> None:

@@ -129,6 +129,25 @@ async def test_a_ruler_rewards_without_golden_answers(
     assert all(one.groups_trained for one in ledger(tmp_path).steps)
 
 
+async def test_flows_with_one_key_share_its_limit(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    settings = config(tmp_path, "", judge_concurrency_limit="judge", steps=1)
+    settings["judge"] = {"provider": "lexical", "limits": {"in_flight": 4}}
+    code, output = await precis.train(settings, **home)
+    assert code == 1
+    assert "There is no global concurrency limit 'judge'" in output
+    precis.prefect("gcl", "create", "judge", "--limit", "4")
+    too_many = settings | {"judge": {"provider": "lexical", "limits": {"in_flight": 5}}}
+    code, output = await precis.train(too_many, **home)
+    assert "has 4 slots, and a step takes 5" in output
+    code, output = await precis.train(settings, **home)
+    assert code == 0, output
+    with httpx.Client(base_url=precis.api) as api:
+        limits = api.post("/v2/concurrency_limits/filter", json={}).json()
+    assert [one["active_slots"] for one in limits if one["name"] == "judge"] == [0]
+
+
 async def _until(condition: Any, timeout_s: float = 90) -> None:
     async with asyncio.timeout(timeout_s):
         while True:
