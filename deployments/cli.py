@@ -33,6 +33,9 @@ def rehearse(
     ] = "bundled",
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 1,
     store: Annotated[str, typer.Option(help="Folder for checkpoints and results.")] = "",
+    take_over: Annotated[
+        bool, typer.Option(help="Stop another rehearsal of this seed, and go on in its place.")
+    ] = False,
     fresh: Annotated[bool, typer.Option(help="Forget an earlier rehearsal of this seed.")] = False,
 ) -> None:
     """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
@@ -41,7 +44,7 @@ def rehearse(
         server = prefect_server.find_or_start()
         from deployments.rehearsal import forget, rehearsal_config, rehearse
 
-        config = rehearsal_config(steps, documents, seed, store or Environment().store)
+        config = rehearsal_config(steps, documents, seed, store or Environment().store, take_over)
         if fresh:
             forget(config)
     with _sentences():

@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.table import Table
 
 from deployments.server import PrefectServer
-from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
+from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.documents import read_documents
 from precis.errors import StoreError
 from precis.ledger import Ledger, stored_ledger
@@ -32,7 +32,9 @@ _VALIDATION_MAX = 32
 _POLL_S = 0.2
 
 
-def rehearsal_config(steps: int, documents: str, seed: int, store: str) -> TrainConfig:
+def rehearsal_config(
+    steps: int, documents: str, seed: int, store: str, take_over: bool = False
+) -> TrainConfig:
     """The settings of a rehearsal: a sixth of the corpus, at most 32 documents, is held out."""
     corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
     count = len(read_documents(corpus)) if documents != "bundled" else _BUNDLED_DOCUMENTS
@@ -45,9 +47,12 @@ def rehearsal_config(steps: int, documents: str, seed: int, store: str) -> Train
         documents=DocumentsConfig(
             source=documents, train_size=max(1, count - held_out), val_size=held_out
         ),
-        store=str(Path(store).absolute()),
+        store=store if "://" in store else str(Path(store).expanduser().absolute()),
         # Two cores answer everything here: more at a time would only wait longer.
         rollouts=RolloutsConfig(in_flight=8),
+        # The learning curve is drawn of all of them.
+        retention=Retention(keep_every=1),
+        take_over=take_over,
     )
 
 

@@ -10,8 +10,8 @@ from tasks.benchmark import BenchmarkReport
 from tasks.checkpoints import commit_step, validate
 from tasks.cluster import services
 from tasks.documents import load_documents
-from tasks.model import read_progress, restore_model
-from tasks.preflight import preflight
+from tasks.model import restore_model
+from tasks.preflight import foretell, preflight
 from tasks.rollouts import gather_or_pause
 from tasks.training import train_step
 
@@ -25,13 +25,14 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
     corpus = await load_documents(config)
     async with services(config) as up:
         run = Run(config, corpus, up)
-        await read_progress(run)
         await preflight(run)
-        await restore_model(run)
-        async with shown(run) as board:
-            await validate_if_due(run)
-            for step in range(run.ledger.next_step, config.steps):
-                await take_step(run, step, board)
+        async with run.holding():
+            await restore_model(run)
+            await foretell(run)
+            async with shown(run) as board:
+                await validate_if_due(run)
+                for step in range(run.ledger.next_step, config.steps):
+                    await take_step(run, step, board)
         return await benchmark(BenchmarkConfig.of(config)) if config.benchmark else None
 
 

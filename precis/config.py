@@ -208,6 +208,10 @@ class TrainConfig(RunConfig):
     """What is trained, and how."""
     benchmark: bool = True
     """Whether to run the benchmark at the end."""
+    retention: Retention = Retention()
+    """Which checkpoints stay in the store."""
+    take_over: bool = False
+    """Take the model from another run that holds it, which then stops."""
 
     def identity(self, corpus_digest: str, judge: Mapping[str, str]) -> str:
         """Digest of what decides the result: a run can be resumed only with the same one.

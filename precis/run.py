@@ -1,8 +1,8 @@
 """What a training run works with, and the names under which it keeps things."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from precis.errors import BudgetReached
 from precis.judge import JudgeClient
 from precis.judge.ruler import RulerJudge
 from precis.judge.spend import Spend
+from precis.lease import Lease, leased
 from precis.ledger import Ledger
 from precis.loopback import Service
 from precis.observe.wandb import WandbLog, wandb_log
@@ -49,6 +50,7 @@ class Run:
     """
 
     ledger: Ledger
+    lease: Lease
 
     def __init__(self, config: TrainConfig, corpus: Corpus, services: Services) -> None:
         self.config, self.corpus = config, corpus
@@ -58,6 +60,17 @@ class Run:
         self.model = trainable(config)
         self.stopwatch = Stopwatch()
         self.wandb: WandbLog | None = None
+
+    @asynccontextmanager
+    async def holding(self) -> AsyncIterator[None]:
+        """Hold the model's lease while the block lasts: nobody else may write its checkpoints.
+
+        Raises:
+            LeaseHeld: another run holds it.
+        """
+        take_over = self.config.take_over
+        async with leased(self.store, self.name, self.name, take_over=take_over) as self.lease:
+            yield
 
     @contextmanager
     def observed(self) -> Iterator[None]:

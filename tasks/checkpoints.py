@@ -5,6 +5,7 @@ import asyncio
 from prefect import task
 
 from precis.ledger import Validation, write_ledger
+from precis.retention import prune
 from precis.rollouts import gather_greedy
 from precis.run import Run
 from precis.steps import step_record, validation_of
@@ -17,6 +18,7 @@ from tasks.training import Trained
 async def commit_step(run: Run, step: int, gathered: Gathered, trained: Trained) -> None:
     """Put checkpoint `step + 1` into the store, then the step into the ledger."""
     with run.stopwatch.phase("commit"):
+        await run.lease.check()
         await run.trainer.commit(run.model, step + 1, run.store.url, run.name, run.identity)
     record = step_record(
         step,
@@ -35,13 +37,23 @@ async def commit_step(run: Run, step: int, gathered: Gathered, trained: Trained)
 
 @task(name="validate", task_run_name="step {run.ledger.next_step}: validate {run.name}", **RETRIED)
 async def validate(run: Run) -> None:
-    """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger."""
+    """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger.
+
+    Then delete the checkpoints that are not to be kept: which is best is known only now.
+    """
     spent = run.spend
     with run.stopwatch.phase("validate"):
         validation = await _validation(run, run.ledger.next_step)
     validated = run.ledger.validated(validation, run.spend.since(spent).usd)
+    await run.lease.check()
     await asyncio.to_thread(write_ledger, run.store, validated)
     run.ledger = validated
+    await asyncio.to_thread(_prune, run)
+
+
+def _prune(run: Run) -> None:
+    accuracies = {one.step: one.accuracy for one in run.ledger.validations}
+    prune(run.store, run.name, run.config.retention, accuracies, run.ledger.next_step)
 
 
 async def _validation(run: Run, step: int) -> Validation:

@@ -63,7 +63,9 @@ async def connect_judge(
     judge = await stack.enter_async_context(JudgeClient(endpoint, config.judge, cache=cache))
     if config.rollouts.reward == "questions":
         return judge, None
-    return judge, await stack.enter_async_context(RulerJudge(endpoint, config.judge))
+    return judge, await stack.enter_async_context(
+        RulerJudge(endpoint, config.judge, limiter=judge.limiter)
+    )
 
 
 @task(name="start trainer", task_run_name="start trainer of {config.model}", **RETRIED)

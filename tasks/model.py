@@ -11,22 +11,17 @@ from precis.run import Run, mend_art_files
 from tasks.policy import RETRIED
 
 
-@task(name="read progress", task_run_name="read progress of {run.name}", **RETRIED)
-async def read_progress(run: Run) -> None:
-    """Read the ledger: what the run has committed so far.
-
-    Raises:
-        ConfigError: the model was trained with other settings.
-    """
-    run.ledger = await asyncio.to_thread(read_ledger, run.store, run.name, run.identity)
-
-
 @task(name="restore", task_run_name="restore {run.name}", **RETRIED)
 async def restore_model(run: Run) -> None:
     """Bring the trainer to where the ledger is, and register the model.
 
     A new model begins with its untrained start, committed as checkpoint 0.
+
+    Raises:
+        ConfigError: the model was trained with other settings.
+        CorruptCheckpoint: the checkpoint that the ledger names is damaged.
     """
+    run.ledger = await asyncio.to_thread(read_ledger, run.store, run.name, run.identity)
     is_new = not await asyncio.to_thread(committed_steps, run.store, run.name)
     if run.ledger.next_step or not is_new:
         await run.trainer.restore(run.model, run.ledger.next_step, run.store.url, run.name)

@@ -6,25 +6,29 @@ from prefect import get_client, task
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
-from precis.errors import ConfigError, StoreError
+from precis.errors import ConfigError
 from precis.judge.forecast import Forecast, forecast
 from precis.run import Run
-from precis.store import Store
 from tasks.policy import RETRIED
 
 
 @task(name="preflight", task_run_name="preflight of {run.name}", **RETRIED)
 async def preflight(run: Run) -> None:
-    """Check that the judge answers and the store keeps what it is given; foretell the cost.
+    """Check that the judge answers and that the store keeps what it is given.
 
     Raises:
         ConfigError: the shared concurrency limit is missing or too small.
         JudgeError: the key or the model is wrong.
-        StoreError: the store can't be written.
+        StoreError: the store can't be written, or its key or bucket is wrong.
     """
     await run.judge.check()
-    await asyncio.to_thread(_check_writable, run.store)
+    await asyncio.to_thread(run.store.check)
     await _check_shared_limit(run)
+
+
+@task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
+async def foretell(run: Run) -> None:
+    """Say what judging the rest of the run will take, before it takes anything."""
     if run.config.judge.provider != "lexical":
         _tell(run, judging_ahead(run))
 
@@ -78,10 +82,3 @@ async def _check_shared_limit(run: Run) -> None:
             f"The global concurrency limit {name!r} has {limit.limit} slots, and a step takes "
             f"{wanted} (judge.limits.in_flight): raise the one or lower the other."
         )
-
-
-def _check_writable(store: Store) -> None:
-    store.put(".preflight", b"written by preflight")
-    if store.get(".preflight") is None:
-        raise StoreError(f"The store {store.url} lost what was written to it a moment ago.")
-    store.delete(".preflight")

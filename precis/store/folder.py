@@ -13,6 +13,8 @@ from pathlib import Path
 from precis.errors import StoreConflict, StoreError
 from precis.store.protocol import Blob, prove
 
+_OWN = ".precis"
+"""Begins the names of the store's own files, which are no keys."""
 _ABANDONED_AFTER_S = 86_400
 
 
@@ -67,7 +69,7 @@ class FolderStore:
         sizes: dict[str, int] = {}
         for path in self._path(prefix.rpartition("/")[0]).rglob("*"):
             key = path.relative_to(self.root).as_posix()
-            if key.startswith(prefix) and not path.name.startswith("."):
+            if key.startswith(prefix) and not path.name.startswith(_OWN):
                 with suppress(FileNotFoundError):  # deleted since it was listed
                     if path.is_file():
                         sizes[key] = path.stat().st_size
@@ -82,7 +84,7 @@ class FolderStore:
 
     def clean(self) -> int:
         before, removed = time.time() - _ABANDONED_AFTER_S, 0
-        for temporary in self.root.rglob(".*.tmp"):
+        for temporary in self.root.rglob(f"{_OWN}-*.tmp"):
             with suppress(FileNotFoundError):
                 if temporary.stat().st_mtime < before:
                     temporary.unlink()
@@ -99,9 +101,8 @@ class FolderStore:
     def _replacing(self, key: str) -> Iterator[Path]:
         """A temporary file that takes the key's place, whole and on disk, when the block ends."""
         path = self._path(key)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+        with self._writing(path):
+            handle, name = tempfile.mkstemp(prefix=f"{_OWN}-", suffix=".tmp", dir=path.parent)
             os.close(handle)
             temporary = Path(name)
             try:
@@ -111,19 +112,24 @@ class FolderStore:
                 temporary.replace(path)
             finally:
                 temporary.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"Can't write {path}: {error.strerror}. Free some space or choose another store."
-            ) from error
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
         """Keep other processes of this machine out; the kernel frees the lock of a dead one."""
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with (path.parent / f".{path.name}.lock").open("w") as lock:
+        with self._writing(path), (path.parent / f"{_OWN}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield
+        except OSError as error:
+            raise StoreError(
+                f"Can't write {path}: {error.strerror}. Free some space or choose another store."
+            ) from error
 
 
 def _version(data: bytes) -> str:

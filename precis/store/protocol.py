@@ -73,8 +73,8 @@ def prove(store: Store) -> None:
         StoreRefused: the store does not keep what it is given, or overwrites what it must not.
     """
     key, data = f"preflight-{secrets.token_hex(8)}", b"written by preflight"
+    version = store.put_if(key, data, None)
     try:
-        version = store.put_if(key, data, None)
         if store.get(key) != Blob(data, version):
             raise StoreRefused(f"The store {store.url} lost what was written to it a moment ago.")
         store.put_if(key, b"written over", None)

@@ -3,9 +3,10 @@
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tenacity import (
 from precis.environment import S3Environment
 from precis.errors import StoreConflict, StoreError, StoreRefused
 from precis.store.protocol import Blob, prove
-from precis.store.s3_client import client_for, ensure_bucket, finish, transfers
+from precis.store.s3_client import client_for, downloads, ensure_bucket, finish, uploads
 from precis.store.s3_errors import Failure, explained, is_absent
 
 _ABANDONED_AFTER = timedelta(days=1)
@@ -87,9 +88,8 @@ class S3Store:
         return self._put(key, data)
 
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
-        condition = {"IfMatch": version} if version else {"IfNoneMatch": "*"}
         write = secrets.token_hex(8)
-        for pause_s in (*_PAUSES_S, None):
+        for pause_s, condition in zip((*_PAUSES_S, None), _conditions(version), strict=False):
             try:
                 return self._put(key, data, Metadata={_WRITE: write}, **condition)
             except StoreRefused:
@@ -109,7 +109,7 @@ class S3Store:
     def upload(self, path: Path, key: str) -> None:
         with self._explaining(f"upload {path} to {self._at(key)}"):
             sent = path.stat().st_size
-            with transfers(self._s3) as manager:
+            with uploads(self._s3) as manager:
                 arguments = (str(path), self.bucket, self._key(key), self._write_options())
                 finish(manager.upload(*arguments), self._patience_s(sent))
         arrived = self._size(key)
@@ -120,9 +120,8 @@ class S3Store:
 
     def download(self, key: str, path: Path) -> None:
         patience_s = self._patience_s(self._size(key))
-        doing = f"download {self._at(key)} to {path}"
-        with self._explaining(doing), transfers(self._s3) as manager:
-            finish(manager.download(self.bucket, self._key(key), str(path)), patience_s)
+        with self._explaining(f"download {self._at(key)} to {path}"):
+            _whole_bodies(self._download_once, key, path, patience_s)
 
     def keys(self, prefix: str) -> list[str]:
         return sorted(self.sizes(prefix))
@@ -180,9 +179,14 @@ class S3Store:
 
     def _read_once(self, key: str) -> _Written:
         answer = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
-        with answer["Body"] as body:
-            blob = Blob(body.read(), answer["ETag"])
+        # As a context manager the body would be the raw one, which checks no checksum.
+        with closing(answer["Body"]):
+            blob = Blob(answer["Body"].read(), answer["ETag"])
         return _Written(blob, answer.get("Metadata", {}).get(_WRITE, ""))
+
+    def _download_once(self, key: str, path: Path, patience_s: float) -> None:
+        with downloads(self._s3) as manager:
+            finish(manager.download(self.bucket, self._key(key), str(path)), patience_s)
 
     def _put(self, key: str, data: bytes, **options: Any) -> str:
         with self._explaining(f"write {self._at(key)}"):
@@ -229,3 +233,12 @@ class S3Store:
             yield
         except (*Failure, OSError) as error:
             raise explained(error, doing) from error
+
+
+def _conditions(version: str | None) -> Iterator[dict[str, str]]:
+    """How to say that the object must be at this version, try by try."""
+    if version is None:
+        yield from repeat({"IfNoneMatch": "*"})
+    # The standard wants the ETag in its quotes; Ceph (16) knows it only without.
+    else:
+        yield from cycle(({"IfMatch": version}, {"IfMatch": version.strip('"')}))

@@ -17,13 +17,21 @@ _MIB = 1024 * 1024
 _IN_FLIGHT = 8
 _CONNECT_TIMEOUT_S = 5
 
-# At most 8 parts are under way and 32 MiB wait to be written to disk.
-_TRANSFER = TransferConfig(
+# An upload reads its parts from disk as it sends them. A download holds 4 MiB for each of its 8
+# connections, and as much again while it waits for the disk: larger pieces cost memory, smaller
+# ones processor time.
+_UPLOAD = TransferConfig(
     multipart_threshold=16 * _MIB,
     multipart_chunksize=16 * _MIB,
     max_concurrency=_IN_FLIGHT,
-    io_chunksize=_MIB,
-    max_io_queue=32,
+    preferred_transfer_client="classic",
+)
+_DOWNLOAD = TransferConfig(
+    multipart_threshold=32 * _MIB,
+    multipart_chunksize=32 * _MIB,
+    max_concurrency=_IN_FLIGHT,
+    io_chunksize=4 * _MIB,
+    max_io_queue=_IN_FLIGHT,
     preferred_transfer_client="classic",
 )
 
@@ -52,9 +60,14 @@ def client_for(settings: S3Environment) -> Any:
     )
 
 
-def transfers(client: Any) -> Any:
-    """A context manager with `upload` and `download`, whose threads end with the block."""
-    return create_transfer_manager(client, _TRANSFER)
+def uploads(client: Any) -> Any:
+    """A context manager with `upload`, whose threads end with the block."""
+    return create_transfer_manager(client, _UPLOAD)
+
+
+def downloads(client: Any) -> Any:
+    """A context manager with `download`, whose threads end with the block."""
+    return create_transfer_manager(client, _DOWNLOAD)
 
 
 def finish(transfer: Any, patience_s: float) -> None:
@@ -76,9 +89,9 @@ def ensure_bucket(client: Any, bucket: str, settings: S3Environment) -> None:
     try:
         client.head_bucket(Bucket=bucket)
     except ClientError as error:
-        if not is_absent(error):
-            raise
-        client.create_bucket(Bucket=bucket, **where)
+        # The answer to a HEAD has no body: what else is wrong, the first write says in words.
+        if is_absent(error):
+            client.create_bucket(Bucket=bucket, **where)
 
 
 def _clear(secret: SecretStr | None) -> str | None:

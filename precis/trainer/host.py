@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import shutil
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import art
 
 from precis.checkpoints import commit, restore
 from precis.errors import StepConflict, TrainerError
-from precis.store import open_store
+from precis.store import Store, open_store
 from precis.trainer.jobs import Progress
 from precis.trainer.protocol import (
     CheckpointRequest,
@@ -76,7 +77,7 @@ class Host:
 
     async def commit(self, request: CheckpointRequest) -> Json:
         folder = self.folder(request.model) / "checkpoints" / f"{request.step:04d}"
-        store = open_store(request.store)
+        store = _store(request.store)
         checkpoint = await asyncio.to_thread(
             commit, store, request.name, request.step, folder, request.config
         )
@@ -87,9 +88,7 @@ class Host:
         checkpoints = self.folder(request.model) / "checkpoints"
         checkpoints.mkdir(parents=True, exist_ok=True)
         into = checkpoints / f"{request.step:04d}"
-        await asyncio.to_thread(
-            restore, open_store(request.store), request.name, request.step, into
-        )
+        await asyncio.to_thread(restore, _store(request.store), request.name, request.step, into)
         return {}
 
     async def restore(self, request: CheckpointRequest) -> Json:
@@ -122,6 +121,12 @@ class Host:
         if spec.name not in self.models:
             raise TrainerError(f"The model {spec.name!r} is not registered with this trainer.")
         return self.models[spec.name]
+
+
+@lru_cache(maxsize=8)
+def _store(url: str) -> Store:
+    """The store at a URL; its connections are kept for the next checkpoint."""
+    return open_store(url)
 
 
 def _write(path: Path, record: Json) -> None:

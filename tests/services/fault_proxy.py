@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 _NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "expect"}
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_SLOW_PIECE = 64 * 1024
+_SLOW_PIECE = 256 * 1024
 _SLOW_PAUSE_S = 0.02
 
 

@@ -150,6 +150,24 @@ def _touched(store: Path) -> float:
     return max((path.stat().st_mtime for path in store.rglob("*")), default=0.0)
 
 
+def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
+    precis: Precis, tmp_path: Path
+) -> None:
+    first = precis.start("rehearse", "--steps", "300", "--store", str(tmp_path))
+    deadline = time.monotonic() + 60
+    while not (folder(tmp_path) / "ledger.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    output, _, code = precis.outcome("rehearse", "--steps", "300", "--store", str(tmp_path))
+    assert code == 1
+    assert f"is held by the run rehearsal-seed1 (process {first.pid}" in output.replace("\n", " ")
+    done = len(ledger_of(tmp_path).steps)
+    precis.run("rehearse", "--steps", str(done + 30), "--store", str(tmp_path), "--take-over")
+    lost, _ = first.communicate(timeout=60)
+    assert first.returncode == 1
+    assert "was taken over by" in lost
+    assert len(ledger_of(tmp_path).steps) >= done + 30
+
+
 def test_more_steps_continue_a_finished_run(
     undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
 ) -> None:

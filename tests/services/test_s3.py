@@ -21,7 +21,7 @@ from tests.services.s3_server import EXTERNAL, new_store, s3_server, settings_fo
 
 pytestmark = pytest.mark.services
 
-_TWO_PARTS = 20 * 1024 * 1024
+_PARTS = 33 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_more_keys_than_one_answer_holds_are_listed_and_deleted(store: S3Store) 
 
 
 def test_a_file_in_many_parts_comes_back_with_its_checksums(store: S3Store, tmp_path: Path) -> None:
-    data = os.urandom(_TWO_PARTS)
+    data = os.urandom(_PARTS)
     (tmp_path / "up").write_bytes(data)
     store.upload(tmp_path / "up", "adapter")
     store.download("adapter", tmp_path / "down")
@@ -148,6 +148,7 @@ def test_an_address_without_a_server_is_named_within_its_deadline() -> None:
         S3Store("bucket", "", settings).get("key")
 
 
+@pytest.mark.skipif(bool(EXTERNAL), reason="a header that is dropped breaks the signature")
 def test_a_server_that_ignores_conditions_is_refused(server: str, store: S3Store) -> None:
     with FaultProxy(server, dropping=("if-none-match",)) as proxy:
         careless = S3Store(store.bucket, "", settings_for(proxy.url))

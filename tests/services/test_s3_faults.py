@@ -15,14 +15,14 @@ from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
 from precis.lease import leased, read_lease
 from precis.retention import prune
 from precis.store.s3 import S3Store
-from precis.store.s3_client import finish, transfers
+from precis.store.s3_client import downloads, finish
 from tests.services.fault_proxy import Fault, FaultProxy
-from tests.services.s3_server import new_store, s3_server, through
+from tests.services.s3_server import EXTERNAL, new_store, s3_server, through
 
 pytestmark = pytest.mark.services
 
-_LARGE = os.urandom(17 * 1024 * 1024)
-"""Enough for two parts."""
+_LARGE = os.urandom(33 * 1024 * 1024)
+"""Enough for several parts in each direction."""
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,8 @@ def test_a_conditional_write_wins_once_in_spite_of_one_fault(
 def test_a_read_is_whole_in_spite_of_one_fault(
     store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
 ) -> None:
+    if EXTERNAL and fault is Fault.ALTERED_ANSWER:
+        pytest.skip("the server may know no checksums")
     direct.put("m/key", b"content" * 100)
     proxy.spoil(fault, "GET")
     blob = store.get("m/key")
@@ -180,7 +182,7 @@ def test_a_transfer_that_crawls_is_given_up(
     direct.upload(tmp_path / "up", "adapter")
     proxy.spoil(Fault.SLOW_READ, "GET", times=99)
     begun = time.monotonic()
-    with pytest.raises(CancelledError), transfers(store._s3) as manager:
+    with pytest.raises(CancelledError), downloads(store._s3) as manager:
         finish(manager.download(store.bucket, "runs/a/adapter", str(tmp_path / "down")), 0.3)
     assert time.monotonic() - begun < 3
     assert not (tmp_path / "down").exists()
