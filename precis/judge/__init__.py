@@ -8,9 +8,11 @@
     replies    from an HTTP response to a reply or a failure
     limits     the account's rates, kept and adapted to
     providers  where the judge is and which key it wants
-    transport  one request over HTTP, before a deadline
     lanes      the connections
-    asking     retries and the cache
+    hedging    asking twice what is late
+    transport  one request over HTTP
+    tries      retries, and the deadline that they share
+    asking     a reply from the cache, or from the judge
     client     all of it together
     cache, spend, ruler, forecast, audit: what stands around it
 """

@@ -14,7 +14,8 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.documents import Document, read_documents
 from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError
-from precis.judge.audit import Sample, as_jsonl, as_markdown, documents_of, sampled
+from precis.judge.audit import Sample, documents_of, sampled
+from precis.judge.audit_page import as_jsonl, as_markdown
 from precis.judge.cache import ReplyCache
 from precis.judge.client import JudgeClient
 from precis.judge.protocol import Protocol

@@ -9,10 +9,9 @@ from precis.documents import Document, Question
 from precis.errors import JudgeError
 from precis.judge.asking import Asker
 from precis.judge.cache import ReplyCache
-from precis.judge.prompts import UNANSWERABLE
+from precis.judge.limits import Limiter
 from precis.judge.protocol import (
     PROTOCOL_VERSION,
-    BadReply,
     Graded,
     answer_prompt,
     batches,
@@ -20,11 +19,13 @@ from precis.judge.protocol import (
     parse_answers,
     parse_grades,
     prompts_digest,
+    ruling,
 )
 from precis.judge.providers import Endpoint
 from precis.judge.replies import Failed
-from precis.judge.spend import PRICES, Prices, Spend
-from precis.judge.transport import Deadline, Transport
+from precis.judge.spend import Prices, Spend
+from precis.judge.transport import Transport
+from precis.judge.tries import Deadline
 from precis.judge.verdict import Answer, Scored, Unscored, Verdict
 
 T = TypeVar("T")
@@ -37,13 +38,13 @@ class JudgeClient:
 
     Verdicts may be asked for in any number at once: the limits in `config` hold for all of them
     together, and turns are given in order. Each client keeps the limits for itself, so a process
-    wants one client for one key.
+    wants one client for one key, and gives its `limiter` to whatever else uses that key.
 
     Args:
         endpoint: where the judge is.
         config: protocol, limits, deadlines and tries.
         cache: keeps replies that led to a verdict, and only those.
-        prices: USD by model, for `spend`; None takes the built-in table.
+        prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
 
     Attributes:
         identity: which judge gave a verdict and how it was asked, for the records of results.
@@ -58,7 +59,7 @@ class JudgeClient:
         prices: Prices | None = None,
     ) -> None:
         self._endpoint, self._config = endpoint, config
-        self._transport = Transport(endpoint, config, PRICES if prices is None else prices)
+        self._transport = Transport(endpoint, config, prices)
         self._asker = Asker(self._transport, config, cache)
         self.identity = {
             "model": endpoint.model,
@@ -77,6 +78,11 @@ class JudgeClient:
     def spend(self) -> Spend:
         """What all calls have cost so far, and how many replies came from the cache instead."""
         return self._asker.spend
+
+    @property
+    def limiter(self) -> Limiter:
+        """Gives out the turns, for others that use the same account (`RulerJudge`)."""
+        return self._transport.limiter
 
     async def score(self, document: Document, summary: str) -> Verdict:
         """Judge a summary: which of the document's questions does it answer correctly?
@@ -115,8 +121,8 @@ class JudgeClient:
         prompt = answer_prompt("The door is green.", [question])
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            parse_answers(await self._transport.send(prompt, deadline), prompt.ids)
-        except (Failed, BadReply) as error:
+            await self._transport.send(prompt, parse_answers, deadline)
+        except Failed as error:
             raise JudgeError(
                 f"The judge '{self._endpoint.model}' at {self._endpoint.base_url} did not pass a "
                 f"trial question: {error} Check that it is up and that its model follows JSON "
@@ -126,35 +132,29 @@ class JudgeClient:
     async def _judged(
         self, document: Document, text: str, questions: Sequence[Question]
     ) -> list[Answer]:
-        """Answer some questions from a text in one request, and grade the answers in another."""
+        """Answer some questions from a text in one request; grade in another what needs it."""
         deadline = Deadline(self._config.verdict_timeout_s)
         given = await self._asker.ask(answer_prompt(text, questions), parse_answers, deadline)
-        # What was declined needs no grader: wrong where there is an answer, right where not.
+        rulings = [ruling(*pair) for pair in zip(questions, given, strict=True)]
         graded = [
-            Graded(question, answer)
-            for question, answer in zip(questions, given, strict=True)
-            if question.answerable and answer != UNANSWERABLE
+            Graded(one, answer)
+            for one, answer, right in zip(questions, given, rulings, strict=True)
+            if right is None
         ]
         shown = document.text if self._config.protocol == "per_question" else None
-        right = await self._right(graded, shown, deadline)
+        grades = iter(await self._graded(graded, shown, deadline))
         return [
-            Answer(
-                question.id,
-                answer,
-                question.id in right if question.answerable else answer == UNANSWERABLE,
-                question.answerable,
-            )
-            for question, answer in zip(questions, given, strict=True)
+            Answer(one.id, answer, next(grades) if right is None else right, one.answerable)
+            for one, answer, right in zip(questions, given, rulings, strict=True)
         ]
 
-    async def _right(
+    async def _graded(
         self, graded: Sequence[Graded], document: str | None, deadline: Deadline
-    ) -> set[str]:
-        """The ids of the questions whose given answers match the golden ones."""
+    ) -> list[bool]:
+        """Whether each given answer matches the golden one; no call where there is none."""
         if not graded:
-            return set()
-        grades = await self._asker.ask(grade_prompt(graded, document), parse_grades, deadline)
-        return {one.question.id for one, right in zip(graded, grades, strict=True) if right}
+            return []
+        return await self._asker.ask(grade_prompt(graded, document), parse_grades, deadline)
 
 
 async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

@@ -1,8 +1,9 @@
 """What a run will ask of the judge, told before it starts: calls, tokens, dollars, minutes, quota.
 
 The requests are built from the corpus itself and measured, so a corpus of long questions or of
-another script is not mistaken for an average one. Cached replies make a run cheaper than its
-forecast and retries dearer; thinking tokens can't be foreseen, and `thinks` says so.
+another script is not mistaken for an average one. Cached replies and answers that need no grader
+make a run cheaper than its forecast, retries and hedges dearer; thinking tokens can't be foreseen,
+and `thinks` says so.
 """
 
 import json
@@ -14,7 +15,7 @@ from precis.config import JudgeConfig
 from precis.documents import Document, Question
 from precis.judge.prompts import UNANSWERABLE
 from precis.judge.protocol import Graded, Prompt, answer_prompt, batches, grade_prompt
-from precis.judge.spend import PRICES, Prices, Usage, usd
+from precis.judge.spend import Prices, Usage, prices_of, usd
 from precis.summarize import WORDS_MAX
 
 _CHARACTERS_PER_TOKEN = 4
@@ -82,7 +83,7 @@ def forecast(
     summary_words: int = WORDS_MAX,
     ceiling: bool = True,
     call_s: float = 1.0,
-    prices: Prices = PRICES,
+    prices: Prices | None = None,
 ) -> Forecast:
     """Estimate what judging a run takes.
 
@@ -94,6 +95,7 @@ def forecast(
         summary_words: how long they are.
         ceiling: whether the documents themselves are judged too, once each.
         call_s: how long one call takes, in seconds.
+        prices: USD by model; None takes the built-in table and `config.prices`.
     """
     sample = documents[:: max(1, len(documents) // _MEASURED_MAX)]
     total = _times(_mean([_cost(config, one, _head(one.text, summary_words)) for one in sample]),
@@ -107,7 +109,7 @@ def forecast(
         calls=calls,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
-        usd=usd(model, usage, prices),
+        usd=usd(model, usage, prices_of(config) if prices is None else prices),
         minutes=_minutes(config, calls, usage, call_s),
         requests_per_day=config.limits.requests_per_day,
         thinks=_thinks(config),
@@ -134,7 +136,8 @@ def _cost(config: JudgeConfig, document: Document, text: str) -> _Cost:
     cost = _Cost(0, 0, 0)
     for questions in batches(document.questions, config.protocol):
         cost = _sum(cost, _request(answer_prompt(text, questions), _answers(questions)))
-        # What the summary does not say needs no grade; that all is said is the dearest case.
+        # What is not said, or said as in the golden answer, needs no grade: this is the dearest
+        # case, in which all is said in other words.
         graded = [Graded(one, one.answer) for one in questions if one.answerable]
         if graded:
             whole = document.text if config.protocol == "per_question" else None

@@ -63,4 +63,3 @@ class Lanes:
         )
         self._all.append(lane)
         return lane
-

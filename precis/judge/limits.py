@@ -8,8 +8,8 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from precis.config import JudgeConfig, JudgeLimits
@@ -84,15 +84,26 @@ class Limiter:
         async with self._queue:
             while (wait_s := self._wait_s(tokens)) > 0:
                 await self._passed(wait_s)
-            turn = Turn(self._clock(), tokens)
-            self._running, self._running_tokens = self._running + 1, self._running_tokens + tokens
+            turn = self._begun(tokens)
         try:
             yield turn
         finally:
-            self._running, self._running_tokens = self._running - 1, self._running_tokens - tokens
-            self._past.append((self._clock() + _WINDOW_S, turn.tokens))
-            self._past_tokens += turn.tokens
-            self._ended.set()
+            self._end(turn, tokens)
+
+    @contextmanager
+    def spare_turn(self, tokens: int) -> Iterator[Turn | None]:
+        """A turn that nobody else waits for, at once and under the same limits, or None.
+
+        There is none to spare while rejections keep the limits below their full share.
+        """
+        if self._share < 1 or self._queue.locked() or self._wait_s(tokens) > 0:
+            yield None
+            return
+        turn = self._begun(tokens)
+        try:
+            yield turn
+        finally:
+            self._end(turn, tokens)
 
     def slow_down(self, retry_after_s: float | None = None, started_s: float | None = None) -> None:
         """Use less of the limits after a rejection, and send nothing for as long as it asks.
@@ -112,6 +123,16 @@ class Limiter:
     def speed_up(self) -> None:
         """Use more of the limits after a success."""
         self._share = min(1.0, self._share * _FASTER)
+
+    def _begun(self, tokens: int) -> Turn:
+        self._running, self._running_tokens = self._running + 1, self._running_tokens + tokens
+        return Turn(self._clock(), tokens)
+
+    def _end(self, turn: Turn, tokens: int) -> None:
+        self._running, self._running_tokens = self._running - 1, self._running_tokens - tokens
+        self._past.append((self._clock() + _WINDOW_S, turn.tokens))
+        self._past_tokens += turn.tokens
+        self._ended.set()
 
     def _wait_s(self, tokens: int) -> float:
         """Seconds until a request may start; infinite while only another's end can allow it."""

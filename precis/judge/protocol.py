@@ -1,7 +1,8 @@
 """Which requests a verdict takes, and what a valid reply to each is. Nothing here does I/O.
 
 Both protocols ask the judge twice about a question: to answer it from the text alone, and to
-compare that answer with the golden one. `batched` puts all of a document's questions into one
+compare that answer with the golden one, unless there is nothing to compare: it was declined, or
+is the golden one. `batched` puts all of a document's questions into one
 request of each kind. `per_question` puts one question into a request and shows the grader the
 whole document too, as ART's summarizer notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`).
 
@@ -11,6 +12,8 @@ questions, to fewer, twice, or in prose, is no verdict.
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,8 +21,15 @@ from typing import Any, Literal
 from precis.documents import Question
 from precis.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, UNANSWERABLE, judge_messages
 
-PROTOCOL_VERSION = "1"
-"""Raised with every change to a request or to what counts as a valid reply."""
+PROTOCOL_VERSION = "2"
+"""Raised with every change to a request, to what counts as a valid reply, or to what needs none.
+
+1: the judge grades every answer that it has not declined. 2: except those that are the golden
+answer word for word (`ruling`), which are correct.
+"""
+
+_ARTICLE = re.compile(r"^(?:the|an?) ")
+_QUOTES = "\"'“”‘’«»"
 
 Protocol = Literal["batched", "per_question"]
 
@@ -50,6 +60,18 @@ class Graded:
 
     question: Question
     given: str
+
+
+def ruling(question: Question, given: str) -> bool | None:
+    """Whether a given answer is correct, where that takes no grader; None where it takes one.
+
+    What was declined is wrong, or right where the document has no answer, and nothing else is
+    right there. The golden answer, word for word, is correct.
+    """
+    declined = given == UNANSWERABLE
+    if declined or not question.answerable:
+        return declined and not question.answerable
+    return True if _bare(given) == _bare(question.answer) != "" else None
 
 
 def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[Question]]:
@@ -110,6 +132,14 @@ def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
 def prompts_digest() -> str:
     """A short fingerprint of the prompts, kept with every result that they led to."""
     return hashlib.sha256(f"{ANSWER_SYSTEM}\0{GRADE_SYSTEM}".encode()).hexdigest()[:16]
+
+
+def _bare(answer: str) -> str:
+    """An answer without what makes no difference to it: case, white space, quotes, an article
+    before it, punctuation after it. Signs that can mean something (`-5`, `$5`, `5%`, `.5`) stay."""
+    words = unicodedata.normalize("NFC", answer).casefold().split()
+    text = " ".join(words).strip(_QUOTES).rstrip(_QUOTES + ".,;:!?… ")
+    return _ARTICLE.sub("", text)
 
 
 def _ids(count: int) -> tuple[str, ...]:

@@ -5,8 +5,10 @@ so that a total of dollars can be shown as the lower bound it then is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Self
+
+from precis.config import JudgeConfig
 
 PRICES_AS_OF = "2026-11"
 """When the figures below were last compared with the providers' price pages."""
@@ -49,6 +51,11 @@ class Usage:
     completion_tokens: int
     cost_usd: float | None = None
 
+    @property
+    def tokens(self) -> int:
+        """Both together, as limits count them."""
+        return self.prompt_tokens + self.completion_tokens
+
     @classmethod
     def from_response(cls, usage: Mapping[str, Any] | None) -> Self:
         """Read a response's `usage`; a missing or odd one counts as no tokens.
@@ -72,6 +79,9 @@ class Spend:
         cached: replies that came from the cache instead.
         usd: dollars of the calls whose price is known.
         unpriced: calls whose price is not known, and which `usd` therefore misses.
+        given_up: requests that were cancelled before their reply came, such as the slower of
+            two (`precis.judge.hedging`). A provider may bill them all the same and never says, so
+            tokens and `usd` hold an estimate for each, as if the reply had come.
     """
 
     calls: int = 0
@@ -80,17 +90,27 @@ class Spend:
     completion_tokens: int = 0
     usd: float = 0.0
     unpriced: int = 0
+    given_up: int = 0
 
     @classmethod
-    def of_call(cls, model: str, usage: Usage, prices: Prices = PRICES) -> Self:
-        """What one answered call cost."""
+    def of_call(
+        cls, model: str, usage: Usage, prices: Prices = PRICES, *, given_up: bool = False
+    ) -> Self:
+        """What one call cost: as its response says, or at most if it was given up."""
         dollars = usd(model, usage, prices)
         return cls(
-            calls=1,
+            calls=int(not given_up),
+            given_up=int(given_up),
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             usd=dollars or 0.0,
             unpriced=int(dollars is None),
+        )
+
+    def since(self, earlier: "Spend") -> "Spend":
+        """What was spent after `earlier`, a total of the same meter."""
+        return Spend(
+            *(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True))
         )
 
     def __add__(self, other: "Spend") -> "Spend":
@@ -101,7 +121,14 @@ class Spend:
             self.completion_tokens + other.completion_tokens,
             self.usd + other.usd,
             self.unpriced + other.unpriced,
+            self.given_up + other.given_up,
         )
+
+
+def prices_of(config: JudgeConfig) -> Prices:
+    """The table above, with the user's own prices in it."""
+    own = {model: Price(*both) for model, both in config.prices.items()}
+    return {**PRICES, **own}
 
 
 def price_of(model: str, prices: Prices = PRICES) -> Price | None:

@@ -2,52 +2,41 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import httpx
 
 from precis.config import JudgeConfig
 from precis.errors import JudgeError
+from precis.judge.hedging import Hedging
 from precis.judge.lanes import Lanes
 from precis.judge.limits import Limiter, Turn, limits_of
-from precis.judge.protocol import Prompt
+from precis.judge.protocol import BadReply, Prompt
 from precis.judge.providers import Endpoint
 from precis.judge.replies import Failed, SchemaRejected, opened, reply_in, unfenced
-from precis.judge.spend import PRICES, Prices, Spend, Usage
+from precis.judge.spend import Prices, Spend, Usage, prices_of
+from precis.judge.tries import Deadline
 
-# For the limits, until the response tells: most text has more than three characters a token.
+# Until the response tells: most text has more than three characters a token.
 _CHARACTERS_A_TOKEN, _TOKENS_AN_ENTRY = 3, 40
 # How replies are asked for, from the strictest down; the prompts describe the JSON in any case.
 _FORMATS = ("json_schema", "json_object", "plain")
+_LATE = ("timeout", "The judge did not answer before the deadline.")
+
+T = TypeVar("T")
+Parse = Callable[[str, Sequence[str]], list[T]]
+"""Reads a reply that is to have these entries; raises BadReply where it has not."""
 
 
-class Deadline:
-    """The seconds that a verdict may still spend outside this process.
+@dataclass(frozen=True)
+class Reply(Generic[T]):
+    """A valid reply: the judge's own text, and what it says."""
 
-    Only `spending` and `sleep` count. Waiting for a turn does not: under a small quota
-    verdicts are slow, and fail no more often than under a large one.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.left_s = seconds
-
-    @asynccontextmanager
-    async def spending(self, at_most_s: float) -> AsyncIterator[None]:
-        """Raise TimeoutError when the block takes longer than that, or than what is left."""
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        try:
-            async with asyncio.timeout(min(at_most_s, self.left_s)):
-                yield
-        finally:
-            self.left_s -= clock() - began
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait, and count it."""
-        self.left_s -= seconds
-        await asyncio.sleep(seconds)
+    text: str
+    found: list[T]
 
 
 class Transport:
@@ -55,12 +44,19 @@ class Transport:
 
     Attributes:
         spend: what its calls have cost so far.
+        limiter: gives each request its turn.
     """
 
-    def __init__(self, endpoint: Endpoint, config: JudgeConfig, prices: Prices = PRICES) -> None:
+    def __init__(
+        self, endpoint: Endpoint, config: JudgeConfig, prices: Prices | None = None
+    ) -> None:
         self.spend = Spend()
-        self._endpoint, self._config, self._prices = endpoint, config, prices
-        self._limiter = Limiter(limits_of(config))
+        self._endpoint, self._config = endpoint, config
+        self._prices = prices_of(config) if prices is None else prices
+        self.limiter = Limiter(limits_of(config))
+        # A judge on this machine has one CPU to share: asking it twice makes both slower.
+        quantile = 0.0 if config.provider == "lexical" else config.hedge_quantile
+        self._hedging = Hedging(quantile, self.limiter)
         self._format = _FORMATS[0 if endpoint.structured else 1]
         self._lanes = Lanes(endpoint, config)
 
@@ -75,36 +71,48 @@ class Transport:
         effort = self._config.reasoning_effort
         return {"temperature": 0} | ({"reasoning_effort": effort} if effort else {})
 
-    async def send(self, prompt: Prompt, deadline: Deadline) -> str:
-        """The text of the judge's reply to a prompt.
+    async def send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> Reply[T]:
+        """The judge's reply to a prompt, and what `parse` makes of it.
 
         Raises:
             Failed: another try may help.
             JudgeError: no retry will.
         """
         while True:
-            async with self._limiter.turn(_tokens_expected(prompt)) as turn:
+            async with self.limiter.turn(_expected(prompt).tokens) as turn:
                 # Chosen now: while this one waited, others may have learned what is rejected.
                 asked_as = self._format
-                response = await self._posted(self._payload(prompt, asked_as), deadline)
+                ask = partial(self._asked, prompt, parse, asked_as)
                 try:
-                    reply = self._read(response, turn)
+                    async with deadline.spending(self._config.call_timeout_s):
+                        return await self._hedging.first(prompt.name, turn, ask)
+                except TimeoutError as error:
+                    raise Failed(*_LATE) from error
                 except SchemaRejected as error:
                     self._ask_more_plainly(asked_as, error)
-                    continue
-            return reply if asked_as == "json_schema" else unfenced(reply)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._lanes.close()
 
-    async def _posted(self, payload: dict[str, Any], deadline: Deadline) -> httpx.Response:
-        content = json.dumps(payload, ensure_ascii=False).encode()
+    async def _asked(self, prompt: Prompt, parse: Parse[T], asked_as: str, turn: Turn) -> Reply[T]:
+        """Send a prompt once."""
+        text = self._read(await self._posted(prompt, asked_as), turn)
+        text = text if asked_as == "json_schema" else unfenced(text)
         try:
-            async with deadline.spending(self._config.call_timeout_s):
-                return await self._lanes.post(content)
-        except (TimeoutError, httpx.TimeoutException) as error:
-            raise Failed("timeout", "The judge did not answer before the deadline.") from error
+            return Reply(text, parse(text, prompt.ids))
+        except BadReply as error:
+            raise Failed("bad_verdict", str(error)) from error
+
+    async def _posted(self, prompt: Prompt, asked_as: str) -> httpx.Response:
+        content = json.dumps(self._payload(prompt, asked_as), ensure_ascii=False).encode()
+        try:
+            return await self._lanes.post(content)
+        except asyncio.CancelledError:
+            self._count(_expected(prompt), given_up=True)
+            raise
+        except httpx.TimeoutException as error:
+            raise Failed(*_LATE) from error
         except httpx.RequestError as error:
             raise Failed("connection", f"The connection to the judge failed: {error!r}") from error
 
@@ -113,14 +121,17 @@ class Transport:
             body = opened(response.status_code, response.headers, response.content, self._endpoint)
         except Failed as error:
             if error.cause == "rate_limited" or error.retry_after_s is not None:
-                self._limiter.slow_down(error.retry_after_s, turn.started_s)
+                self.limiter.slow_down(error.retry_after_s, turn.started_s)
             raise
-        self._limiter.speed_up()
+        self.limiter.speed_up()
         usage = Usage.from_response(body.get("usage"))
-        turn.tokens = usage.prompt_tokens + usage.completion_tokens or turn.tokens
+        turn.tokens = usage.tokens or turn.tokens
         # A reply that turns out to be worthless was paid for all the same.
-        self.spend += Spend.of_call(self._endpoint.model, usage, self._prices)
+        self._count(usage)
         return reply_in(body)
+
+    def _count(self, usage: Usage, *, given_up: bool = False) -> None:
+        self.spend += Spend.of_call(self.model, usage, self._prices, given_up=given_up)
 
     def _payload(self, prompt: Prompt, asked_as: str) -> dict[str, Any]:
         payload = {"model": self._endpoint.model, "messages": prompt.messages, **self.parameters}
@@ -142,6 +153,6 @@ class Transport:
             self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
 
 
-def _tokens_expected(prompt: Prompt) -> int:
+def _expected(prompt: Prompt) -> Usage:
     characters = sum(len(message["content"]) for message in prompt.messages)
-    return characters // _CHARACTERS_A_TOKEN + _TOKENS_AN_ENTRY * len(prompt.ids)
+    return Usage(characters // _CHARACTERS_A_TOKEN, _TOKENS_AN_ENTRY * len(prompt.ids))

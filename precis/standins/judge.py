@@ -38,7 +38,8 @@ def _reply(request: ChatRequest) -> dict[str, Any]:
         if "<trajectory id=" in str(request.messages[-1].get("content")):
             return ruler_scores(request.messages)
         return _judged(data_in(request.messages) or {})
-    except (KeyError, TypeError, PrecisError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
+        # Whatever shape the messages have, what these functions can't read was not made for them.
         raise ApiError(
             400,
             "The lexical judge only serves requests made by precis.judge and art.rewards.ruler.",

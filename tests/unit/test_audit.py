@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from precis.documents import Document, Question
 from precis.errors import ConfigError
-from precis.judge.audit import agreement, as_jsonl, as_markdown, documents_of, sampled
+from precis.judge.audit import agreement, documents_of, sampled
+from precis.judge.audit_page import as_jsonl, as_markdown
 from precis.judge.cache import ReplyCache
 from precis.judge.cli import app
 from precis.judge.verdict import Answer, Scored, Unscored, Verdict

@@ -53,6 +53,8 @@ def test_a_model_without_a_price_says_so_and_a_user_s_price_mends_it() -> None:
     prices = {"mine": Price(1.0, 1.0)}
     priced = forecast(_OPENROUTER, "mine", _DOCUMENTS, summaries=10, prices=prices)
     assert priced.usd is not None and priced.usd > 0
+    settings = _OPENROUTER.model_copy(update={"prices": {"mine": (1.0, 1.0)}})
+    assert forecast(settings, "mine", _DOCUMENTS, summaries=10).usd == priced.usd
 
 
 def test_minutes_are_those_of_the_tightest_limit() -> None:

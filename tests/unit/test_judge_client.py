@@ -77,6 +77,13 @@ def saying(content: str, finish_reason: str = "stop") -> Step:
     return responding(200, {"choices": [choice], "usage": usage})
 
 
+def answering(*answers: str) -> Step:
+    """Answers to the first of FERRY's questions; the others are declined."""
+    said = [*answers, *["UNANSWERABLE"] * 4][:4]
+    listed = [{"id": f"q{n}", "answer": answer} for n, answer in enumerate(said, start=1)]
+    return saying(json.dumps({"answers": listed}))
+
+
 async def dripping(writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     for _ in range(1000):
@@ -127,10 +134,10 @@ async def test_a_verdict_takes_two_calls_and_reports_the_unanswerable_apart() ->
 async def test_both_protocols_agree_where_the_judge_is_deterministic() -> None:
     async with judge_of(protocol="per_question") as (judge, server):
         assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-    # Four questions to answer, and two answers to grade, with the document in view.
-    assert len(server.requests) == 6
+    # Four questions to answer, and one answer to grade, with the document in view.
+    assert len(server.requests) == 5
     shown = ["Port Ellis" in one["messages"][1]["content"] for one in server.requests]
-    assert shown.count(True) == 2
+    assert shown.count(True) == 1
     assert judge.identity["protocol"] == "per_question"
 
 
@@ -138,6 +145,16 @@ async def test_a_summary_that_answers_nothing_needs_no_grader() -> None:
     async with judge_of() as (judge, server):
         verdict = await judge.score(FERRY, "Bread is baked with flour and water.")
     assert right_of(verdict) == {"when": False, "who": False, "fuel": True, "why": False}
+    assert len(server.requests) == 1
+
+
+async def test_golden_answers_need_no_grader_either() -> None:
+    async with judge_of(answering("On 3 May", "maria silva.")) as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY))["who"]
+    items = json.loads(server.requests[1]["messages"][1]["content"])["items"]
+    assert [item["given_answer"] for item in items] == ["On 3 May"]
+    async with judge_of(answering("3 May 2021", "maria silva.")) as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
     assert len(server.requests) == 1
 
 
@@ -320,3 +337,15 @@ async def test_every_reply_is_paid_for_whether_or_not_it_was_of_use() -> None:
     spend = judge.spend
     assert (spend.calls, spend.prompt_tokens, spend.completion_tokens) == (3, 300, 30)
     assert spend.usd == pytest.approx((300 * 1.0 + 30 * 10.0) / 1e6)
+
+
+async def test_the_settings_know_prices_that_the_table_does_not() -> None:
+    scripted = ScriptedJudge()
+    server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    config = JudgeConfig(provider="url", base_url=url, model="m", prices={"m": (1.0, 10.0)})
+    async with server, JudgeClient(Endpoint(url, "m", "key"), config) as judge:
+        await judge.score(FERRY, SUMMARY)
+    spend = judge.spend
+    assert spend.unpriced == 0
+    assert spend.usd == pytest.approx((spend.prompt_tokens + 10 * spend.completion_tokens) / 1e6)

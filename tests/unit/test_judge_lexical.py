@@ -82,7 +82,18 @@ async def test_it_serves_ruler_s_requests() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["Hello!", "{}", '{"questions": 3}', '{"items": [{}]}', '<trajectory id="1">\n[]', None],
+    [
+        "Hello!",
+        "{}",
+        '{"questions": 3}',
+        '{"items": [{}]}',
+        '{"items": [{"id": "q1", "question": 2, "golden_answer": 3, "given_answer": 4}]}',
+        '<trajectory id="1">\n[]',
+        '<trajectory id="1">\n[\n</trajectory>',
+        '<trajectory id="1">\n[3]\n</trajectory>',
+        '<context>\n{\n</context>\n<trajectory id="1">\n[]\n</trajectory>',
+        None,
+    ],
 )
 async def test_it_rejects_other_requests_as_an_api_does(content: str | None) -> None:
     request = ChatRequest(model=MODEL, messages=[{"role": "user", "content": content}])

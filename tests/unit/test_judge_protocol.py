@@ -18,6 +18,7 @@ from precis.judge.protocol import (
     parse_answers,
     parse_grades,
     prompts_digest,
+    ruling,
 )
 
 QUESTIONS = [Question(f"doc-{n}", f"Question {n}?", f"Answer {n}", True) for n in range(5)]
@@ -69,6 +70,50 @@ def test_answers_come_back_in_the_order_of_the_ids(answers: dict[str, str]) -> N
 def test_a_declined_answer_has_one_spelling(said: str) -> None:
     reply = json.dumps({"answers": [{"id": "q1", "answer": said}]})
     assert parse_answers(reply, ["q1"]) == [UNANSWERABLE]
+
+
+def of(answer: str, *, answerable: bool = True) -> Question:
+    return Question("q", "What was it?", answer, answerable)
+
+
+@pytest.mark.parametrize(
+    ("golden", "given"),
+    [
+        ("Maria Silva", "maria  silva."),
+        ("The storm", "a storm"),
+        ("An old mill.", "“Old mill”"),
+        ("3 May 2021", "3 May\n2021"),
+        ("café", "cafe\u0301"),
+        ("A", "a."),
+    ],
+)
+def test_the_golden_answer_word_for_word_takes_no_grader(golden: str, given: str) -> None:
+    assert ruling(of(golden), given) is True
+
+
+@pytest.mark.parametrize(
+    ("golden", "given"),
+    [
+        ("5", "-5"),
+        ("5", ".5"),
+        ("5", "$5"),
+        ("5", "5%"),
+        ("5", "(5)"),
+        ("5½", "51⁄2"),
+        ("40,000 euros", "40000 euros"),
+        ("Maria Silva", "the mayor Maria Silva"),
+        ("...", "?"),
+    ],
+)
+def test_any_other_answer_takes_one(golden: str, given: str) -> None:
+    assert ruling(of(golden), given) is None
+
+
+def test_declining_is_right_only_where_there_is_no_answer() -> None:
+    assert ruling(of("5"), UNANSWERABLE) is False
+    assert ruling(of(UNANSWERABLE), UNANSWERABLE) is False
+    assert ruling(of(UNANSWERABLE, answerable=False), UNANSWERABLE) is True
+    assert ruling(of(UNANSWERABLE, answerable=False), "5") is False
 
 
 VALID = [("q1", True), ("q2", False), ("q3", True)]

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from precis.completions import ChatRequest, Choice, Completion, completions_app
 from precis.config import JudgeConfig
 from precis.errors import JudgeError, RolloutError
+from precis.judge import JudgeClient
 from precis.judge.providers import Endpoint
 from precis.judge.ruler import RulerJudge
 from precis.judge.verdict import Unscored
@@ -165,6 +166,30 @@ async def test_what_ruler_spends_is_counted() -> None:
     ):
         await ruler.score_group(group_of("Nothing.", "Anna Ruiz."))
         assert ruler.spend.calls == 1 and ruler.spend.prompt_tokens > 100
+
+
+async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
+    server = FaultyServer(judge_app(), Faults({Fault.RATE_LIMITED: 1.0}))
+    config = _CONFIG.model_copy(update={"tries_max": 1})
+    async with server as url:
+        endpoint = Endpoint(url, "lexical-judge", "key")
+        async with (
+            JudgeClient(endpoint, config) as judge,
+            RulerJudge(endpoint, config, limiter=judge.limiter) as ruler,
+        ):
+            await ruler.score_group(group_of("Nothing.", "Anna Ruiz."))
+            assert judge.limiter.share < 1
+
+
+async def test_a_group_that_is_given_up_is_counted_as_if_it_had_been_scored() -> None:
+    config = _CONFIG.model_copy(update={"tries_max": 1, "call_timeout_s": 0.1})
+    async with (
+        FaultyServer(judge_app(), Faults({Fault.SLOW: 1.0}, slow_s=2)) as url,
+        RulerJudge(Endpoint(url, "lexical-judge", "key"), config) as ruler,
+    ):
+        assert isinstance(await ruler.score_group(group_of("a", "b")), Unscored)
+        assert (ruler.spend.calls, ruler.spend.given_up) == (0, 1)
+        assert ruler.spend.prompt_tokens > 0
 
 
 def test_facts_are_numbers_and_names_in_mid_sentence() -> None:

@@ -3,8 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from precis.judge.spend import PRICES, Price, Spend, Usage, price_of, usd
+from precis.config import JudgeConfig
+from precis.judge.spend import PRICES, Price, Spend, Usage, price_of, prices_of, usd
 
 spends = st.builds(
     Spend,
@@ -73,3 +75,21 @@ def test_a_missing_or_odd_usage_counts_as_no_tokens(usage: dict[str, object] | N
 def test_spends_add_in_any_order(first: Spend, second: Spend, third: Spend) -> None:
     assert (first + second) + third == third + (second + first)
     assert first + Spend() == first
+
+
+def test_the_user_s_prices_go_before_the_table_and_leave_the_rest_of_it() -> None:
+    prices = prices_of(JudgeConfig(prices={"gemini-2.5-flash": (1.0, 2.0), "mine": (0.0, 0.0)}))
+    assert price_of("google/gemini-2.5-flash", prices) == Price(1.0, 2.0)
+    assert price_of("mine", prices) == Price(0.0, 0.0)
+    assert price_of("gpt-4o", prices) == PRICES["gpt-4o"]
+
+
+def test_a_negative_price_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        JudgeConfig(prices={"mine": (-1.0, 0.0)})
+
+
+def test_a_request_that_was_given_up_is_no_call_but_costs_tokens() -> None:
+    spend = Spend.of_call("gpt-4o", Usage(1_000_000, 0), given_up=True)
+    assert (spend.calls, spend.given_up, spend.usd) == (0, 1, 2.5)
+    assert (spend + spend).given_up == 2

@@ -1,0 +1,57 @@
+"""The protocol of ART's summarizer notebook, to compare with."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from bench.judging.cases import Case
+from bench.judging.server import MODEL
+from precis.documents import Question
+from precis.judge import Answer, Scored
+from precis.judge.protocol import (
+    Graded,
+    Prompt,
+    answer_prompt,
+    grade_prompt,
+    parse_answers,
+    parse_grades,
+)
+from precis.judge.spend import Spend, Usage
+
+_SLOTS = 20
+
+
+class Notebook:
+    """ART's summarizer notebook: a question at a time, answer and grade, summary and document."""
+
+    def __init__(self, url: str, slots: int = _SLOTS) -> None:
+        self._url, self._slots = f"{url}/chat/completions", asyncio.Semaphore(slots)
+        self._http = httpx.AsyncClient(timeout=None)
+        self.spend = Spend()
+
+    async def score(self, case: Case) -> Scored:
+        """The verdict on the summary; the document's own is asked for too, and not used."""
+        answers = []
+        for question in case.document.questions:
+            answers.append(await self._judged(case, question, case.summary))
+            await self._judged(case, question, case.document.text)
+        return Scored(tuple(answers))
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _judged(self, case: Case, question: Question, text: str) -> Answer:
+        prompt = answer_prompt(text, [question])
+        [said] = parse_answers(await self._asked(prompt), prompt.ids)
+        prompt = grade_prompt([Graded(question, said)], case.document.text)
+        [correct] = parse_grades(await self._asked(prompt), prompt.ids)
+        return Answer(question.id, said, correct, question.answerable)
+
+    async def _asked(self, prompt: Prompt) -> str:
+        body = {"model": MODEL, "messages": prompt.messages, "temperature": 0}
+        async with self._slots:
+            response = await self._http.post(self._url, json=body)
+        reply: dict[str, Any] = response.raise_for_status().json()
+        self.spend += Spend.of_call(MODEL, Usage.from_response(reply["usage"]))
+        return str(reply["choices"][0]["message"]["content"])
