@@ -36,10 +36,10 @@ stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 test: lint unit services  ## everything that CI runs
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest tests/unit -n auto
 
 services: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/services
+	$(BIN)/python -m pytest tests/services -n 2 --dist loadfile --durations=10
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

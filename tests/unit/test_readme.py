@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from deployments.reference import README, with_reference
-from precis.config import BenchmarkConfig, TrainConfig
+from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 
 ROOT = README.parent
 
@@ -32,7 +32,10 @@ def test_every_make_target_that_the_readme_names_is_there() -> None:
 
 def test_the_parameters_of_every_deployment_are_valid() -> None:
     manifest = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-    models = {"flows/train.py:train": TrainConfig, "flows/benchmark.py:benchmark": BenchmarkConfig}
+    models: dict[str, type[RunConfig]] = {
+        "flows/train.py:train": TrainConfig,
+        "flows/benchmark.py:benchmark": BenchmarkConfig,
+    }
     assert manifest["deployments"]
     for deployment in manifest["deployments"]:
         config = models[deployment["entrypoint"]].model_validate(deployment["parameters"]["config"])

@@ -1,10 +1,13 @@
 """The folder store: atomic writes, conditional writes, and keys that stay inside."""
 
+import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from precis.environment import Environment
 from precis.errors import ConfigError, StoreConflict, StoreError
 from precis.store import FolderStore, open_store
 
@@ -79,3 +82,55 @@ def test_a_write_that_fails_leaves_what_was_there(store: FolderStore, tmp_path: 
 def test_an_unknown_scheme_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="no store speaks ftp://"):
         open_store("ftp://host/folder")
+
+
+def test_sizes_are_those_of_the_files_below_a_prefix(store: FolderStore) -> None:
+    for key, data in {"m/1/a": b"xx", "m/1/b": b"", "m/10/a": b"x"}.items():
+        store.put(key, data)
+    assert store.sizes("m/1/") == {"m/1/a": 2, "m/1/b": 0}
+    assert store.sizes("m/1") == {"m/1/a": 2, "m/1/b": 0, "m/10/a": 1}
+
+
+def test_a_check_leaves_nothing_behind(store: FolderStore) -> None:
+    store.check()
+    assert store.keys("") == []
+
+
+def test_a_folder_that_cannot_be_written_fails_the_check(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreError, match="Can't write"):
+        FolderStore(tmp_path / "file" / "store").check()
+
+
+def test_cleaning_removes_only_what_was_abandoned_a_day_ago(store: FolderStore) -> None:
+    store.put("m/whole", b"x")
+    old, young = store.root / "m" / ".precis-old.tmp", store.root / "m" / ".precis-young.tmp"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    long_ago = time.time() - 90_000
+    os.utime(old, (long_ago, long_ago))
+    os.utime(store.root / "m" / "whole", (long_ago, long_ago))
+    assert store.clean() == 1
+    assert young.exists() and not old.exists()
+    assert store.keys("") == ["m/whole"]
+
+
+def test_the_bucket_of_the_seed_scripts_is_the_default_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PRECIS_STORE", raising=False)
+    monkeypatch.setenv("BACKUP_BUCKET", "backups")
+    assert Environment().store == "s3://backups"
+    monkeypatch.setenv("PRECIS_STORE", "elsewhere")
+    assert Environment().store == "elsewhere"
+
+
+@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/some/prefix"])
+def test_a_bucket_is_opened_by_its_url(url: str) -> None:
+    assert open_store(url).url == url
+    assert open_store(f"{url}/").url == url
+
+
+def test_a_url_without_a_bucket_is_refused() -> None:
+    with pytest.raises(ConfigError, match="names no bucket"):
+        open_store("s3:///prefix")

@@ -1,0 +1,75 @@
+"""What S3 fails with, as sentences that name the thing and what to do, and never a key."""
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    FlexibleChecksumError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
+from s3transfer.exceptions import CancelledError, RetriesExceededError
+
+from precis.errors import StoreConflict, StoreError, StoreRefused
+from precis.store.s3_errors import explained
+
+_KEY = "AKIAVERYSECRET"
+
+
+def answered(code: str) -> ClientError:
+    message = f"The key {_KEY} made this fail."
+    return ClientError({"Error": {"Code": code, "Message": message}}, "PutObject")
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("NoSuchBucket", "PRECIS_S3_CREATE_BUCKET"),
+        ("InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"),
+        ("SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY"),
+        ("ExpiredToken", "Sign in again"),
+        ("AccessDenied", "s3:PutObject"),
+        ("403", "s3:PutObject"),
+        ("RequestTimeTooSkewed", "clock"),
+        ("301", "AWS_REGION"),
+    ],
+)
+def test_a_refusal_says_what_to_correct(code: str, advice: str) -> None:
+    error = explained(answered(code), "write s3://bucket/key")
+    assert isinstance(error, StoreRefused)
+    assert str(error).startswith("Can't write s3://bucket/key: ")
+    assert advice in str(error)
+    assert _KEY not in str(error)
+
+
+@pytest.mark.parametrize("code", ["PreconditionFailed", "412", "ConditionalRequestConflict"])
+def test_a_failed_condition_is_a_conflict(code: str) -> None:
+    assert isinstance(explained(answered(code), "write s3://bucket/key"), StoreConflict)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (answered("SlowDown"), "keeps answering SlowDown"),
+        (EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), "Check AWS_ENDPOINT_URL"),
+        (ReadTimeoutError(endpoint_url="http://127.0.0.1:1"), "no whole answer came"),
+        (FlexibleChecksumError(error_msg="differs"), "no whole answer came"),
+        (CancelledError(), "too slow"),
+        (FileNotFoundError(2, "No such file or directory", "/x/adapter"), "No such file.*adapter"),
+    ],
+)
+def test_a_passing_failure_is_no_refusal(error: Exception, says: str) -> None:
+    with pytest.raises(StoreError, match=says) as caught:
+        raise explained(error, "read s3://bucket/key")
+    assert not isinstance(caught.value, StoreRefused)
+
+
+def test_missing_credentials_are_asked_for_by_name() -> None:
+    error = explained(NoCredentialsError(), "read s3://bucket/key")
+    assert isinstance(error, StoreRefused)
+    assert "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in str(error)
+
+
+def test_a_transfer_that_ran_out_of_tries_is_explained_by_its_last_error() -> None:
+    error = explained(RetriesExceededError(answered("AccessDenied")), "read s3://bucket/key")
+    assert isinstance(error, StoreRefused)
