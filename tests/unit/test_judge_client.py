@@ -278,14 +278,14 @@ async def test_a_judge_that_rejects_every_form_of_request_stops_the_run() -> Non
 async def test_a_dripping_response_ends_at_the_deadline_of_its_call() -> None:
     clock = asyncio.get_running_loop().time
     began = clock()
-    async with judge_of(dripping, call_timeout_s=0.1) as (judge, server):
+    async with judge_of(dripping, call_timeout_s=0.4) as (judge, server):
         assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-    assert clock() - began < 1.0
+    assert clock() - began < 5.0
     assert len(server.requests) == 3
 
 
 async def test_verdicts_given_up_at_any_moment_leave_the_client_usable() -> None:
-    async with judge_of(call_timeout_s=1.0, tries_max=1) as (judge, _):
+    async with judge_of(call_timeout_s=10, tries_max=1) as (judge, _):
         for moment in range(0, 60, 3):
             given_up = asyncio.ensure_future(judge.score(FERRY, SUMMARY))
             for _ in range(moment):
@@ -297,7 +297,7 @@ async def test_verdicts_given_up_at_any_moment_leave_the_client_usable() -> None
 
 async def test_a_verdict_ends_at_its_own_deadline() -> None:
     async with judge_of(*[dripping] * 9, call_timeout_s=0.1, verdict_timeout_s=0.25) as (judge, _):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(10):
             verdict = await judge.score(FERRY, SUMMARY)
     assert isinstance(verdict, Unscored) and verdict.cause == "timeout"
 
@@ -305,7 +305,7 @@ async def test_a_verdict_ends_at_its_own_deadline() -> None:
 async def test_a_judge_that_asks_to_wait_past_the_deadline_is_not_waited_for() -> None:
     later = responding(429, {}, Retry_After="30")
     async with judge_of(later, verdict_timeout_s=20) as (judge, _):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(10):
             verdict = await judge.score(FERRY, SUMMARY)
     assert isinstance(verdict, Unscored) and verdict.cause == "rate_limited"
 
@@ -321,13 +321,13 @@ async def test_retry_after_holds_back_the_whole_client() -> None:
 
 async def test_waiting_for_a_turn_does_not_use_up_a_verdict_s_deadline() -> None:
     async def slow(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.4)
         await saying('{"answers": []}'.replace("[]", json.dumps(declined)))(writer)
 
     declined = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
     limits = JudgeLimits(in_flight=1)
-    async with judge_of(*[slow] * 6, limits=limits, verdict_timeout_s=0.3) as (judge, _):
-        verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(6)))
+    async with judge_of(*[slow] * 4, limits=limits, verdict_timeout_s=1.2) as (judge, _):
+        verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(4)))
     assert all(isinstance(verdict, Scored) for verdict in verdicts)
 
 
