@@ -1,11 +1,10 @@
 # The two commands of the README: `make rehearse` and `make test`. Each sets up what it needs,
-# once: `.venv` is remade only when a lock file has changed.
+# once: packages are installed again only when a lock file or pyproject.toml has changed.
 
 PYTHON ?= python3
 STEPS ?= 30
 DOCUMENTS ?= bundled
 SEED ?= 1
-STORE ?= .precis/store
 
 # Bytecode that is never kept would be compiled anew by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,11 +23,13 @@ INSTALL = $(BIN)/python -m ensurepip >/dev/null && $(BIN)/python -m pip install 
 MAKE_VENV = $(PYTHON) -m venv --clear $(VENV)
 endif
 
-.PHONY: rehearse stop test unit services lint format bench lock clean
+.PHONY: install rehearse stop test unit services lint format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@$(BIN)/precis rehearse --steps $(STEPS) --documents "$(DOCUMENTS)" --seed $(SEED) \
-		--store "$(STORE)" $(if $(FRESH),--fresh)
+		$(if $(STORE),--store "$(STORE)") $(if $(FRESH),--fresh)
+
+install: $(VENV)/.installed  ## the environment alone
 
 stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 	@$(BIN)/precis stop

@@ -57,7 +57,8 @@ def rehearse(
 @app.command()
 def stop() -> None:
     """Stop the Prefect server that a rehearsal started."""
-    stopped = prefect_server.stop()
+    with _sentences():
+        stopped = prefect_server.stop()
     console.print("The Prefect server is stopped." if stopped else "No Prefect server is running.")
 
 

@@ -4,6 +4,7 @@ Prefect's ephemeral mode would take five seconds at every start and show nothing
 a real server on SQLite stays up, so that one can look at the run while it goes and afterwards.
 """
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from precis.errors import PrecisError
 from precis.tls import tls_for
 
 _READY_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 30.0
 
 _SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -66,6 +68,7 @@ def find_or_start() -> PrefectServer:
     """
     if configured := os.environ.get("PREFECT_API_URL") or _api_of_profile():
         return PrefectServer(configured, ours=False)
+    _home().mkdir(parents=True, exist_ok=True)
     os.environ.update(_SETTINGS)
     os.environ["PREFECT_HOME"] = str(_home())
     server = PrefectServer(_running() or _start(), ours=True)
@@ -74,40 +77,83 @@ def find_or_start() -> PrefectServer:
 
 
 def stop() -> bool:
-    """Stop the server that we started; False if none was running."""
+    """Stop the server that we started; False if none was running.
+
+    Raises:
+        PrecisError: it did not stop.
+    """
     if not (running := _running()):
         return False
-    _prefect("server", "stop")
+    _prefect("server", "stop").wait()
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
     while _is_healthy(running):
+        if time.monotonic() > deadline:
+            log = _home() / "server.log"
+            raise PrecisError(f"The Prefect server at {running} does not stop. Its log: {log}.")
         time.sleep(0.1)
     return True
 
 
 def _start() -> str:
-    home = _home()
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "server.pid").unlink(missing_ok=True)  # of a server that is gone
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    os.environ["PREFECT_SERVER_API_PORT"] = port
-    _prefect("server", "start", "--background", "--host", "127.0.0.1", "--port", port)
-    api = f"http://127.0.0.1:{port}/api"
-    (home / "api-url").write_text(api)
-    return api
+    """Start a server, unless one is starting already; its address is the same either way."""
+    with (_home() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        api = _recorded()
+        if api is not None and _is_alive(_home() / "server.pid"):
+            return api
+        (_home() / "server.pid").unlink(missing_ok=True)  # of a server that is gone
+        # A start that was cut off may still come up: then at this address.
+        port = (
+            api.rpartition(":")[2].removesuffix("/api") if api and _is_free(api) else _free_port()
+        )
+        api = f"http://127.0.0.1:{port}/api"
+        (_home() / "api-url").write_text(api)
+        os.environ["PREFECT_SERVER_API_PORT"] = port
+        _prefect("server", "start", "--background", "--host", "127.0.0.1", "--port", port)
+        return api
+
+
+def _recorded() -> str | None:
+    try:
+        return (_home() / "api-url").read_text() or None
+    except FileNotFoundError:
+        return None
 
 
 def _running() -> str | None:
+    api = _recorded()
+    return api if api and _is_healthy(api) else None
+
+
+def _is_alive(pid_file: Path) -> bool:
     try:
-        api = (_home() / "api-url").read_text()
-    except FileNotFoundError:
-        return None
-    return api if _is_healthy(api) else None
+        os.kill(int(pid_file.read_text()), 0)
+    except (FileNotFoundError, ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
-def _prefect(*arguments: str) -> None:
+def _free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def _is_free(api: str) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", int(api.rpartition(":")[2].removesuffix("/api"))))
+        except OSError:
+            return False
+        return True
+
+
+def _prefect(*arguments: str) -> subprocess.Popen[bytes]:
     with (_home() / "server.log").open("ab") as log:
-        subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "prefect", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -113,8 +113,6 @@ def curve_of(ledger: Ledger) -> list[StepPoint]:
 def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
     """A step's numbers under flat names, as ART's files, W&B and the report show them."""
     record = ledger.steps[step]
-    accuracies = {one.step: one.accuracy for one in ledger.validations}
-    validated = {"val/accuracy": accuracies[step + 1]} if step + 1 in accuracies else {}
     return {
         "step": record.step,
         "reward": record.reward,
@@ -129,5 +127,4 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
         **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
         **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
         **record.trainer,
-        **validated,
     }

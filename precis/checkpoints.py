@@ -172,26 +172,6 @@ def restore(store: Store, model: str, step: int, into: Path) -> Checkpoint:
     return checkpoint
 
 
-def restore_newest(
-    store: Store,
-    model: str,
-    into: Path,
-    at_most: int | None = None,
-    warn: Callable[[str], None] = _log.warning,
-) -> Checkpoint | None:
-    """Bring the newest checkpoint that is whole to its last byte into `into`; None if none is.
-
-    Each newer one that is passed over is named in a call of `warn`.
-    """
-    while (newest := newest_whole(store, model, at_most, warn)) is not None:
-        try:
-            return restore(store, model, newest.step, into)
-        except CorruptCheckpoint as error:
-            warn(f"{error} The checkpoint before it is used.")
-            at_most = newest.step - 1
-    return None
-
-
 def _put_files(store: Store, checkpoint: Checkpoint, folder: Path) -> None:
     """Upload a checkpoint's files and its manifest, unless they are there from an earlier try."""
     model, step = checkpoint.model, checkpoint.step

@@ -179,6 +179,9 @@ class RunConfig(Settings):
     """How summaries are sampled."""
     judge: JudgeConfig = JudgeConfig()
     """Who answers and grades."""
+    judge_concurrency_limit: str = ""
+    """A Prefect global concurrency limit that the flows with one judge's key share: each
+    takes as many of its slots as `judge.limits.in_flight`. Empty shares none."""
     store: str = Field(
         default_factory=lambda: Environment().store,
         json_schema_extra={"default": ".precis/store"},
@@ -196,9 +199,6 @@ class TrainConfig(RunConfig):
     judge_patience_s: int = Field(0, ge=0)
     """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
     0 fails at once."""
-    judge_concurrency_limit: str = ""
-    """A Prefect global concurrency limit that the flows with one judge's key share: a step takes
-    as many of its slots as `judge.limits.in_flight`. Empty shares none."""
 
     steps: int = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""

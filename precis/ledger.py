@@ -26,7 +26,7 @@ class StepRecord(Settings):
     reward_std: float
     """Mean within-group standard deviation of the reward."""
     words: float
-    """Mean words of the sampled summaries."""
+    """Mean words of the scored summaries."""
     groups_trained: int
     """Groups that carried an advantage."""
     groups_dropped: dict[str, int]
@@ -56,6 +56,8 @@ class Validation(Settings):
     """Upper end."""
     words: float
     """Mean words."""
+    seconds: float
+    """Wall time it took."""
     unscored: dict[str, int]
     """Documents that could not be judged, by cause; they are not in the accuracy."""
 
@@ -67,6 +69,8 @@ class Ledger(Settings):
     model: str
     config: str
     """Digest of the settings that decide the result; a resumed run must have the same."""
+    corpus: str
+    """Digest of the documents and their split; a benchmark must hold out the same ones."""
     next_step: int = 0
     """The step to do next, and so the newest committed adapter."""
     steps: tuple[StepRecord, ...] = ()
@@ -95,6 +99,14 @@ class Ledger(Settings):
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
 
+    def rewound(self, step: int) -> Self:
+        """The ledger as it was when adapter `step` was the newest; what was spent stays spent."""
+        return self._with(
+            next_step=step,
+            steps=self.steps[:step],
+            validations=tuple(one for one in self.validations if one.step <= step),
+        )
+
     def _with(self, **changes: object) -> Self:
         return type(self).model_validate({**dict(self), **changes})
 
@@ -103,15 +115,15 @@ def ledger_key(model: str) -> str:
     return f"{model}/ledger.json"
 
 
-def read_ledger(store: Store, model: str, config: str) -> Ledger:
-    """The model's ledger in the store, or a new one.
+def read_ledger(store: Store, model: str, config: str, corpus: str) -> Ledger:
+    """The model's ledger in the store, or a new one with these digests.
 
     Raises:
         ConfigError: the model was trained with other settings.
         StoreError: the ledger is damaged, or was written by a newer Précis.
     """
     if store.get(ledger_key(model)) is None:
-        return Ledger(model=model, config=config, wandb_run_id=secrets.token_hex(4))
+        return Ledger(model=model, config=config, corpus=corpus, wandb_run_id=secrets.token_hex(4))
     ledger = stored_ledger(store, model)
     if ledger.config != config:
         raise ConfigError(

@@ -16,7 +16,13 @@ from openai.types.chat.chat_completion import Choice
 
 from precis.config import RolloutsConfig
 from precis.documents import Document
-from precis.errors import JudgeUnavailable, RolloutError, StaleAdapter, TrainerLost
+from precis.errors import (
+    JudgeUnavailable,
+    RolloutError,
+    StaleAdapter,
+    TrainerError,
+    TrainerLost,
+)
 from precis.judge import JudgeClient, Ranked, Scored, Unscored
 from precis.judge.ruler import RulerJudge
 from precis.rewards import Disqualified, disqualified, zero
@@ -25,6 +31,7 @@ from precis.text import count_words
 
 T = TypeVar("T")
 
+_UNWRITTEN = ("generation_failed", "generation_timeout")
 _UNJUDGED = Unscored("unjudged", "No judge was asked yet.")
 
 
@@ -71,6 +78,7 @@ async def summarize(
 
     Raises:
         TrainerLost: nobody listens at the client's address.
+        TrainerError: the key is wrong, or there is no such model.
         StaleAdapter: another adapter than the one asked for has answered.
     """
     sampled = {"temperature": config.temperature, "seed": seed, "logprobs": True}
@@ -87,6 +95,8 @@ async def summarize(
         return Unscored("generation_timeout", f"{model} did not answer in time.")
     except openai.APIConnectionError as error:
         raise TrainerLost(f"Nobody answers for {model} ({error.__cause__!r}).") from error
+    except (openai.AuthenticationError, openai.NotFoundError) as error:
+        raise TrainerError(f"{model} can't be asked for summaries: {error.message}") from error
     except openai.APIStatusError as error:
         return Unscored("generation_failed", f"{model} answered {error.status_code}: {error}")
     if "@" in model and completion.model != model:
@@ -150,6 +160,7 @@ async def gather(
 
     Raises:
         JudgeUnavailable: more than `unscored_share_max` of them went unscored.
+        RolloutError: the same, and mostly for want of a summary.
     """
     slots = asyncio.Semaphore(config.in_flight)
 
@@ -165,7 +176,7 @@ async def gather(
         return await ranked(row, ruler, config) if ruler else row
 
     rows = await together([partial(group, document) for document in documents])
-    _refuse_too_many_unscored([rollout for row in rows for rollout in row], config)
+    refuse_too_many_unscored([rollout for row in rows for rollout in row], config)
     return rows
 
 
@@ -270,12 +281,19 @@ def _trajectory(rollout: Rollout, earned: float, config: RolloutsConfig) -> art.
     )
 
 
-def _refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:
+def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:
+    """Raise if more than `unscored_share_max` of the rollouts are unscored.
+
+    Raises:
+        RolloutError: most of those for want of a summary.
+        JudgeUnavailable: else.
+    """
     causes = unscored_causes(rollouts)
     if causes.total() > config.unscored_share_max * len(rollouts):
         listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
         details = next(one.verdict.detail for one in rollouts if isinstance(one.verdict, Unscored))
-        raise JudgeUnavailable(
+        unwritten = sum(causes[cause] for cause in _UNWRITTEN)
+        raise (RolloutError if 2 * unwritten > causes.total() else JudgeUnavailable)(
             f"{causes.total()} of {len(rollouts)} summaries could not be judged ({listed}), more "
             f"than the allowed share of {config.unscored_share_max:.0%}. The first: {details}"
         )

@@ -1,10 +1,12 @@
 """What a training run works with, and the names under which it keeps things."""
 
+import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import art
@@ -60,23 +62,27 @@ class Run:
         self.model = trainable(config)
         self.stopwatch = Stopwatch()
         self.wandb: WandbLog | None = None
+        self._booked = Spend()
 
     @asynccontextmanager
-    async def holding(self) -> AsyncIterator[None]:
+    async def holding(self, run: str) -> AsyncIterator[None]:
         """Hold the model's lease while the block lasts: nobody else may write its checkpoints.
+
+        Args:
+            run: what to call this run when another one is refused.
 
         Raises:
             LeaseHeld: another run holds it.
         """
         take_over = self.config.take_over
-        async with leased(self.store, self.name, self.name, take_over=take_over) as self.lease:
+        async with leased(self.store, self.name, run, take_over=take_over) as self.lease:
             yield
 
-    @contextmanager
-    def observed(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def observed(self) -> AsyncIterator[None]:
         """Log to W&B while the block lasts, where it is configured."""
         config, folder = self.config.model_dump(), work_folder(self.config) / "wandb"
-        with wandb_log(self.name, self.ledger.wandb_run_id, config, folder) as self.wandb:
+        async with wandb_log(self.name, self.ledger.wandb_run_id, config, folder) as self.wandb:
             yield
 
     def check_budget(self) -> None:
@@ -92,6 +98,15 @@ class Run:
                 f"step {self.ledger.next_step}, which is committed. Raise budget_usd and start "
                 "it again to continue."
             )
+
+    @property
+    def unbooked(self) -> Spend:
+        """What judging has cost and no ledger says yet, tries that failed included."""
+        return self.spend.since(self._booked)
+
+    def book(self, ledger: Ledger, spend: Spend) -> None:
+        """Go on from a ledger that was written, and that says what `spend` says."""
+        self.ledger, self._booked = ledger, self._booked + spend
 
     @property
     def spend(self) -> Spend:
@@ -119,12 +134,30 @@ def work_folder(config: RunConfig) -> Path:
     return Environment().home / "work" / config.model
 
 
-def clear_trainer_folder(config: RunConfig) -> Path:
-    """An empty folder for a local trainer, which restores what it needs from the store."""
-    folder = work_folder(config) / "trainer"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+@contextmanager
+def trainer_folder(config: RunConfig) -> Iterator[Path]:
+    """A folder for a local trainer of this process, which restores what it needs from the store.
+
+    It is nobody else's: a second run of the model must not disturb the first before it has been
+    refused. Those of processes that were killed are swept up.
+    """
+    trainers = work_folder(config) / "trainers"
+    trainers.mkdir(parents=True, exist_ok=True)
+    for left in trainers.iterdir():
+        if not _is_alive(int(left.name.partition("-")[0])):
+            shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(prefix=f"{os.getpid()}-", dir=trainers) as folder:
+        yield Path(folder)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def mend_art_files(config: RunConfig) -> None:

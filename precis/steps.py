@@ -42,13 +42,14 @@ def step_record(
     )
 
 
-def validation_of(step: int, rollouts: Sequence[Rollout]) -> Validation:
+def validation_of(step: int, rollouts: Sequence[Rollout], seconds: float) -> Validation:
     """How adapter `step` did on the held-out documents.
 
     Raises:
         JudgeUnavailable: not one of them could be judged.
     """
-    scored = [one.verdict for one in rollouts if isinstance(one.verdict, Scored)]
+    judged = [one for one in rollouts if isinstance(one.verdict, Scored)]
+    scored = [one.verdict for one in judged if isinstance(one.verdict, Scored)]
     unscored = unscored_causes(rollouts)
     if not scored:
         raise JudgeUnavailable(f"No held-out summary could be judged: {dict(unscored)}.")
@@ -58,6 +59,7 @@ def validation_of(step: int, rollouts: Sequence[Rollout]) -> Validation:
         accuracy=accuracy.mean,
         low=accuracy.low,
         high=accuracy.high,
-        words=statistics.fmean(one.words for one in rollouts),
+        words=statistics.fmean(one.words for one in judged),
+        seconds=seconds,
         unscored=dict(unscored),
     )

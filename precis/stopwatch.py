@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Seconds spent in each named phase since the last `lap`."""
+    """Seconds spent in each named phase since the last reset."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -20,7 +20,10 @@ class Stopwatch:
         finally:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
 
-    def lap(self) -> dict[str, float]:
-        """The seconds by phase; counting starts again from zero."""
-        seconds, self._seconds = self._seconds, {}
-        return seconds
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The seconds by phase so far."""
+        return dict(self._seconds)
+
+    def reset(self) -> None:
+        self._seconds.clear()

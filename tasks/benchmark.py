@@ -33,6 +33,7 @@ from precis.results import write_results
 from precis.run import Services, trainable
 from precis.store import Store, open_store
 from tasks.artifacts import artifact_key
+from tasks.judging import judge_slots
 from tasks.policy import RETRIED
 
 
@@ -58,6 +59,12 @@ class Round:
         self.store = open_store(config.store)
         self.frames: list[pl.DataFrame] = []
         self.ceiling: float | None = None
+        self._before = services.judge.spend
+
+    @property
+    def spent_usd(self) -> float:
+        """What judging has cost since this benchmark began, in dollars."""
+        return self.services.judge.spend.since(self._before).usd
 
     @property
     def name(self) -> str:
@@ -69,13 +76,18 @@ async def line_up(round: Round) -> list[Entry]:
     """The checkpoints, served by the trainer, and the baselines.
 
     Raises:
-        ConfigError: the store holds no checkpoint of the model.
+        ConfigError: the model was trained on other documents than the benchmark's.
+        StoreError: the store holds no such model.
     """
     store, trainer, standins = round.store, round.services.trainer, round.services.standins
     model = trainable(round.config)
+    ledger = await asyncio.to_thread(stored_ledger, store, round.name)
+    if ledger.corpus != round.corpus.digest:
+        raise ConfigError(
+            f"{round.name!r} was trained on other documents or another split than these: some of "
+            "the held-out ones may have been trained on. Give the benchmark the run's documents."
+        )
     committed = await asyncio.to_thread(committed_steps, store, round.name)
-    if not committed:
-        raise ConfigError(f"{store.url} holds no checkpoint of {round.name!r}: train it first.")
     steps = checkpoints_to_take(committed, round.config.every)
     for step in steps:
         await trainer.fetch(model, step, store.url, round.name)
@@ -92,16 +104,16 @@ async def line_up(round: Round) -> list[Entry]:
 @task(name="measure", task_run_name="measure {entry.contender}", **RETRIED)
 async def measure_entry(round: Round, entry: Entry) -> None:
     """One contender on every held-out document."""
-    frame = await measure(
-        entry, round.corpus, round.services.judge, round.config.rollouts, round.name
-    )
-    round.frames.append(frame)
+    judge, rollouts = round.services.judge, round.config.rollouts
+    async with judge_slots(round.config):
+        round.frames.append(await measure(entry, round.corpus, judge, rollouts, round.name))
 
 
 @task(name="ceiling", task_run_name="ceiling: full documents", **RETRIED)
 async def measure_full(round: Round) -> None:
     """What the judge answers from the full documents: more can't be had."""
-    round.ceiling = await measure_ceiling(round.store, round.services.judge, round.corpus)
+    async with judge_slots(round.config):
+        round.ceiling = await measure_ceiling(round.store, round.services.judge, round.corpus)
 
 
 @task(name="report", task_run_name="report on {round.name}", **RETRIED)
@@ -114,6 +126,7 @@ async def publish_report(round: Round) -> BenchmarkReport:
         "Model": round.name,
         "Judge": round.services.judge.identity["model"],
         "Seed": str(round.config.seed),
+        "Judging": f"${round.spent_usd:,.2f}",
     }
     page = report_html(benchmark, [step_metrics(ledger, one.step) for one in ledger.steps], facts)
     await asyncio.to_thread(_store_report, round.store, folder, benchmark, page)

@@ -1,14 +1,18 @@
-"""Committing what was trained."""
+"""Committing what was trained, and measuring it."""
 
 import asyncio
+import time
 
 from prefect import task
+from prefect.logging import get_run_logger
 
-from precis.ledger import Validation, write_ledger
+from precis.errors import StoreError
+from precis.ledger import Ledger, Validation, write_ledger
 from precis.retention import prune
-from precis.rollouts import gather_greedy
+from precis.rollouts import gather_greedy, refuse_too_many_unscored
 from precis.run import Run
 from precis.steps import step_record, validation_of
+from tasks.judging import judge_slots
 from tasks.policy import RETRIED
 from tasks.rollouts import Gathered
 from tasks.training import Trained
@@ -27,41 +31,47 @@ async def commit_step(run: Run, step: int, gathered: Gathered, trained: Trained)
         groups_trained=len(gathered.groups),
         groups_dropped=gathered.dropped,
         trainer=trained.metrics,
-        seconds=run.stopwatch.lap(),
-        judge=gathered.spend,
+        seconds=run.stopwatch.seconds,
+        judge=run.unbooked,
     )
-    advanced = run.ledger.advanced(record)
-    await asyncio.to_thread(write_ledger, run.store, advanced)
-    run.ledger = advanced
+    await _write(run, run.ledger.advanced(record))
+    run.stopwatch.reset()
 
 
 @task(name="validate", task_run_name="step {run.ledger.next_step}: validate {run.name}", **RETRIED)
 async def validate(run: Run) -> None:
-    """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger.
-
-    Then delete the checkpoints that are not to be kept: which is best is known only now.
-    """
-    spent = run.spend
-    with run.stopwatch.phase("validate"):
-        validation = await _validation(run, run.ledger.next_step)
-    validated = run.ledger.validated(validation, run.spend.since(spent).usd)
-    await run.lease.check()
-    await asyncio.to_thread(write_ledger, run.store, validated)
-    run.ledger = validated
-    await asyncio.to_thread(_prune, run)
+    """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger."""
+    validation = await _validation(run, run.ledger.next_step)
+    await _write(run, run.ledger.validated(validation, run.unbooked.usd))
 
 
-def _prune(run: Run) -> None:
+async def sweep(run: Run) -> None:
+    """Delete the checkpoints that are not to be kept; what fails is tried again next time."""
     accuracies = {one.step: one.accuracy for one in run.ledger.validations}
-    prune(run.store, run.name, run.config.retention, accuracies, run.ledger.next_step)
+    policy, at = run.config.retention, run.ledger.next_step
+    try:
+        await asyncio.to_thread(prune, run.store, run.name, policy, accuracies, at)
+    except StoreError as error:
+        get_run_logger().warning("Old checkpoints could not be deleted: %s", error)
+
+
+async def _write(run: Run, ledger: Ledger) -> None:
+    """Commit a ledger that says all that was spent."""
+    spend = run.unbooked
+    await run.lease.check()  # an upload may have taken longer than the lease
+    await asyncio.to_thread(write_ledger, run.store, ledger)
+    run.book(ledger, spend)
 
 
 async def _validation(run: Run, step: int) -> Validation:
-    rollouts = await gather_greedy(
-        run.model.openai_client(),
-        run.model.get_inference_name(step),
-        run.judge,
-        run.corpus.validation,
-        run.config.rollouts,
-    )
-    return validation_of(step, rollouts)
+    start = time.perf_counter()
+    async with judge_slots(run.config):
+        rollouts = await gather_greedy(
+            run.model.openai_client(),
+            run.model.get_inference_name(step),
+            run.judge,
+            run.corpus.validation,
+            run.config.rollouts,
+        )
+    refuse_too_many_unscored(rollouts, run.config.rollouts)
+    return validation_of(step, rollouts, time.perf_counter() - start)

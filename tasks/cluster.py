@@ -14,7 +14,7 @@ from precis.judge.cache import ReplyCache
 from precis.judge.cli import CACHE_FILE
 from precis.judge.ruler import RulerJudge
 from precis.loopback import Service, child_service
-from precis.run import Services, clear_trainer_folder, work_folder
+from precis.run import Services, trainer_folder, work_folder
 from precis.trainer import RemoteTrainer
 from tasks.policy import RETRIED
 
@@ -71,7 +71,7 @@ async def connect_judge(
 @task(name="start trainer", task_run_name="start trainer of {config.model}", **RETRIED)
 async def start_trainer(config: RunConfig, stack: AsyncExitStack) -> RemoteTrainer:
     """Start a trainer as a child process, which goes when this process goes."""
-    folder = clear_trainer_folder(config)
+    folder = stack.enter_context(trainer_folder(config))
     arguments = ["--path", str(folder), "--seed", str(config.seed), "--with-parent"]
     log = work_folder(config) / "trainer.log"
     service = await stack.enter_async_context(

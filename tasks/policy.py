@@ -9,13 +9,27 @@ from prefect.tasks import Task
 from precis.errors import (
     BudgetReached,
     ConfigError,
+    CorruptCheckpoint,
     JudgeError,
     JudgeUnavailable,
     StepConflict,
     StoreConflict,
+    StoreRefused,
+    TrainerLost,
+    Unauthorized,
 )
 
-HOPELESS = (BudgetReached, ConfigError, JudgeError, StepConflict, StoreConflict)
+HOPELESS = (
+    BudgetReached,
+    ConfigError,
+    CorruptCheckpoint,
+    JudgeError,
+    StepConflict,
+    StoreConflict,
+    StoreRefused,
+    TrainerLost,  # the client has tried again for seconds, and its process will not come back
+    Unauthorized,
+)
 """What fails the same way however often it is tried; of these only JudgeUnavailable passes."""
 
 

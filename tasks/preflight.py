@@ -6,8 +6,10 @@ from prefect import get_client, task
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
+from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
 from precis.judge.forecast import Forecast, forecast
+from precis.retention import kept
 from precis.run import Run
 from tasks.policy import RETRIED
 
@@ -28,24 +30,31 @@ async def preflight(run: Run) -> None:
 
 @task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
 async def foretell(run: Run) -> None:
-    """Say what judging the rest of the run will take, before it takes anything."""
+    """Say what judging the rest of the run will take, before it takes anything.
+
+    Ranking (`reward: ruler`) takes fewer calls than this, since it rules on whole groups.
+    """
     if run.config.judge.provider != "lexical":
         _tell(run, judging_ahead(run))
 
 
 def judging_ahead(run: Run) -> Forecast:
     """What judging the rest of the run takes, its validations and benchmark included."""
-    config, held_out = run.config, len(run.corpus.validation)
-    steps = max(config.steps - run.ledger.next_step, 0)
-    rollouts = steps * config.rollouts.groups_per_step * config.rollouts.rollouts_per_group
-    validations = (steps // config.validate_every + 1) * held_out
-    contenders = (config.steps + 1 + 3) if config.benchmark else 0
+    config, held_out = run.config, run.corpus.validation
+    steps = range(run.ledger.next_step, config.steps)
+    rollouts = len(steps) * config.rollouts.groups_per_step * config.rollouts.rollouts_per_group
+    adapters = {config.steps, *(step for step in (*steps, 0) if step % config.validate_every == 0)}
+    contenders = 0
+    if config.benchmark:
+        kept_steps = kept(range(config.steps + 1), config.retention, {})
+        contenders = len(kept_steps) + len(BenchmarkConfig.of(config).baselines)
     return forecast(
         config.judge,
         run.judge.identity["model"],
-        [*run.corpus.train, *run.corpus.validation],
-        summaries=rollouts + validations + contenders * held_out,
+        held_out,
+        summaries=rollouts + (len(adapters) + contenders) * len(held_out),
         summary_words=config.rollouts.words_max,
+        ceiling=config.benchmark,
     )
 
 

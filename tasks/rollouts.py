@@ -1,26 +1,22 @@
 """Sampling and scoring a step."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from prefect import task
-from prefect.concurrency.asyncio import concurrency
 from prefect.flow_runs import apause_flow_run
 from prefect.logging import get_run_logger
 
 from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable
-from precis.judge.spend import Spend
 from precis.rollouts import Rollout, gather, split_groups
 from precis.run import Run
+from tasks.judging import judge_slots
 from tasks.policy import RETRIED
 
 
 class Gathered:
     """A step's judged rollouts and what is trained on. (Not a dataclass: see `Run`.)"""
 
-    def __init__(self, rollouts: list[list[Rollout]], config: RolloutsConfig, spend: Spend) -> None:
-        self.rollouts, self.spend = rollouts, spend
+    def __init__(self, rollouts: list[list[Rollout]], config: RolloutsConfig) -> None:
+        self.rollouts = rollouts
         self.groups, self.dropped = split_groups(rollouts, config)
 
 
@@ -44,9 +40,9 @@ async def gather_or_pause(run: Run, step: int) -> Gathered:
 @task(name="gather rollouts", task_run_name="step {step}: gather rollouts of {run.name}", **RETRIED)
 async def gather_rollouts(run: Run, step: int) -> Gathered:
     """Sample summaries of the step's documents from adapter `step` and have them judged."""
-    settings, spent = run.config.rollouts, run.spend
+    settings = run.config.rollouts
     with run.stopwatch.phase("gather"):
-        async with judge_slots(run):
+        async with judge_slots(run.config):
             rollouts = await gather(
                 run.model.openai_client(),
                 run.model.get_inference_name(step),
@@ -57,21 +53,7 @@ async def gather_rollouts(run: Run, step: int) -> Gathered:
                 step=step,
                 ruler=run.ruler,
             )
-    gathered = Gathered(rollouts, settings, run.spend.since(spent))
+    gathered = Gathered(rollouts, settings)
     if gathered.dropped:
         get_run_logger().info("Step %d: dropped groups: %s", step, dict(gathered.dropped))
     return gathered
-
-
-@asynccontextmanager
-async def judge_slots(run: Run) -> AsyncIterator[None]:
-    """The judge's share of a limit that several flows keep together, for a whole step.
-
-    Taken once a step: each request of its own would cost more than the judge's answer.
-    """
-    name = run.config.judge_concurrency_limit
-    if not name:
-        yield
-        return
-    async with concurrency(name, occupy=run.config.judge.limits.in_flight, strict=True):
-        yield

@@ -5,6 +5,7 @@ process of its own, which is fed through a pipe and given up on if it does not e
 WANDB_MODE, WANDB_PROJECT and the like are its own business: it inherits the environment.
 """
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -14,8 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from precis.environment import Environment
 
 _FINISH_TIMEOUT_S = 20
 _ORPHAN_TIMEOUT_S = 60
+_INIT_TIMEOUT_S = 600
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +65,10 @@ class WandbLog:
             logger.warning("W&B has ended; the run goes on without it.")
 
 
-@contextmanager
-def wandb_log(
+@asynccontextmanager
+async def wandb_log(
     name: str, run_id: str, config: Mapping[str, Any], folder: Path
-) -> Iterator[WandbLog | None]:
+) -> AsyncIterator[WandbLog | None]:
     """A W&B run while the block lasts; None where WANDB_API_KEY is not set.
 
     Args:
@@ -94,22 +96,25 @@ def wandb_log(
     try:
         yield log
     finally:
-        log.finish()
+        await asyncio.to_thread(log.finish)
 
 
 def _main(opening: Mapping[str, Any]) -> None:
     """The child: log each line of standard input until it ends."""
     import wandb
 
+    # Without a network neither `init` nor `finish` ends by itself for a long time, and when the
+    # run has been killed nobody is left to give up on us.
+    signal.alarm(_INIT_TIMEOUT_S)
     run = wandb.init(
         project=os.environ.get("WANDB_PROJECT", "precis"),
         resume="allow",
         **opening,
     )
+    signal.alarm(0)
     for line in sys.stdin:
         entry = json.loads(line)
         run.log(entry["metrics"], step=entry["step"])
-    # Nobody may be left to give up on us: without a network `finish` would go on for minutes.
     signal.alarm(_ORPHAN_TIMEOUT_S)
     run.finish()
 

@@ -26,7 +26,7 @@ from precis.trainer.protocol import (
 
 _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS = (0.2, 0.5, 1, 2, 4)
-"""Pauses before each new try of a lost connection, in seconds."""
+"""Pauses before each new try of a connection that was lost without a sign of life, in seconds."""
 
 Model = art.TrainableModel[Any, Any]
 
@@ -144,28 +144,30 @@ class RemoteTrainer:
 
     async def _long(self, path: str, body: Json) -> Json:
         """Start or attach to a long operation and wait for its end, over broken connections."""
-        for pause in (*_RECONNECTS, None):
+        failures = 0
+        while True:
             try:
-                return await self._attend(path, body)
+                async for event in self._events(path, body):
+                    failures = 0
+                    if event.event == "result":
+                        return event.data
+                    if event.event == "error":
+                        raise _error(event.data)
+                    if event.event == "progress":
+                        self._progress(event.data)
+                raise httpx.RemoteProtocolError("The trainer's answer ended before its result.")
             except httpx.TransportError as error:
-                if pause is None:
+                if failures == len(_RECONNECTS):
                     raise self._lost(error) from error
-                await asyncio.sleep(pause)
-        raise AssertionError("the last try either returns or raises")
+                await asyncio.sleep(_RECONNECTS[failures])
+                failures += 1
 
-    async def _attend(self, path: str, body: Json) -> Json:
+    async def _events(self, path: str, body: Json) -> AsyncIterator[Event]:
         async with self._http.stream("POST", path, json=body) as answer:
             if answer.is_error:
                 raise _refusal(answer.status_code, await answer.aread())
             async for line in answer.aiter_lines():
-                event = Event.model_validate_json(line)
-                if event.event == "result":
-                    return event.data
-                if event.event == "error":
-                    raise _error(event.data)
-                if event.event == "progress":
-                    self._progress(event.data)
-        raise httpx.RemoteProtocolError("The trainer's answer ended before its result.")
+                yield Event.model_validate_json(line)
 
     async def _short(self, path: str, body: Json) -> Json:
         try:

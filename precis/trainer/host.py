@@ -30,6 +30,7 @@ class Host:
         self.backend, self.path = backend, path
         self.models: dict[str, art.TrainableModel[Any, Any]] = {}
         self.inference: tuple[str, str] | None = None
+        self._training = asyncio.Lock()
 
     async def register(self, spec: ModelSpec) -> Json:
         model = self._model(spec)
@@ -41,6 +42,11 @@ class Host:
         return await self.backend._get_step(self._registered(spec))
 
     async def train(self, request: TrainRequest, progress: Progress) -> Json:
+        """Train a step, one at a time; a step that was trained gets its stored result."""
+        async with self._training:
+            return await self._train(request, progress)
+
+    async def _train(self, request: TrainRequest, progress: Progress) -> Json:
         if (done := self.trained(request)) is not None:
             return done
         model = self._registered(request.model)

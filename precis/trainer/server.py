@@ -57,7 +57,7 @@ def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
 
     @app.post("/register")
     async def register(spec: ModelSpec) -> StreamingResponse:
-        return _stream(jobs.start(f"register {spec.name}", lambda _: host.register(spec)))
+        return _stream(jobs.start(f"register {spec}", lambda _: host.register(spec)))
 
     @app.post("/step")
     async def step(spec: ModelSpec) -> Json:
@@ -76,7 +76,7 @@ def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
         actions = {"commit": host.commit, "fetch": host.fetch, "restore": host.restore}
         if action not in actions:
             raise TrainerError(f"No such action: {action}.")
-        key = f"{action} {request.model.name} {request.step}"
+        key = f"{action} {request}"
         return _stream(jobs.start(key, lambda _: actions[action](request)))
 
     @app.post("/checkpoints_to_keep")

@@ -92,6 +92,21 @@ def test_a_run_that_can_not_work_fails_with_its_sentence(deployed: Precis, tmp_p
     assert "no-such.csv is neither a file or folder here" in run["state"]["message"]
 
 
+def test_a_benchmark_on_other_documents_than_were_held_out_is_refused(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    trained = {**CONFIG, "store": str(tmp_path), "steps": 1, "benchmark": False}
+    assert run_deployment(deployed, "train/rehearsal", trained)["state_type"] == "COMPLETED"
+    other = {
+        "model": "deployed",
+        "store": str(tmp_path),
+        "documents": {**CONFIG["documents"], "seed": 2},
+    }
+    run = run_deployment(deployed, "benchmark/rehearsal", other)
+    assert run["state_type"] == "FAILED"
+    assert "some of the held-out ones may have been trained on" in run["state"]["message"]
+
+
 def test_the_server_refuses_settings_that_do_not_fit(deployed: Precis) -> None:
     with httpx.Client(base_url=deployed.api) as api:
         deployment = api.get("/deployments/name/train/rehearsal").json()

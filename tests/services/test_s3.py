@@ -9,9 +9,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from precis.checkpoints import commit, newest_whole, restore, restore_newest
+from precis.checkpoints import commit, newest_whole, restore
 from precis.config import Retention
-from precis.errors import LeaseHeld, LeaseLost, StoreConflict, StoreError, StoreRefused
+from precis.errors import (
+    CorruptCheckpoint,
+    LeaseHeld,
+    LeaseLost,
+    StoreConflict,
+    StoreError,
+    StoreRefused,
+)
 from precis.lease import leased
 from precis.retention import prune
 from precis.store.s3 import S3Store
@@ -179,8 +186,8 @@ def test_checkpoints_are_committed_restored_and_pruned(store: S3Store, tmp_path:
     restore(store, "m", 1, tmp_path / "best")
     assert (tmp_path / "best" / "weights").read_bytes() == b"\x01" * 1000
     store.put("m/checkpoints/0004/weights", b"\x09" * 1000)
-    found = restore_newest(store, "m", tmp_path / "into")
-    assert found is not None and found.step == 3
+    with pytest.raises(CorruptCheckpoint, match="0004/weights differs"):
+        restore(store, "m", 4, tmp_path / "into")
 
 
 async def test_the_lease_keeps_a_second_run_out_until_it_takes_over(store: S3Store) -> None:

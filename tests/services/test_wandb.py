@@ -17,18 +17,20 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
 
 
-def test_without_a_key_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_key_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("WANDB_API_KEY")
-    with wandb_log("m", "id1", {}, tmp_path / "w") as log:
+    async with wandb_log("m", "id1", {}, tmp_path / "w") as log:
         assert log is None
     assert not (tmp_path / "w").exists()
 
 
-def test_offline_the_run_is_kept_in_its_folder(
+async def test_offline_the_run_is_kept_in_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
-    with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
+    async with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
         assert log is not None
         log.log(0, {"reward": 0.25})
         log.log(1, {"reward": 0.5})
@@ -37,14 +39,14 @@ def test_offline_the_run_is_kept_in_its_folder(
     assert KEY.encode() not in kept
 
 
-def test_without_a_network_nobody_waits_for_it(
+async def test_without_a_network_nobody_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "online")
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setattr(wandb, "_FINISH_TIMEOUT_S", 2)
     start = time.monotonic()
-    with wandb_log("m", "id1", {}, tmp_path / "w") as log:
+    async with wandb_log("m", "id1", {}, tmp_path / "w") as log:
         assert log is not None
         log.log(0, {"reward": 0.25})
         logged_s = time.monotonic() - start

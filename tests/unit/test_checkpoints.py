@@ -13,7 +13,6 @@ from precis.checkpoints import (
     manifest,
     newest_whole,
     restore,
-    restore_newest,
 )
 from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
 from precis.store import FolderStore
@@ -104,9 +103,9 @@ def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
     found = newest_whole(store, "m", warn=warnings.append)
     assert found is not None and found.step == 2
     assert "0003/sub/config is missing" in warnings[0]
-    found = restore_newest(store, "m", tmp_path / "into", warn=warnings.append)
-    assert found is not None and found.step == 1
-    assert "0002/weights differs from its manifest. The checkpoint before" in warnings[-1]
+    with pytest.raises(CorruptCheckpoint, match="0002/weights differs from its manifest"):
+        restore(store, "m", 2, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
 
 
 def test_checkpoints_after_the_wanted_step_are_not_looked_at(
@@ -124,7 +123,6 @@ def test_checkpoints_after_the_wanted_step_are_not_looked_at(
 def test_a_model_without_a_whole_checkpoint_has_none(store: FolderStore, folder: Path) -> None:
     store.upload(folder / "weights", "m/checkpoints/0001/weights")
     assert newest_whole(store, "m") is None
-    assert restore_newest(store, "m", folder.with_name("into")) is None
 
 
 class KilledStore(FolderStore):
@@ -174,7 +172,9 @@ def test_an_old_manifest_never_vouches_for_new_files(
     (folder / "weights").write_bytes(b"v" * 1000)
     with pytest.raises(StoreError, match="killed"):
         commit(KilledStore(store.root, writes), "m", 1, folder, "digest")
-    found = restore_newest(store, "m", tmp_path / "into")
+    found = newest_whole(store, "m")
+    if found:
+        restore(store, "m", found.step, tmp_path / "into")
     assert found in (None, old, manifest(store, "m", 1))
     assert (found == old) == (writes == 0)
 

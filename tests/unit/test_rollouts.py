@@ -10,7 +10,13 @@ import pytest
 from precis.completions import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.config import RolloutsConfig
 from precis.documents import Document, Question
-from precis.errors import JudgeUnavailable, RolloutError, StaleAdapter, TrainerLost
+from precis.errors import (
+    JudgeUnavailable,
+    RolloutError,
+    StaleAdapter,
+    TrainerError,
+    TrainerLost,
+)
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.judge.spend import Spend
@@ -207,6 +213,29 @@ def test_an_unscored_rollout_has_no_reward() -> None:
         reward(rollouts(LOST)[0])
 
 
+async def test_a_model_that_is_not_there_is_the_trainers_fault(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    def fail(_: ChatRequest) -> str:
+        raise ApiError(404, "no such adapter", "model_not_found")
+
+    policy.answer = fail
+    with pytest.raises(TrainerError, match="m@7 can't be asked"):
+        await gather(client, "m@7", judge(), [DOCUMENT], config(), seed=1, step=7)
+
+
+async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    def fail(_: ChatRequest) -> str:
+        raise ApiError(500, "overheated", "internal")
+
+    policy.answer = fail
+    with pytest.raises(RolloutError, match=r"4 generation_failed") as caught:
+        await gather(client, "m@0", judge(), [DOCUMENT], config(), seed=1, step=0)
+    assert not isinstance(caught.value, JudgeUnavailable)
+
+
 def rollouts(*verdicts: Verdict | bool) -> list[Rollout]:
     return [
         Rollout(DOCUMENT, at, SUMMARY, scored(one) if isinstance(one, bool) else one)
@@ -261,7 +290,7 @@ def test_the_record_of_a_step_counts_causes_and_leaves_the_unscored_out() -> Non
 
 
 def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:
-    validation = validation_of(3, rollouts(True, True, False, LOST))
+    validation = validation_of(3, rollouts(True, True, False, LOST), 1.0)
     assert validation.accuracy == pytest.approx(2 / 3)
     assert validation.unscored == {"timeout": 1}
     assert validation.low <= validation.accuracy <= validation.high
@@ -269,4 +298,4 @@ def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:
 
 def test_a_validation_without_any_verdict_is_no_zero() -> None:
     with pytest.raises(JudgeUnavailable, match="No held-out summary could be judged"):
-        validation_of(3, rollouts(LOST, LOST))
+        validation_of(3, rollouts(LOST, LOST), 1.0)

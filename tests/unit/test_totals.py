@@ -7,7 +7,7 @@ from tests.unit.test_ledger import record
 
 
 def test_causes_and_dollars_are_summed() -> None:
-    ledger = Ledger(model="m", config="c")
+    ledger = Ledger(model="m", config="c", corpus="k")
     for step in range(3):
         changes = {
             "groups_dropped": {"zero_variance": 2},
@@ -24,9 +24,9 @@ def test_causes_and_dollars_are_summed() -> None:
 
 def test_a_price_that_is_not_known_is_no_zero() -> None:
     spent = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
-    ledger = Ledger(model="m", config="c").advanced(spent)
+    ledger = Ledger(model="m", config="c", corpus="k").advanced(spent)
     assert "unknown price" in totals(ledger)
 
 
 def test_a_run_without_steps_has_nothing_to_say_but_none() -> None:
-    assert "| Groups dropped | none |" in totals(Ledger(model="m", config="c"))
+    assert "| Groups dropped | none |" in totals(Ledger(model="m", config="c", corpus="k"))

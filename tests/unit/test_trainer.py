@@ -196,6 +196,19 @@ async def test_a_repeat_on_other_groups_is_refused(
     assert backend.trained == 1
 
 
+async def test_of_two_requests_at_once_for_one_step_one_trains(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    backend.pause = 0.1
+    both = [
+        trainer.train(model, [group(0, 1)], step=0),
+        trainer.train(model, [group(1, 0)], step=0),
+    ]
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert backend.trained == 1
+    assert sum(isinstance(outcome, StepConflict) for outcome in outcomes) == 1
+
+
 async def test_a_client_that_went_away_is_attached_again(
     model: Model, trainer: RemoteTrainer, backend: CountingBackend
 ) -> None:
