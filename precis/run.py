@@ -1,5 +1,6 @@
 """What a training run works with, and the names under which it keeps things."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -130,8 +131,12 @@ def trainable(config: RunConfig) -> Model:
 
 
 def work_folder(config: RunConfig) -> Path:
-    """A run's local files: ART's metrics and trajectories, the trainer's folder, logs."""
-    return Environment().home / "work" / config.model
+    """A run's local files: ART's metrics and trajectories, the trainer's folder, logs.
+
+    The same model in another store is another run, with files of its own.
+    """
+    store = hashlib.sha256(open_store(config.store).url.encode()).hexdigest()
+    return Environment().home / "work" / f"{config.model}-{store[:8]}"
 
 
 @contextmanager

@@ -13,7 +13,9 @@ import polars as pl
 import psutil
 import pytest
 
+from precis.config import TrainConfig
 from precis.ledger import Ledger
+from precis.run import work_folder
 from tests.services.conftest import Precis
 
 STEPS = 8
@@ -105,8 +107,9 @@ def test_prefect_shows_the_run_its_steps_and_its_reports(
 
 
 def test_art_has_its_own_files(undisturbed: tuple[Path, str], precis: Precis) -> None:
-    files = precis.home / "work" / "rehearsal-seed1" / "art" / "precis" / "models"
-    history = (files / "rehearsal-seed1" / "history.jsonl").read_text().splitlines()
+    folder_name = work_folder(TrainConfig(model="rehearsal-seed1", store=str(undisturbed[0]))).name
+    files = precis.home / "work" / folder_name / "art" / "precis" / "models" / "rehearsal-seed1"
+    history = (files / "history.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in history]
     assert [row["step"] for row in rows if "train/reward" in row] == list(range(STEPS))
     assert [row["step"] for row in rows if "val/accuracy" in row] == [0, STEPS]
