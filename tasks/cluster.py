@@ -10,8 +10,7 @@ from prefect import task
 from precis.config import RunConfig
 from precis.environment import Environment
 from precis.judge import JudgeClient, endpoint_for
-from precis.judge.cache import ReplyCache
-from precis.judge.cli import CACHE_FILE
+from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.ruler import RulerJudge
 from precis.loopback import Service, child_service
 from precis.run import Services, trainer_folder, work_folder

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from precis.data.compose import Composed, compose
 from precis.data.grammar import Story, read_stories
+from precis.documents import COLUMNS
 
 PATH = Path(__file__).with_name("fictional.parquet")
 """The bundled corpus."""
@@ -21,16 +22,6 @@ PATH = Path(__file__).with_name("fictional.parquet")
 DOCUMENTS = 192
 _SEED = 20_240_517
 _STORIES = Path(__file__).with_name("stories")
-_COLUMNS = (
-    "document_id",
-    "document_topic",
-    "document_path",
-    "document_extracted",
-    "question_id",
-    "question",
-    "answer",
-    "long_answer",
-)
 
 
 def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
@@ -75,7 +66,7 @@ def table(documents: list[Composed]) -> pa.Table:
         for number, asked in enumerate(document.asked, start=1)
     ]
     columns = zip(*rows, strict=True)
-    return pa.table({name: list(values) for name, values in zip(_COLUMNS, columns, strict=True)})
+    return pa.table({name: list(values) for name, values in zip(COLUMNS, columns, strict=True)})
 
 
 def write(path: Path) -> None:

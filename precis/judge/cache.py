@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+CACHE_FILE = "judge-cache.sqlite"
+"""The cache's name in Précis' home folder."""
 BYTES_MAX = 256 * 2**20
 """The default bound of the file: replies to some 100,000 summaries."""
 

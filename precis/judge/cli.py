@@ -16,16 +16,13 @@ from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError
 from precis.judge.audit import Sample, documents_of, sampled
 from precis.judge.audit_page import as_jsonl, as_markdown
-from precis.judge.cache import ReplyCache
+from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.client import JudgeClient
 from precis.judge.protocol import Protocol
 from precis.judge.providers import Endpoint, endpoint_for
 from precis.judge.verdict import Verdict
 from precis.loopback import child_service
 from precis.results import read_results
-
-CACHE_FILE = "judge-cache.sqlite"
-"""The cache's name in Précis' home folder."""
 
 _PROTOCOLS: tuple[Protocol, ...] = ("batched", "per_question")
 _MIB = 2**20
