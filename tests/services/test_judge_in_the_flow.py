@@ -107,16 +107,21 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
     precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
     async with judge() as url:
-        settings = config(tmp_path, url, budget_usd=0.000001)
+        # The first validation costs just under half a cent.
+        settings = config(tmp_path, url, budget_usd=0.006)
         settings["judge"] |= {"prices": {MODEL: [1.0, 1.0]}}
         code, output = await precis.train(settings, **home)
         assert code == 1
         assert "BudgetReached: The run has spent $" in output
+        spent = ledger(tmp_path).usd
         assert len(ledger(tmp_path).steps) == 1
+        assert spent >= 0.006
+        assert (await precis.train(settings, **home))[0] == 1
+        assert ledger(tmp_path).usd == spent, "a run at its budget has spent more"
         code, output = await precis.train({**settings, "budget_usd": 100}, **home)
     assert code == 0, output
     assert len(ledger(tmp_path).steps) == 2
-    assert ledger(tmp_path).usd > 0.000001
+    assert ledger(tmp_path).usd > spent
 
 
 async def test_a_ruler_rewards_without_golden_answers(
