@@ -37,7 +37,7 @@ stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 test: lint unit services  ## everything that CI runs
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/unit -n auto
+	$(BIN)/python -m pytest tests/unit -n 3
 
 services: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/services -n 2 --dist loadfile --durations=10

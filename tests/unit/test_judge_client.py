@@ -321,12 +321,12 @@ async def test_retry_after_holds_back_the_whole_client() -> None:
 
 async def test_waiting_for_a_turn_does_not_use_up_a_verdict_s_deadline() -> None:
     async def slow(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.2)
         await saying('{"answers": []}'.replace("[]", json.dumps(declined)))(writer)
 
     declined = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
     limits = JudgeLimits(in_flight=1)
-    async with judge_of(*[slow] * 4, limits=limits, verdict_timeout_s=1.2) as (judge, _):
+    async with judge_of(*[slow] * 4, limits=limits, verdict_timeout_s=0.6) as (judge, _):
         verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(4)))
     assert all(isinstance(verdict, Scored) for verdict in verdicts)
 

@@ -31,6 +31,7 @@ from precis.rollouts import (
     split_groups,
 )
 from precis.steps import step_record, validation_of
+from precis.tls import tls_for
 
 DOCUMENT = Document(
     "d", "Local News", "The mayor opened the bridge.", (Question("q", "Who?", "the mayor", True),)
@@ -80,7 +81,10 @@ async def client(policy: Policy) -> AsyncIterator[openai.AsyncOpenAI]:
     server = LoopServer(completions_app(policy, lambda: ["m"]))
     await server.start()
     url = f"http://127.0.0.1:{server.port}/v1"
-    async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+    http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
+    async with openai.AsyncOpenAI(
+        base_url=url, api_key="none", max_retries=0, http_client=http
+    ) as client:
         yield client
     await server.stop()
 

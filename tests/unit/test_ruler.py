@@ -118,7 +118,7 @@ async def test_a_reply_that_is_not_one_score_for_each_in_order_is_no_reward(repl
 @pytest.mark.parametrize("fault", list(Fault))
 async def test_a_fault_leaves_the_group_unscored_after_its_tries(fault: Fault) -> None:
     faults = Faults({fault: 1.0}, retry_after_s=0.01, slow_s=30, drip_s=1)
-    deadline_s = 0.4 if fault in (Fault.SLOW, Fault.DRIPPING) else 10
+    deadline_s = 0.2 if fault in (Fault.SLOW, Fault.DRIPPING) else 10
     config = _CONFIG.model_copy(update={"tries_max": 2, "call_timeout_s": deadline_s})
     server = FaultyServer(judge_app(), faults)
     outcome = await score(server, group_of("Nothing.", "Anna Ruiz."), config)
@@ -129,7 +129,7 @@ async def test_a_fault_leaves_the_group_unscored_after_its_tries(fault: Fault) -
 
 async def test_a_passing_fault_costs_a_retry_and_no_reward() -> None:
     faults = Faults.evenly(0.5, seed=3, retry_after_s=0.01, slow_s=30, drip_s=1)
-    config = _CONFIG.model_copy(update={"tries_max": 12, "call_timeout_s": 0.4})
+    config = _CONFIG.model_copy(update={"tries_max": 12, "call_timeout_s": 0.2})
     summaries = ("Nothing.", "Anna Ruiz.", "40 workers.")
     faulty = await score(FaultyServer(judge_app(), faults), group_of(*summaries), config)
     assert faulty == await score(FaultyServer(judge_app()), group_of(*summaries), config)
@@ -184,7 +184,7 @@ async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
 
 
 async def test_a_group_that_is_given_up_is_counted_as_if_it_had_been_scored() -> None:
-    config = _CONFIG.model_copy(update={"tries_max": 1, "call_timeout_s": 0.4})
+    config = _CONFIG.model_copy(update={"tries_max": 1, "call_timeout_s": 0.2})
     async with (
         FaultyServer(judge_app(), Faults({Fault.SLOW: 1.0}, slow_s=2)) as url,
         RulerJudge(Endpoint(url, "lexical-judge", "key"), config) as ruler,
