@@ -70,7 +70,7 @@ $(VENV)/bin/python:
 	@$(MAKE_VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "Installing into $(VENV) (once) …"
+	@echo "Installing into $(VENV): once, and silent for a minute or two …"
 	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@

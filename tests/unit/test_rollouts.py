@@ -63,6 +63,15 @@ class Judge:
         return self.rule(summary)
 
 
+def failing(status: int, code: str) -> Callable[[ChatRequest], str]:
+    """What a policy answers that only has errors."""
+
+    def fail(_: ChatRequest) -> str:
+        raise ApiError(status, "no summary today", code)
+
+    return fail
+
+
 def scored(correct: bool) -> Scored:
     return Scored((Answer("q", "the mayor", correct, True),))
 
@@ -146,10 +155,7 @@ async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
 async def test_a_policy_that_fails_leaves_an_unscored_rollout(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:
-    def fail(_: ChatRequest) -> str:
-        raise ApiError(500, "overheated", "internal")
-
-    policy.answer = fail
+    policy.answer = failing(500, "internal")
     rollout = await roll_out(client, "m", judge(), DOCUMENT, config(), seed=1)
     assert isinstance(rollout.verdict, Unscored)
     assert rollout.verdict.cause == "generation_failed"
@@ -220,10 +226,7 @@ def test_an_unscored_rollout_has_no_reward() -> None:
 async def test_a_model_that_is_not_there_is_the_trainers_fault(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:
-    def fail(_: ChatRequest) -> str:
-        raise ApiError(404, "no such adapter", "model_not_found")
-
-    policy.answer = fail
+    policy.answer = failing(404, "model_not_found")
     with pytest.raises(TrainerError, match="m@7 can't be asked"):
         await gather(client, "m@7", judge(), [DOCUMENT], config(), seed=1, step=7)
 
@@ -231,10 +234,7 @@ async def test_a_model_that_is_not_there_is_the_trainers_fault(
 async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:
-    def fail(_: ChatRequest) -> str:
-        raise ApiError(500, "overheated", "internal")
-
-    policy.answer = fail
+    policy.answer = failing(500, "internal")
     with pytest.raises(RolloutError, match=r"4 generation_failed") as caught:
         await gather(client, "m@0", judge(), [DOCUMENT], config(), seed=1, step=0)
     assert not isinstance(caught.value, JudgeUnavailable)
