@@ -53,6 +53,8 @@ def rehearsal_config(
         # The learning curve is drawn of all of them.
         retention=Retention(keep_every=1),
         take_over=take_over,
+        # A terminal has nobody to press Resume: the same command continues.
+        judge_patience_s=0,
     )
 
 

@@ -196,7 +196,7 @@ class TrainConfig(RunConfig):
     budget_usd: float | None = Field(None, gt=0)
     """Dollars that the run may spend in all; it stops after the step that reaches them, and
     continues where it was once given more. Empty sets no limit."""
-    judge_patience_s: int = Field(0, ge=0)
+    judge_patience_s: int = Field(900, ge=0)
     """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
     0 fails at once."""
 
