@@ -18,12 +18,12 @@ INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 MAKE_VENV = $(UV) venv --quiet --clear --python $(PYTHON) $(VENV)
 else
 # An environment that uv made has no pip.
-INSTALL = $(BIN)/python -m ensurepip >/dev/null && $(BIN)/python -m pip install --quiet \
+INSTALL = $(BIN)/python -m ensurepip >/dev/null && $(BIN)/python -m pip install -qq \
 	--disable-pip-version-check
 MAKE_VENV = $(PYTHON) -m venv --clear $(VENV)
 endif
 
-.PHONY: install rehearse stop test unit services lint format bench lock clean
+.PHONY: install install-gpu install-sky rehearse stop test unit services lint docs format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@$(BIN)/precis rehearse --steps $(STEPS) --documents "$(DOCUMENTS)" --seed $(SEED) \
@@ -34,36 +34,45 @@ install: $(VENV)/.installed  ## the environment alone
 stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 	@$(BIN)/precis stop
 
-test: lint unit services  ## everything that CI runs
+test: lint docs unit services  ## everything that CI runs
 
 unit: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/unit -n 3
 
 services: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/services -n 2 --dist loadfile --durations=10
+	@tests/services/install.sh chromium postgresql
+	$(BIN)/python -m pytest tests/services -n 3 --dist loadfile --no-loadscope-reorder --durations=15
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+docs: $(VENV)/.installed-dev  ## the documentation, into site/; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 bench: $(VENV)/.installed-dev  ## the programs that print the figures we claim
-	@for program in bench/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+	@for program in bench/*.py; do echo "== $$program"; PYTHONPATH=. $(BIN)/python $$program || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
-	$(UV) pip compile pyproject.toml --group build $(LOCK) -o requirements.lock
-	$(UV) pip compile pyproject.toml --group dev --constraint requirements.lock $(LOCK) \
-		-o requirements-dev.lock
+	$(UV) pip compile pyproject.toml --group dev --extra sky $(LOCK) -o requirements-dev.lock
+	$(UV) pip compile pyproject.toml --group build --extra sky \
+		--constraint requirements-dev.lock $(LOCK) -o requirements-sky.lock
+	$(UV) pip compile pyproject.toml --group build \
+		--constraint requirements-dev.lock $(LOCK) -o requirements.lock
+	$(UV) pip compile --group gpu --python-version 3.12 \
+		--python-platform x86_64-manylinux_2_28 $(LOCK_FORM) \
+		-o requirements-gpu.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache
 
-LOCK = --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--custom-compile-command "make lock"
+LOCK_FORM = --quiet --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+LOCK = --universal --python-version 3.11 $(LOCK_FORM)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Précis needs Python 3.11 or newer; name one with PYTHON=python3.12.")'
@@ -73,6 +82,20 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "Installing into $(VENV): once, and silent for a minute or two …"
 	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+install-gpu: .venv-gpu/.installed  ## to train on this machine's GPU; needs python3.12
+
+.venv-gpu/.installed: requirements-gpu.lock
+	@python3.12 -m venv --clear .venv-gpu
+	@.venv-gpu/bin/python -m pip install --quiet --no-deps --require-hashes -r $<
+	@.venv-gpu/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+install-sky: $(VENV)/.installed-sky  ## with SkyPilot, to rent machines
+
+$(VENV)/.installed-sky: requirements-sky.lock $(VENV)/.installed
+	@$(INSTALL) --no-deps --require-hashes -r requirements-sky.lock
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed

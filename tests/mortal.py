@@ -1,0 +1,42 @@
+"""A store whose user is killed in the middle of what it does."""
+
+from pathlib import Path
+
+from precis.store import Blob, FolderStore
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+class MortalStore(FolderStore):
+    """A folder whose user is killed before its n-th write or deletion, leases not counted."""
+
+    def __init__(self, root: Path, writes: int) -> None:
+        super().__init__(root)
+        self.left = writes
+
+    def put(self, key: str, data: bytes) -> str:
+        self._write(key)
+        return super().put(key, data)
+
+    def delete(self, prefix: str) -> None:
+        self._write(prefix)
+        super().delete(prefix)
+
+    def upload(self, path: Path, key: str) -> None:
+        self._write(key)
+        super().upload(path, key)
+
+    def get(self, key: str) -> Blob | None:
+        self._live()
+        return super().get(key)
+
+    def _write(self, key: str) -> None:
+        self._live()
+        self.left -= not key.endswith("lease.json")
+        self._live()
+
+    def _live(self) -> None:
+        if self.left < 0:
+            raise Killed
