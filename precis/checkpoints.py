@@ -12,15 +12,16 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from precis.config import Settings
 from precis.errors import CorruptCheckpoint, StoreError
-from precis.store import Store
+from precis.ledger import StepRecord
+from precis.settings import Settings
+from precis.store import Blob, Store
 
 _log = logging.getLogger(__name__)
 _DOWNLOADS_MAX = 2
@@ -42,7 +43,11 @@ class Checkpoint(Settings):
     step: int
     parent: int | None
     config: str
+    run: str = ""
+    """The run that committed it."""
     files: tuple[File, ...]
+    record: StepRecord | None = None
+    """What the ledger says, or should say, of the step that made it; None for the first."""
 
 
 def checkpoint_key(model: str, step: int) -> str:
@@ -60,29 +65,72 @@ def manifest_key(model: str, step: int) -> str:
     return f"{checkpoint_key(model, step)}manifest.json"
 
 
-def commit(store: Store, model: str, step: int, folder: Path, config: str) -> Checkpoint:
+def commit(
+    store: Store,
+    model: str,
+    step: int,
+    folder: Path,
+    config: str,
+    record: StepRecord | None = None,
+    run: str = "",
+) -> Checkpoint:
     """Make the checkpoint in `folder` part of the store and the latest of its model.
 
-    Doing it again has no further effect. `config` is the digest of the run's settings.
+    Doing it again has no further effect.
+
+    Args:
+        config: digest of the run's settings.
+        record: of the step that made it; the manifest carries it, so that a ledger that was
+            not written any more can be.
+        run: the run that commits it.
+
+    Returns:
+        The manifest as it is in the store: the first one, if it was there already.
 
     Raises:
         StoreError: nothing was committed; the pointer still names the checkpoint before.
         StoreConflict: another run moved the pointer in between.
     """
     pointer = store.get(pointer_key(model))
-    files = tuple(_file(folder, path) for path in _files(folder))
+    files = files_in(folder)
     if not files:
         raise StoreError(f"The checkpoint folder {folder} is empty: nothing to commit.")
-    checkpoint = Checkpoint(
-        model=model, step=step, parent=step - 1 if step else None, config=config, files=files
+    checkpoint = _put_files(
+        store,
+        Checkpoint(
+            model=model,
+            step=step,
+            parent=step - 1 if step else None,
+            config=config,
+            run=run,
+            files=files,
+            record=record,
+        ),
+        folder,
     )
-    _put_files(store, checkpoint, folder)
-    store.put_if(
-        pointer_key(model),
-        json.dumps({"step": step}).encode(),
-        pointer.version if pointer else None,
-    )
+    point_at(store, model, step, pointer)
     return checkpoint
+
+
+def point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
+    """Have the pointer, which was `over` when it was read, name a step.
+
+    Raises:
+        StoreConflict: another run moved it in between.
+    """
+    data, version = json.dumps({"step": step}).encode(), over.version if over else None
+    store.put_if(pointer_key(model), data, version)
+
+
+def mend_pointer(store: Store, model: str, step: int) -> None:
+    """Have the pointer name a step where it does not: a commit was cut off just before it.
+
+    Raises:
+        StoreConflict: another run moved it in between.
+    """
+    pointer = store.get(pointer_key(model))
+    if pointer is None or json.loads(pointer.data) != {"step": step}:
+        point_at(store, model, step, pointer)
 
 
 def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
@@ -111,29 +159,30 @@ def steps_in(keys: Iterable[str]) -> list[int]:
     return sorted(int(parts[-2]) for parts in names if parts[-1] == "manifest.json")
 
 
-def newest_whole(
+def whole_around(
     store: Store,
     model: str,
-    at_most: int | None = None,
+    at: int,
     warn: Callable[[str], None] = _log.warning,
-) -> Checkpoint | None:
-    """The newest checkpoint whose files are all there in their full length; None if none is.
+    passed_over: Collection[int] = (),
+) -> dict[int, Checkpoint]:
+    """The manifests of the whole checkpoints from step `at` on, or else of the newest before it.
 
-    Contents are not read: `restore` compares them. Each newer checkpoint that is passed over is
-    named in a call of `warn`.
+    Whole is one whose files are all there in their full length. Contents are not read: `restore`
+    compares them. Each checkpoint that is not whole is named in a call of `warn`.
 
     Args:
-        at_most: newer steps than this are not looked at, and not warned about.
+        passed_over: steps that are known to be damaged.
     """
-    sizes = store.sizes(f"{model}/checkpoints/")
-    for step in reversed(steps_in(sizes)):
-        if at_most is not None and step > at_most:
-            continue
+    sizes, found = store.sizes(f"{model}/checkpoints/"), dict[int, Checkpoint]()
+    for step in sorted(set(steps_in(sizes)) - set(passed_over), reverse=True):
         try:
-            return intact(store, model, step, sizes)
+            found[step] = intact(store, model, step, sizes)
         except CorruptCheckpoint as error:
-            warn(f"{error} The checkpoint before it is used.")
-    return None
+            warn(str(error))
+        if step <= at and step in found:
+            break
+    return found
 
 
 def intact(store: Store, model: str, step: int, sizes: Mapping[str, int]) -> Checkpoint:
@@ -172,19 +221,21 @@ def restore(store: Store, model: str, step: int, into: Path) -> Checkpoint:
     return checkpoint
 
 
-def _put_files(store: Store, checkpoint: Checkpoint, folder: Path) -> None:
+def _put_files(store: Store, checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     """Upload a checkpoint's files and its manifest, unless they are there from an earlier try."""
     model, step = checkpoint.model, checkpoint.step
     key, manifest_at = checkpoint_key(model, step), manifest_key(model, step)
     if store.get(manifest_at) is not None:
         with suppress(CorruptCheckpoint):
-            if intact(store, model, step, store.sizes(key)) == checkpoint:
-                return
+            there = intact(store, model, step, store.sizes(key))
+            if there.model_copy(update={"record": checkpoint.record}) == checkpoint:
+                return there
         # An old manifest must not vouch for new files.
         store.delete(manifest_at)
     for file in checkpoint.files:
         store.upload(folder / file.path, key + file.path)
     store.put(manifest_at, _json(checkpoint))
+    return checkpoint
 
 
 def _fetch(store: Store, key: str, folder: Path, file: File) -> None:
@@ -197,8 +248,9 @@ def _fetch(store: Store, key: str, folder: Path, file: File) -> None:
     raise CorruptCheckpoint(f"{store.url}/{key} differs from its manifest.")
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file())
+def files_in(folder: Path) -> tuple[File, ...]:
+    """What a manifest says of the files of a folder."""
+    return tuple(_file(folder, path) for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def _file(folder: Path, path: Path) -> File:

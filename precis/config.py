@@ -9,20 +9,29 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from precis.cluster.settings import ClusterConfig
 from precis.environment import Environment
+from precis.settings import Settings
 from precis.summarize import WORDS_MAX
+from precis.trainers import ExtractiveTrainer, Trainer
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Baseline = Literal["lead-350", "random-350", "centroid"]
-
-
-class Settings(BaseModel):
-    """Base of all settings: immutable, and closed to keys it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+Baseline = Literal["empty", "lead-350", "random-350", "centroid"]
+Hosted = Literal[
+    "gpt-4o",
+    "gpt-4.1",
+    "o4-mini",
+    "gemini-2.5-pro",
+    "claude-sonnet-4",
+    "gpt-5.2",
+    "gpt-5-mini",
+    "gemini-3-pro",
+    "claude-sonnet-4.5",
+]
+"""Hosted models by the names that `precis.contenders.presets` knows them under."""
 
 
 class DocumentsConfig(Settings):
@@ -33,13 +42,9 @@ class DocumentsConfig(Settings):
     or folder with RepLiQA's columns."""
     hub_split: str = "repliqa_0"
     """The split to read when `source` is on the Hub."""
-    train_size: int = Field(
-        default_factory=lambda: Environment().train_size, ge=1, json_schema_extra={"default": 3500}
-    )
+    train_size: int = Field(default_factory=lambda: Environment().train_size, ge=1, examples=[3500])
     """Documents to train on; the variable TRAIN_SIZE, or 3500, where not given."""
-    val_size: int = Field(
-        default_factory=lambda: Environment().val_size, ge=1, json_schema_extra={"default": 91}
-    )
+    val_size: int = Field(default_factory=lambda: Environment().val_size, ge=1, examples=[91])
     """Documents held out for validation and the benchmark; the variable VAL_SIZE, or 91, where
     not given."""
     seed: int = 1
@@ -128,7 +133,7 @@ class JudgeConfig(Settings):
     """A request slower than this share of the recent ones is asked again, once, and the first
     valid reply counts: some more requests, and far less waiting for the slowest. 0 asks nothing
     twice; nor is the `lexical` judge, or any request of RULER."""
-    prices: dict[str, tuple[Usd, Usd]] = {}
+    prices: dict[str, tuple[Usd, Usd]] = Field({})
     """USD for a million prompt tokens and for a million completion tokens, by model:
     `{"google/gemini-2.5-flash": [0.30, 2.50]}`; what is not here is taken from the built-in
     table."""
@@ -140,19 +145,6 @@ class JudgeConfig(Settings):
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("judge base_url must start with http:// or https://")
         return self
-
-
-class TrainerConfig(Settings):
-    """What is trained, and how."""
-
-    learning_rate: float = Field(0.02, gt=0)
-    """Adam's step size."""
-    epochs: int = Field(4, ge=1)
-    """Passes over a step's trajectories."""
-    clip_epsilon: float = Field(0.2, gt=0, lt=1)
-    """Clip range of the probability ratio."""
-    kl_coefficient: float = Field(0.002, ge=0)
-    """Weight of the KL penalty to the untrained policy."""
 
 
 class Retention(Settings):
@@ -173,21 +165,58 @@ class RunConfig(Settings):
     """Name of the model; its checkpoints, ledger and results lie under it in the store."""
     seed: int = 1
     """Seed of the untrained policy, the batches and every sample."""
-    documents: DocumentsConfig = DocumentsConfig()
+    documents: DocumentsConfig = Field(default_factory=DocumentsConfig)
     """Which documents to train on, and which to hold out."""
+    trainer: Trainer = ExtractiveTrainer()
+    """What is trained, and how."""
+    cluster: ClusterConfig = ClusterConfig()
+    """Which machine the trainer runs on."""
     rollouts: RolloutsConfig = RolloutsConfig()
     """How summaries are sampled."""
+    recoveries_max: int = Field(5, ge=0)
+    """How often in a row, with no step committed in between, a lost trainer is brought up again
+    before the run stops; in a benchmark, how often in all."""
     judge: JudgeConfig = JudgeConfig()
     """Who answers and grades."""
     judge_concurrency_limit: str = ""
     """A Prefect global concurrency limit that the flows with one judge's key share: each
     takes as many of its slots as `judge.limits.in_flight`. Empty shares none."""
-    store: str = Field(
-        default_factory=lambda: Environment().store,
-        json_schema_extra={"default": ".precis/store"},
-    )
-    """Folder for checkpoints, ledger and results; the variable PRECIS_STORE, or .precis/store,
-    where not given."""
+    store: str = Field("", validate_default=True)
+    """Folder or s3://bucket/prefix for checkpoints, ledger and results; empty takes the variable
+    PRECIS_STORE, or else .precis/store."""
+
+    @field_validator("store")
+    @classmethod
+    def _store_of_the_environment(cls, value: str) -> str:
+        return value or Environment().store
+
+    @model_validator(mode="after")
+    def _serverless_rents_nothing(self) -> Self:
+        if self.cluster.where == "sky" and self.trainer.kind == "serverless":
+            raise ValueError(
+                "trainer.kind is 'serverless', which W&B's machines do: leave cluster.where 'local'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _cluster_reaches_store(self) -> Self:
+        if self.cluster.where == "sky" and not self.store.startswith("s3://"):
+            raise ValueError(
+                f"cluster.where is 'sky', but a rented machine can't reach the store {self.store}: "
+                "give one at s3://bucket/prefix (PRECIS_STORE)"
+            )
+        return self
+
+
+class FromCheckpoint(Settings):
+    """A checkpoint of another run, to begin a new one from."""
+
+    model: Name
+    """The other run's model."""
+    step: int | None = Field(None, ge=0)
+    """Its step; empty takes the newest whole checkpoint."""
+    store: str = ""
+    """Where it lies: a folder or s3://bucket/prefix; empty is the run's own store."""
 
 
 class TrainConfig(RunConfig):
@@ -204,14 +233,24 @@ class TrainConfig(RunConfig):
     """Steps to train; a finished run given more of them continues."""
     validate_every: int = Field(10, ge=1)
     """Steps between two validations on the held-out documents."""
-    trainer: TrainerConfig = TrainerConfig()
-    """What is trained, and how."""
     benchmark: bool = True
     """Whether to run the benchmark at the end."""
     retention: Retention = Retention()
     """Which checkpoints stay in the store."""
+    from_checkpoint: FromCheckpoint | None = Field(None, title="From Checkpoint")
+    """Begin with another run's checkpoint in place of the untrained policy."""
     take_over: bool = False
     """Take the model from another run that holds it, which then stops."""
+
+    @model_validator(mode="after")
+    def _origin_is_another_run(self) -> Self:
+        origin = self.from_checkpoint
+        if origin and origin.model == self.model and origin.store in ("", self.store):
+            raise ValueError(
+                f"from_checkpoint names the run's own model {self.model!r}: give the new run "
+                "another name, or go back with `precis runs restart`"
+            )
+        return self
 
     def identity(self, corpus_digest: str, judge: Mapping[str, str]) -> str:
         """Digest of what decides the result: a run can be resumed only with the same one.
@@ -234,18 +273,95 @@ class TrainConfig(RunConfig):
                 }
             ),
             "judge": dict(judge),
-            "trainer": self.trainer.model_dump(),
+            "trainer": self.trainer.decisive,
         }
+        if self.from_checkpoint is not None:
+            decisive["from_checkpoint"] = self.from_checkpoint.model_dump()
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
-class BenchmarkConfig(RunConfig):
-    """A benchmark of a model's checkpoints against baselines."""
+class ContenderConfig(Settings):
+    """A model to compare with, behind an OpenAI-compatible endpoint."""
 
+    model: str = Field(min_length=1)
+    """Its name at the endpoint, such as `openai/gpt-4o`."""
+    name: str = ""
+    """What the results call it; empty takes the model's name without its vendor."""
+    provider: Literal["openrouter", "openai", "url"] = "openrouter"
+    """`openrouter` needs OPENROUTER_API_KEY, `openai` OPENAI_API_KEY; `url` is any endpoint."""
+    base_url: str = ""
+    """Endpoint that ends in /v1, for provider `url`; its key is read from CONTENDER_API_KEY."""
+    reasoning: bool = False
+    """Whether it thinks before it answers: such a model is asked without a temperature, and is
+    given tokens to think with."""
+    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = ""
+    """How much it thinks; empty leaves that to the provider."""
+    thinking_tokens_max: int = Field(8192, ge=0)
+    """Tokens that a reasoning model may think with, on top of those of the summary."""
+    prices: tuple[Usd, Usd] | None = None
+    """USD for a million prompt tokens and for a million completion tokens; empty takes what the
+    endpoint says, or else the built-in table."""
+    limits: JudgeLimits = JudgeLimits(in_flight=8)
+    """What the account allows for this model."""
+    call_timeout_s: float = Field(180, gt=0)
+    """Deadline of one request with its whole response, in seconds."""
+    summary_timeout_s: float = Field(600, gt=0)
+    """Deadline of one summary with all its tries and the pauses between them, in seconds."""
+    tries_max: int = Field(6, ge=1)
+    """Tries of one request before its summary is given up as unscored."""
+    backoff_s: float = Field(1.0, gt=0)
+    """Pause before the second try, in seconds; it doubles with each further one."""
+
+    @model_validator(mode="after")
+    def _url_is_one(self) -> Self:
+        if self.provider == "url" and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(
+                f"contender {self.model!r} has provider 'url': its base_url must start with "
+                "http:// or https://"
+            )
+        return self
+
+    @property
+    def called(self) -> str:
+        """What the results call it."""
+        return self.name or self.model.rpartition("/")[2]
+
+
+class BenchmarkConfig(RunConfig):
+    """A benchmark of a model's checkpoints against hosted models and baselines."""
+
+    checkpoints: Literal["every", "ends", "last", "none"] = "every"
+    """Which checkpoints take part: `every` n-th with the first and the last, the `ends` (the
+    untrained base and the newest), the `last` alone, or `none`."""
     every: int = Field(1, ge=1)
     """Take every n-th checkpoint; the first and the last are always there."""
     baselines: tuple[Baseline, ...] = ("lead-350", "random-350", "centroid")
     """Rules to compare with."""
+    published: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
+    """Accuracies that others have published, by model, such as `{"o4-mini": 0.60}`: the report
+    quotes them in a note, and never among what was measured."""
+    extractive: str = ""
+    """Name of a rehearsed model in the same store, trained on the same documents, whose newest
+    checkpoint takes part as `extractive`. Empty for none."""
+    hosted: tuple[Hosted, ...] = ()
+    """Hosted models to compare with, through OpenRouter (OPENROUTER_API_KEY)."""
+    contenders: tuple[ContenderConfig, ...] = ()
+    """Other models to compare with, behind any OpenAI-compatible endpoint."""
+    dollars_max: float | None = Field(None, gt=0)
+    """Dollars that one benchmark may spend on summaries and verdicts; what is left over then goes
+    unscored, and is made up for by a later benchmark. Empty sets no limit."""
+    compare_nights: int = Field(7, ge=0)
+    """Earlier benchmarks of the model that this one is compared with; 0 compares with none."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        rules = ("trained", "extractive", *self.baselines, *self.hosted)
+        names = [*rules, *(one.called for one in self.contenders)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(
+                f"two contenders are called {', '.join(twice)}: give one of them another name"
+            )
+        return self
 
     @classmethod
     def of(cls, run: TrainConfig) -> Self:

@@ -23,6 +23,27 @@ class Environment(BaseSettings):
     gemini_api_key: SecretStr | None = None
     openai_api_key: SecretStr | None = None
     judge_api_key: SecretStr | None = None
+    contender_api_key: SecretStr | None = None
+    openpipe_api_key: SecretStr | None = None
+    openpipe_base_url: str = "https://api.openpipe.ai/api/v1"
+    langfuse_public_key: SecretStr | None = None
+    langfuse_secret_key: SecretStr | None = None
+    langfuse_host: str = Field(
+        "https://cloud.langfuse.com",
+        validation_alias=AliasChoices("LANGFUSE_HOST", "LANGFUSE_BASE_URL"),
+    )
+    weave_project: str | None = Field(None, pattern=r"^[^/]+/[^/]+$")
+    """`entity/project`; with WANDB_API_KEY, completions go there."""
+    weave_url: str = Field("https://trace.wandb.ai", validation_alias="WF_TRACE_SERVER_URL")
+    notify_url: SecretStr | None = Field(None, validation_alias="PRECIS_NOTIFY_URL")
+    prefect_api_auth_string: SecretStr | None = None
+    prefect_server_api_auth_string: SecretStr | None = None
+    prefect_server_database_connection_url: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL"
+        ),
+    )
     train_size: int = Field(3500, ge=1)
     val_size: int = Field(91, ge=1)
     home: Path = Field(Path(".precis"), validation_alias="PRECIS_HOME")
@@ -74,6 +95,27 @@ class S3Environment(BaseSettings):
     """Tries of one request; the pauses between eight of them add up to a minute at most."""
     timeout_s: float = Field(30, gt=0, validation_alias="PRECIS_S3_TIMEOUT_S")
     """Longest silence of the server within a request, in seconds."""
+
+
+def key_variables() -> list[str]:
+    """The variables of all keys; a Prefect server's own passwords are no run's business."""
+    return [variable for variable, _ in _keys()]
+
+
+def unset_keys() -> list[str]:
+    """Those of them that neither the environment nor `.env` sets."""
+    return [variable for variable, value in _keys() if value is None]
+
+
+def _keys() -> list[tuple[str, SecretStr | None]]:
+    return [
+        (name.upper(), value)
+        for settings in (Environment(), S3Environment())
+        for name, value in settings
+        if (field := type(settings).model_fields[name]).annotation == (SecretStr | None)
+        and field.validation_alias is None
+        and not name.startswith("prefect")
+    ]
 
 
 def _default_store(bucket: str | None) -> str:

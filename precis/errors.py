@@ -19,6 +19,7 @@
     │       ├── LeaseHeld        another run works on the model
     │       └── LeaseLost        another run has taken the model over
     └── ClusterError             the machine can't be had, or was lost
+        └── NoCapacity           nobody has such a machine to rent now
 
 A summary that could not be judged is not an error but a record (`precis.judge.Unscored`):
 it leaves its group and is counted.
@@ -101,3 +102,7 @@ class LeaseLost(StoreConflict):
 
 class ClusterError(PrecisError):
     """The machine can't be had, or was lost."""
+
+
+class NoCapacity(ClusterError):
+    """No place that was asked has such a machine."""

@@ -10,7 +10,7 @@ import socket
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from precis.config import Settings
+from precis.settings import Settings
 
 _CLOCKS_DIFFER = timedelta(seconds=30)
 

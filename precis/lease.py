@@ -135,16 +135,10 @@ async def leased(
         LeaseHeld: another run holds it.
         StoreError: the store can't be reached.
     """
-    present = await asyncio.to_thread(store.get, lease_key(model))
-    if present and not take_over:
-        _refuse_if_alive(_parsed(present, model), model, now())
     ttl = timedelta(seconds=ttl_s)
     lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
-    try:
-        await lease._acquire(present)
-    except StoreConflict as error:
-        winner = await asyncio.to_thread(read_lease, store, model)
-        raise LeaseHeld(_refusal(winner, model)) from error
+    while not await _acquired(lease, store, model, take_over):
+        pass
     keeping = asyncio.create_task(lease._keep())
     try:
         yield lease
@@ -153,6 +147,25 @@ async def leased(
         with suppress(asyncio.CancelledError):
             await keeping
         await lease._release()
+
+
+async def _acquired(lease: Lease, store: Store, model: str, take_over: bool) -> bool:
+    """Try to take a lease; False where the one to be taken over was renewed in between.
+
+    Raises:
+        LeaseHeld: another run holds it, or was faster.
+    """
+    present = await asyncio.to_thread(store.get, lease_key(model))
+    if present and not take_over:
+        _refuse_if_alive(_parsed(present, model), model, lease.holder.since)
+    try:
+        await lease._acquire(present)
+    except StoreConflict as error:
+        winner = await asyncio.to_thread(read_lease, store, model)
+        if take_over and present and winner and winner.is_same_lease(_parsed(present, model)):
+            return False
+        raise LeaseHeld(_refusal(winner, model)) from error
+    return True
 
 
 def lease_key(model: str) -> str:

@@ -5,16 +5,16 @@ from typing import Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from precis.config import Settings
-from precis.errors import ConfigError, StoreError
+from precis.errors import ConfigError, StoreConflict, StoreError
 from precis.judge.spend import Spend
-from precis.store import Store
+from precis.settings import Settings
+from precis.store import Blob, Store
 
 
 class StepRecord(Settings):
     """A committed step.
 
-    Everything but `seconds` and `judge` is the same for every run with the same seed and settings.
+    Everything but the times and `judge` is the same for every run with the same seed and settings.
     """
 
     step: int
@@ -38,9 +38,18 @@ class StepRecord(Settings):
     trainer: dict[str, float]
     """The trainer's own metrics."""
     seconds: dict[str, float]
-    """Wall time by phase."""
+    """Wall time by phase, the wait for the commit before included."""
+    commit_s: float = 0.0
+    """How long its commit took, most of it beside the next step's gathering."""
     judge: Spend
     """What its judging took; after a crash the cache pays for what was asked before."""
+    machine_usd: float = Field(0.0, ge=0)
+    """What the rented machine cost since the step before, by SkyPilot's price."""
+
+    @property
+    def usd(self) -> float:
+        """What the step cost in all."""
+        return self.judge.usd + self.machine_usd
 
 
 class Validation(Settings):
@@ -62,6 +71,19 @@ class Validation(Settings):
     """Documents that could not be judged, by cause; they are not in the accuracy."""
 
 
+class Origin(Settings):
+    """The checkpoint of another run that a run began with."""
+
+    model: str
+    step: int
+    store: str
+    """URL of the store that it was copied from."""
+    files: str
+    """SHA-256 of what its manifest says of its files."""
+    corpus: str
+    """Digest of the documents that it was trained on, and of their split."""
+
+
 class Ledger(Settings):
     """What a run has committed so far."""
 
@@ -75,7 +97,10 @@ class Ledger(Settings):
     """The step to do next, and so the newest committed adapter."""
     steps: tuple[StepRecord, ...] = ()
     validations: tuple[Validation, ...] = ()
-    wandb_run_id: str = ""
+    origin: Origin | None = None
+    """Where checkpoint 0 is from; None where it is the untrained policy."""
+    run_id: str = ""
+    """Names this run: to W&B, and to a trainer that holds checkpoints of it."""
     usd: float = Field(0.0, ge=0)
     """What the run has spent so far."""
 
@@ -85,12 +110,17 @@ class Ledger(Settings):
             raise ValueError(f"the steps do not run from 0 to {self.next_step - 1}")
         return self
 
+    @property
+    def machine_usd(self) -> float:
+        """What the rented machines of all steps cost."""
+        return sum(record.machine_usd for record in self.steps)
+
     def advanced(self, record: StepRecord) -> Self:
         """The ledger after one more step."""
         return self._with(
             next_step=record.step + 1,
             steps=(*self.steps, record),
-            usd=self.usd + record.judge.usd,
+            usd=self.usd + record.usd,
         )
 
     def validated(self, validation: Validation, usd: float = 0.0) -> Self:
@@ -98,6 +128,10 @@ class Ledger(Settings):
         others = (known for known in self.validations if known.step != validation.step)
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
+
+    def begun_from(self, origin: Origin) -> Self:
+        """The ledger of a run that begins with another run's checkpoint."""
+        return self._with(origin=origin)
 
     def rewound(self, step: int) -> Self:
         """The ledger as it was when adapter `step` was the newest; what was spent stays spent."""
@@ -107,6 +141,10 @@ class Ledger(Settings):
             validations=tuple(one for one in self.validations if one.step <= step),
         )
 
+    def restarted(self, step: int) -> Self:
+        """The ledger rewound, and of another run: what a trainer holds of this one is not its."""
+        return self.rewound(step)._with(run_id=secrets.token_hex(4))
+
     def _with(self, **changes: object) -> Self:
         return type(self).model_validate({**dict(self), **changes})
 
@@ -115,23 +153,25 @@ def ledger_key(model: str) -> str:
     return f"{model}/ledger.json"
 
 
-def read_ledger(store: Store, model: str, config: str, corpus: str) -> Ledger:
-    """The model's ledger in the store, or a new one with these digests.
+def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Ledger, str | None]:
+    """The model's ledger in the store with its version, or a new one with these digests.
 
     Raises:
         ConfigError: the model was trained with other settings.
         StoreError: the ledger is damaged, or was written by a newer Précis.
     """
-    if store.get(ledger_key(model)) is None:
-        return Ledger(model=model, config=config, corpus=corpus, wandb_run_id=secrets.token_hex(4))
-    ledger = stored_ledger(store, model)
+    blob = store.get(ledger_key(model))
+    if blob is None:
+        new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
+        return new, None
+    ledger = _parsed(blob, store, model)
     if ledger.config != config:
         raise ConfigError(
             f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
-            "rollouts, judge or trainer). Give back the old settings to continue it, or choose "
-            "another model name or store."
+            "rollouts, judge, trainer or from_checkpoint). Give back the old settings to continue "
+            "it, or choose another model name or store."
         )
-    return ledger
+    return ledger, blob.version
 
 
 def stored_ledger(store: Store, model: str) -> Ledger:
@@ -143,6 +183,30 @@ def stored_ledger(store: Store, model: str) -> Ledger:
     blob = store.get(ledger_key(model))
     if blob is None:
         raise StoreError(f"{store.url} holds no ledger of {model!r}: train it first.")
+    return _parsed(blob, store, model)
+
+
+def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
+    """Commit the ledger over the version `over`: from here on its last step counts.
+
+    Returns:
+        Its version.
+
+    Raises:
+        StoreConflict: somebody else wrote the ledger in between.
+    """
+    key, data = ledger_key(ledger.model), ledger.model_dump_json().encode()
+    try:
+        return store.put_if(key, data, over)
+    except StoreConflict:
+        # A write whose answer was lost, and that is tried again, meets itself.
+        present = store.get(key)
+        if present is None or present.data != data:
+            raise
+        return present.version
+
+
+def _parsed(blob: Blob, store: Store, model: str) -> Ledger:
     try:
         return Ledger.model_validate_json(blob.data)
     except ValidationError as error:
@@ -152,8 +216,3 @@ def stored_ledger(store: Store, model: str) -> Ledger:
             f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
             f"({where}: {problem['msg']}). Update Précis, or train under another model name."
         ) from error
-
-
-def write_ledger(store: Store, ledger: Ledger) -> None:
-    """Commit the ledger: from here on its last step counts."""
-    store.put(ledger_key(ledger.model), ledger.model_dump_json().encode())

@@ -35,6 +35,22 @@ class Service:
     pid: int
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine is alive; one that only waits to be reaped is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    try:
+        os.kill(pid, 0)  # not Linux, or no such process
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
     """Serve an ASGI app on 127.0.0.1 until told to stop; prints `{"port": …}` when listening.
 
@@ -66,11 +82,14 @@ def _exit_with_parent() -> None:
 
 
 @asynccontextmanager
-async def child_service(module: str, arguments: Sequence[str], log: Path) -> AsyncIterator[Service]:
+async def child_service(
+    module: str, arguments: Sequence[str], log: Path, python: str = sys.executable
+) -> AsyncIterator[Service]:
     """Run `python -m module`, which calls `serve(…, with_parent=True)`, while the block lasts.
 
     Args:
         log: takes what the child prints on standard error.
+        python: of another environment, where the module's packages are.
 
     Raises:
         TrainerError: it did not start; the message ends with the last of its log.
@@ -79,7 +98,7 @@ async def child_service(module: str, arguments: Sequence[str], log: Path) -> Asy
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
+            python,
             *("-m", module, *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -45,7 +45,7 @@ def prune(
     if not whole:
         return []
     keep = kept(whole, retention, accuracies)
-    surplus = [step for step in _folders(sizes) if step < whole[-1] and step not in keep]
+    surplus = [step for step in steps_begun(sizes) if step < whole[-1] and step not in keep]
     for step in surplus:
         store.delete(manifest_key(model, step))
         store.delete(checkpoint_key(model, step))
@@ -59,7 +59,7 @@ def _whole(store: Store, model: str, step: int, sizes: Mapping[str, int]) -> Che
         return None
 
 
-def _folders(keys: Collection[str]) -> list[int]:
+def steps_begun(keys: Collection[str]) -> list[int]:
     """The steps that have any file at all."""
     names = {key.partition("/checkpoints/")[2].partition("/")[0] for key in keys}
     return sorted(int(name) for name in names if name.isdecimal())

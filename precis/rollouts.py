@@ -37,13 +37,14 @@ _UNJUDGED = Unscored("unjudged", "No judge was asked yet.")
 
 @dataclass(frozen=True)
 class Summary:
-    """A policy's answer, as it came, and what it took."""
+    """A policy's answer, as it came, and what it took; `ended_at` in seconds since the epoch."""
 
     text: str
     choice: Choice
     seconds: float
     prompt_tokens: int
     completion_tokens: int
+    ended_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ async def summarize(
         seconds=time.perf_counter() - start,
         prompt_tokens=usage.prompt_tokens if usage else 0,
         completion_tokens=usage.completion_tokens if usage else 0,
+        ended_at=time.time(),
     )
 
 

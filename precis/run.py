@@ -1,28 +1,29 @@
 """What a training run works with, and the names under which it keeps things."""
 
+import asyncio
 import hashlib
-import os
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import art
 
+from precis.cluster.meter import Meter
+from precis.cluster.site import Site
 from precis.config import RunConfig, TrainConfig
 from precis.documents import Corpus
 from precis.environment import Environment
-from precis.errors import BudgetReached
 from precis.judge import JudgeClient
 from precis.judge.ruler import RulerJudge
 from precis.judge.spend import Spend
 from precis.lease import Lease, leased
-from precis.ledger import Ledger
+from precis.ledger import Ledger, read_ledger, write_ledger
 from precis.loopback import Service
+from precis.observe.observers import Observers, observing
 from precis.observe.wandb import WandbLog, wandb_log
+from precis.report.examples import Seen
 from precis.stopwatch import Stopwatch
 from precis.store import Store, open_store
 from precis.trainer import RemoteTrainer
@@ -31,16 +32,17 @@ PROJECT = "precis"
 
 Model = art.TrainableModel[Any, Any]
 
+_NOTHING = Spend()
+
 
 @dataclass(frozen=True)
 class Services:
-    """What answers requests during a run: the trainer, the judge, and the local stand-ins.
+    """What answers requests during a run beside the trainer: the judge and the local stand-ins.
 
     Attributes:
         ruler: the same judge, ranking groups; None where `reward` asks questions.
     """
 
-    trainer: RemoteTrainer
     judge: JudgeClient
     ruler: RulerJudge | None
     standins: Service
@@ -50,20 +52,37 @@ class Run:
     """A run at work, with the ledger of what it has committed so far.
 
     Not a dataclass: Prefect walks through those, and all they hold, on every task call.
+
+    Attributes:
+        site: where the trainer runs.
+        trainer: what trains and answers for the policy.
+        next_step: the step to take next; the one before it may still be on its way to the store.
+        committing: the commit that is under way beside the next step; at most one.
+        machine: what the rented machine has cost since this process began.
+        losses: how often the trainer was lost since a step was last committed.
     """
 
     ledger: Ledger
     lease: Lease
+    site: Site
+    trainer: RemoteTrainer
 
     def __init__(self, config: TrainConfig, corpus: Corpus, services: Services) -> None:
         self.config, self.corpus = config, corpus
-        self.trainer, self.judge, self.ruler = services.trainer, services.judge, services.ruler
+        self.judge, self.ruler = services.judge, services.ruler
         self.store: Store = open_store(config.store)
         self.identity = config.identity(corpus.digest, self.judge.identity)
         self.model = trainable(config)
         self.stopwatch = Stopwatch()
+        self.next_step = 0
+        self.committing: asyncio.Task[None] | None = None
+        self.losses = 0
+        self.machine = Meter()
         self.wandb: WandbLog | None = None
+        self.observers = Observers([])
+        self.seen = Seen()
         self._booked = Spend()
+        self._ledger_version: str | None = None
 
     @asynccontextmanager
     async def holding(self, run: str) -> AsyncIterator[None]:
@@ -81,33 +100,62 @@ class Run:
 
     @asynccontextmanager
     async def observed(self) -> AsyncIterator[None]:
-        """Log to W&B while the block lasts, where it is configured."""
+        """Tell W&B and the other observers while the block lasts, those there are keys for."""
         config, folder = self.config.model_dump(), work_folder(self.config) / "wandb"
-        async with wandb_log(self.name, self.ledger.wandb_run_id, config, folder) as self.wandb:
+        log = wandb_log(self.name, self.ledger.run_id, config, folder)
+        async with log as self.wandb, observing() as self.observers:
             yield
 
-    def check_budget(self) -> None:
-        """Stop here if the ledger has reached the budget.
+    async def read_ledger(self) -> None:
+        """Take the ledger from the store, or begin one.
 
         Raises:
-            BudgetReached: what was spent; everything up to here is committed.
+            ConfigError: the model was trained with other settings.
         """
+        self.ledger, self._ledger_version = await asyncio.to_thread(
+            read_ledger, self.store, self.name, self.identity, self.corpus.digest
+        )
+
+    async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
+        """Commit a ledger that says what `spend` says, and go on from it.
+
+        Raises:
+            LeaseLost: another run has taken the model over.
+            StoreConflict: another run wrote the ledger in between.
+        """
+        await self.lease.check()  # an upload may have taken longer than the lease
+        self._ledger_version = await asyncio.to_thread(
+            write_ledger, self.store, ledger, self._ledger_version
+        )
+        self.ledger, self._booked = ledger, self._booked + spend
+
+    @property
+    def validation_is_due(self) -> bool:
+        """Whether adapter `next_step` is to be validated: every so many steps, and the last."""
+        at, config = self.next_step, self.config
+        known = any(validation.step == at for validation in self.ledger.validations)
+        return not known and (at % config.validate_every == 0 or at >= config.steps)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps are committed and the last adapter is validated."""
+        return self.ledger.next_step >= self.config.steps and not self.validation_is_due
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether what was spent has reached the budget, what is not yet committed included."""
         budget = self.config.budget_usd
-        if budget is not None and self.ledger.usd >= budget:
-            raise BudgetReached(
-                f"The run has spent ${self.ledger.usd:.2f} of its ${budget:.2f} and stops after "
-                f"step {self.ledger.next_step}, which is committed. Raise budget_usd and start "
-                "it again to continue."
-            )
+        return budget is not None and self.usd >= budget
+
+    @property
+    def usd(self) -> float:
+        """What the run has spent, what is not yet committed included."""
+        return self.ledger.usd + self.unbooked.usd + self.machine.unbooked_usd
 
     @property
     def unbooked(self) -> Spend:
         """What judging has cost and no ledger says yet, tries that failed included."""
         return self.spend.since(self._booked)
-
-    def book(self, ledger: Ledger, spend: Spend) -> None:
-        """Go on from a ledger that was written, and that says what `spend` says."""
-        self.ledger, self._booked = ledger, self._booked + spend
 
     @property
     def spend(self) -> Spend:
@@ -118,13 +166,19 @@ class Run:
     def name(self) -> str:
         return self.config.model
 
+    @property
+    def kept_folder(self) -> Path:
+        """Where a checkpoint that can't be uploaded is kept."""
+        return work_folder(self.config) / f"kept-{self.ledger.run_id}"
+
 
 def trainable(config: RunConfig) -> Model:
     """The model as ART knows it; it logs to ART's own files only."""
     return art.TrainableModel(
         name=config.model,
         project=PROJECT,
-        base_model="extractive",
+        base_model=config.trainer.base_model,
+        _internal_config=config.trainer.internal_config,  # type: ignore[arg-type]
         base_path=str(work_folder(config) / "art"),
         report_metrics=[],
     )
@@ -137,32 +191,6 @@ def work_folder(config: RunConfig) -> Path:
     """
     store = hashlib.sha256(open_store(config.store).url.encode()).hexdigest()
     return Environment().home / "work" / f"{config.model}-{store[:8]}"
-
-
-@contextmanager
-def trainer_folder(config: RunConfig) -> Iterator[Path]:
-    """A folder for a local trainer of this process, which restores what it needs from the store.
-
-    It is nobody else's: a second run of the model must not disturb the first before it has been
-    refused. Those of processes that were killed are swept up.
-    """
-    trainers = work_folder(config) / "trainers"
-    trainers.mkdir(parents=True, exist_ok=True)
-    for left in trainers.iterdir():
-        if not _is_alive(int(left.name.partition("-")[0])):
-            shutil.rmtree(left, ignore_errors=True)
-    with TemporaryDirectory(prefix=f"{os.getpid()}-", dir=trainers) as folder:
-        yield Path(folder)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def mend_art_files(config: RunConfig) -> None:

@@ -16,19 +16,18 @@ def step_record(
     step: int,
     rollouts: Sequence[Sequence[Rollout]],
     *,
-    digest: str,
     groups_trained: int,
     groups_dropped: Counter[str],
-    trainer: Mapping[str, float],
     seconds: Mapping[str, float],
     judge: Spend,
+    machine_usd: float = 0.0,
 ) -> StepRecord:
-    """What the ledger keeps of a step."""
+    """What the ledger will say of a step, as far as it is known before it is trained."""
     everyone = [rollout for row in rollouts for rollout in row]
     scored = [one for one in everyone if not isinstance(one.verdict, Unscored)]
     return StepRecord(
         step=step,
-        digest=digest,
+        digest="",
         reward=statistics.fmean([reward(one) for one in scored] or [0.0]),
         reward_std=reward_spread(rollouts),
         words=statistics.fmean([one.words for one in scored] or [0.0]),
@@ -36,10 +35,29 @@ def step_record(
         groups_dropped=dict(groups_dropped),
         unscored=dict(unscored_causes(everyone)),
         disqualified=dict(Counter(one.disqualified for one in everyone if one.disqualified)),
-        trainer=dict(trainer),
+        trainer={},
         seconds=dict(seconds),
         judge=judge,
+        machine_usd=machine_usd,
     )
+
+
+def as_trained(
+    record: StepRecord, digest: str, metrics: Mapping[str, float], **seconds: float
+) -> StepRecord:
+    """The record of a step once it is trained.
+
+    Args:
+        digest: of the groups that were trained on.
+        metrics: the trainer's.
+        seconds: that the training took, by phase.
+    """
+    known = {
+        "digest": digest,
+        "trainer": dict(metrics),
+        "seconds": {**record.seconds, **seconds},
+    }
+    return record.model_copy(update=known)
 
 
 def validation_of(step: int, rollouts: Sequence[Rollout], seconds: float) -> Validation:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,22 @@ from art.types import LocalTrainResult, TrainSFTConfig
 from art.utils.output_dirs import get_model_dir
 
 from precis.completions import completions_app
-from precis.config import TrainerConfig
 from precis.errors import TrainerError
-from precis.extractive.checkpoints import Trained, keep_only, load, save, start, steps
+from precis.extractive.checkpoints import (
+    Trained,
+    keep_only,
+    load,
+    save,
+    saved_metrics,
+    start,
+    steps,
+)
 from precis.extractive.endpoint import Endpoint
-from precis.extractive.samples import with_advantages
+from precis.extractive.samples import Sample, with_advantages
 from precis.extractive.serving import LoopServer
 from precis.extractive.training import advanced, imitation, passes
 from precis.extractive.trajectories import imitated, samples_of
+from precis.trainers import ExtractiveTrainer
 
 _OPTIONS = ("learning_rate", "epochs", "clip_epsilon", "kl_coefficient")
 _SFT_BATCH = 8
@@ -48,10 +56,10 @@ class ExtractiveBackend:
     """
 
     def __init__(
-        self, *, path: str | Path, seed: int = 1, settings: TrainerConfig | None = None
+        self, *, path: str | Path, seed: int = 1, settings: ExtractiveTrainer | None = None
     ) -> None:
         self._path, self._seed = Path(path), seed
-        self._settings = settings or TrainerConfig()
+        self._settings = settings or ExtractiveTrainer()
         self._folders: dict[str, Path] = {}
         self._training = asyncio.Lock()
         self._api_key = secrets.token_urlsafe(32)
@@ -105,17 +113,14 @@ class ExtractiveBackend:
                 if on_progress is not None:
                     on_progress(done.metrics)
                 await asyncio.sleep(0)  # completions are served between passes
-            folder = save(self._folder(model), kept)
-        words = sum(float(sample.features.words[list(sample.picks)].sum()) for sample in samples)
-        metrics = {
-            **average_metric_samples(seen),
-            **build_training_summary_metrics(
-                summarize_trajectory_groups(groups), include_trainable_groups=True
-            ),
-            "data/step_trainer_tokens": words,
-            TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
-        }
+            metrics = _metrics(seen, samples, groups)
+            folder = save(self._folder(model), kept, metrics)
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
+
+    @staticmethod
+    def recover(checkpoint: Path) -> dict[str, float] | None:
+        """The metrics of a training whose checkpoint was saved; None if it was not."""
+        return saved_metrics(checkpoint)
 
     async def _train_sft(
         self,
@@ -173,13 +178,27 @@ class ExtractiveBackend:
     def _latest(self, model: AnyModel) -> Trained:
         return load(self._folder(model), self._step(model))
 
-    def _settings_with(self, options: dict[str, Any]) -> TrainerConfig:
+    def _settings_with(self, options: dict[str, Any]) -> ExtractiveTrainer:
         if unknown := sorted(set(options) - set(_OPTIONS)):
             raise TypeError(
                 f"The embedded policy has no training option {', '.join(unknown)}: it takes "
                 f"{', '.join(_OPTIONS)}."
             )
-        return TrainerConfig.model_validate({**self._settings.model_dump(), **options})
+        return ExtractiveTrainer.model_validate({**self._settings.model_dump(), **options})
+
+
+def _metrics(
+    seen: Sequence[dict[str, float]], samples: Sequence[Sample], groups: list[TrajectoryGroup]
+) -> dict[str, float]:
+    words = sum(float(sample.features.words[list(sample.picks)].sum()) for sample in samples)
+    return {
+        **average_metric_samples(list(seen)),
+        **build_training_summary_metrics(
+            summarize_trajectory_groups(groups), include_trainable_groups=True
+        ),
+        "data/step_trainer_tokens": words,
+        TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
+    }
 
 
 def _rates(rate: float | list[float]) -> Iterator[float]:

@@ -1,7 +1,8 @@
-"""What training keeps on disk: one folder a step, with one readable JSON file in it.
+"""What training keeps on disk: one folder a step, with readable JSON files in it.
 
-A folder is written under another name and moved into place, so one with a `policy.json` is
-whole; anything else in `checkpoints/` is a leftover and does not count.
+`policy.json` is the policy, and `metrics.json` what the training that made it has measured. A
+folder is written under another name and moved into place, so one with a `policy.json` is whole;
+anything else in `checkpoints/` is a leftover and does not count.
 """
 
 import json
@@ -9,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from precis.extractive.grpo import Adam
 from precis.extractive.policy import Policy, untrained
 
 _FILE = "policy.json"
+_METRICS = "metrics.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,12 @@ def steps(model_folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def save(model_folder: Path, trained: Trained) -> Path:
+def save(model_folder: Path, trained: Trained, metrics: Mapping[str, float] | None = None) -> Path:
     """Write a checkpoint; equal states give equal bytes.
+
+    Args:
+        metrics: of the step that made it; they outlive a trainer that is killed before it could
+            tell them.
 
     Returns:
         The checkpoint's folder.
@@ -66,25 +72,34 @@ def save(model_folder: Path, trained: Trained) -> Path:
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     fresh.chmod(0o755)
     (fresh / _FILE).write_text(_encoded(trained), encoding="utf-8")
+    (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
     os.replace(fresh, folder)
     return folder
 
 
 def load(model_folder: Path, step: int) -> Trained:
-    """Read a checkpoint.
+    """Read a checkpoint, as that of step `step`, whichever step it was saved at.
 
     Raises:
         CorruptCheckpoint: it is missing, damaged, or of another version of the features.
     """
     file = folder_of(model_folder, step) / _FILE
     try:
-        return _decoded(json.loads(file.read_text(encoding="utf-8")))
+        trained = _decoded(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptCheckpoint(
             f"{file} can't be used as a checkpoint ({error}). Remove its folder to go on from the "
             "step before, or restore it from the store."
         ) from error
+    return replace(trained, step=step)  # a run may begin with a checkpoint of another
+
+
+def saved_metrics(folder: Path) -> dict[str, float] | None:
+    """What the training that made a checkpoint measured; None if the checkpoint is not there."""
+    file = folder / _METRICS
+    found: dict[str, float] | None = json.loads(file.read_text()) if file.exists() else None
+    return found
 
 
 def keep_only(model_folder: Path, kept: Iterable[int]) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from precis.config import TrainerConfig
 from precis.extractive.checkpoints import Trained
 from precis.extractive.features import Floats
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy
 from precis.extractive.samples import Sample, batch_of
+from precis.trainers import ExtractiveTrainer
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,9 @@ class Pass:
     metrics: dict[str, float]
 
 
-def passes(trained: Trained, samples: Sequence[Sample], settings: TrainerConfig) -> Iterator[Pass]:
+def passes(
+    trained: Trained, samples: Sequence[Sample], settings: ExtractiveTrainer
+) -> Iterator[Pass]:
     """Train on samples with their advantages, `settings.epochs` times over.
 
     Every state that is yielded is of the next step; the last is the one to keep. Without

@@ -67,17 +67,17 @@ class S3Store:
         self, bucket: str, prefix: str = "", settings: S3Environment | None = None
     ) -> None:
         self.bucket, self.prefix = bucket, prefix
-        self._settings = settings or S3Environment()
-        self._s3 = client_for(self._settings)
+        self.settings = settings or S3Environment()
+        self._s3 = client_for(self.settings)
 
     @property
     def url(self) -> str:
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
     def check(self) -> None:
-        if self._settings.create_bucket:
+        if self.settings.create_bucket:
             with self._explaining(f"create the bucket {self.bucket!r}"):
-                ensure_bucket(self._s3, self.bucket, self._settings)
+                ensure_bucket(self._s3, self.bucket, self.settings)
         prove(self)
 
     def get(self, key: str) -> Blob | None:
@@ -211,14 +211,14 @@ class S3Store:
 
     def _patience_s(self, size: int) -> float:
         """How long a transfer may take in all: timeouts alone let a dripping one go on."""
-        return 4 * self._settings.timeout_s + size / _SLOWEST_BYTES_PER_S
+        return 4 * self.settings.timeout_s + size / _SLOWEST_BYTES_PER_S
 
     def _write_options(self) -> dict[str, str]:
         options: dict[str, str] = {}
-        if self._settings.checksum != "none":
-            options["ChecksumAlgorithm"] = self._settings.checksum
-        if self._settings.sse:
-            options["ServerSideEncryption"] = self._settings.sse
+        if self.settings.checksum != "none":
+            options["ChecksumAlgorithm"] = self.settings.checksum
+        if self.settings.sse:
+            options["ServerSideEncryption"] = self.settings.sse
         return options
 
     def _key(self, key: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +12,37 @@ from art import dev
 from art.types import TrainResult, TrainSFTConfig
 
 from precis import errors
+from precis.checkpoints import Checkpoint
+from precis.cluster.site import Address
 from precis.errors import PrecisError, TrainerError, TrainerLost
+from precis.ledger import StepRecord
 from precis.tls import tls_for
 from precis.trainer.protocol import (
     HEARTBEAT_S,
+    BeginRequest,
     CheckpointRequest,
     Event,
+    FileRequest,
     Json,
     ModelSpec,
+    TrainerState,
     TrainRequest,
     digest_of,
     encode_groups,
 )
 
 _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
-_RECONNECTS = (0.2, 0.5, 1, 2, 4)
+_RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 """Pauses before each new try of a connection that was lost without a sign of life, in seconds."""
 
 Model = art.TrainableModel[Any, Any]
+
+
+@dataclass
+class RemoteTrainResult(TrainResult):
+    """What ART expects of a training, and the digest of the groups that were trained on."""
+
+    digest: str = ""
 
 
 class RemoteTrainer:
@@ -53,11 +67,20 @@ class RemoteTrainer:
         progress: Callable[[Json], None] = lambda data: None,
     ) -> None:
         self.url, self._token, self._path, self._progress = url, token, path, progress
-        self._http = httpx.AsyncClient(
-            base_url=url,
-            headers={"authorization": f"Bearer {token}"},
+        self._http = self._client()
+
+    async def move_to(self, address: Address) -> None:
+        """Go on with a trainer at another address; models are to be registered again."""
+        await self._http.aclose()
+        self.url, self._token = address.url, address.token
+        self._http = self._client()
+
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=self.url,
+            headers={"authorization": f"Bearer {self._token}"},
             timeout=_TIMEOUT,
-            verify=tls_for(url),
+            verify=tls_for(self.url),
         )
 
     # What art.Backend asks for.
@@ -65,6 +88,9 @@ class RemoteTrainer:
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Register the model with the trainer; its files on this side go under `path`."""
         model.base_path = str(self._path)
+        if (client := model._openai_client) is not None:  # of a trainer that was lost
+            model._openai_client = None
+            await client.close()
 
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None
@@ -80,27 +106,31 @@ class RemoteTrainer:
 
     async def train(
         self, model: Model, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
-    ) -> TrainResult:
+    ) -> RemoteTrainResult:
         """Train one step, exactly once.
 
         Args:
             step: the step; by default the one that the trainer is at.
+            run: the run that asks; by default any.
+            note: JSON to be kept with the result.
             kwargs: the backend's own options, such as `learning_rate`.
 
         Raises:
             StepConflict: the step was trained already on other groups.
         """
-        step = kwargs.pop("step", None)
+        step, run, note = kwargs.pop("step", None), kwargs.pop("run", ""), kwargs.pop("note", {})
         groups = encode_groups(trajectory_groups)
         request = TrainRequest(
             model=_spec(model),
+            run=run,
+            note=note,
             step=await self._get_step(model) if step is None else step,
             digest=digest_of(groups),
             groups=groups,
             options=kwargs,
         )
         result = await self._long("/train", request.model_dump())
-        return TrainResult(step=result["step"], metrics=result["metrics"])
+        return RemoteTrainResult(result["step"], result["metrics"], request.digest)
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
         body = {"spec": _spec(model).model_dump(), "steps": steps_to_keep}
@@ -122,25 +152,71 @@ class RemoteTrainer:
 
     # What Précis adds.
 
-    async def commit(self, model: Model, step: int, store: str, name: str, config: str) -> None:
-        """Have the trainer put a checkpoint into the store: files, manifest, pointer."""
-        await self._checkpoint("commit", model, step, store, name, config)
+    async def state(self, model: Model) -> TrainerState:
+        """What the trainer holds of the model, before it is registered; waits for a training."""
+        return TrainerState.model_validate(await self._long("/state", _spec(model).model_dump()))
 
-    async def restore(self, model: Model, step: int, store: str, name: str) -> None:
+    async def begin(self, model: Model, run: str) -> None:
+        """Have the trainer forget what it holds of the model; call before `register`."""
+        await self._long("/begin", BeginRequest(model=_spec(model), run=run).model_dump())
+
+    async def commit(
+        self,
+        model: Model,
+        step: int,
+        store: str,
+        name: str,
+        config: str,
+        record: StepRecord | None = None,
+        run: str = "",
+    ) -> Checkpoint:
+        """Have the trainer put a checkpoint into the store: files, manifest, pointer.
+
+        Returns:
+            The manifest as it is in the store.
+        """
+        asked = CheckpointRequest(
+            model=_spec(model),
+            step=step,
+            store=store,
+            name=name,
+            config=config,
+            record=record,
+            run=run,
+        )
+        return Checkpoint.model_validate(await self._checkpoint("commit", asked))
+
+    async def restore(self, model: Model, step: int, store: str, name: str, run: str) -> None:
         """Have the trainer continue from a checkpoint of the store; call before `register`."""
-        await self._checkpoint("restore", model, step, store, name)
+        asked = CheckpointRequest(model=_spec(model), step=step, store=store, name=name, run=run)
+        await self._checkpoint("restore", asked)
 
     async def fetch(self, model: Model, step: int, store: str, name: str) -> None:
         """Have the trainer serve a checkpoint of the store beside the others."""
-        await self._checkpoint("fetch", model, step, store, name)
+        asked = CheckpointRequest(model=_spec(model), step=step, store=store, name=name)
+        await self._checkpoint("fetch", asked)
 
-    async def _checkpoint(
-        self, action: str, model: Model, step: int, store: str, name: str, config: str = ""
-    ) -> None:
-        request = CheckpointRequest(
-            model=_spec(model), step=step, store=store, name=name, config=config
-        )
-        await self._long(f"/checkpoints/{action}", request.model_dump())
+    async def save(self, model: Model, step: int, into: Path) -> None:
+        """Copy a checkpoint that the trainer holds to a folder on this side."""
+        into.mkdir(parents=True, exist_ok=True)
+        for file in (await self.state(model)).checkpoints[step]:
+            (into / file.path).parent.mkdir(parents=True, exist_ok=True)
+            asked = FileRequest(model=_spec(model), step=step, path=file.path)
+            await self._download("/file", asked.model_dump(), into / file.path)
+
+    async def _checkpoint(self, action: str, asked: CheckpointRequest) -> Json:
+        return await self._long(f"/checkpoints/{action}", asked.model_dump(mode="json"))
+
+    async def _download(self, path: str, body: Json, into: Path) -> None:
+        try:
+            async with self._http.stream("POST", path, json=body) as answer:
+                if answer.is_error:
+                    raise _refusal(answer.status_code, await answer.aread())
+                with into.open("wb") as file:
+                    async for piece in answer.aiter_bytes():
+                        file.write(piece)
+        except httpx.TransportError as error:
+            raise self._lost(error) from error
 
     async def _long(self, path: str, body: Json) -> Json:
         """Start or attach to a long operation and wait for its end, over broken connections."""

@@ -1,26 +1,33 @@
-"""What a trainer does: one backend, its models, and the record of what was trained."""
+"""What a trainer does: one backend, its models, and the memory of what was trained."""
 
 import asyncio
 import inspect
-import json
-import shutil
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import art
 
-from precis.checkpoints import commit, restore
+from precis.checkpoints import commit, files_in, restore
 from precis.errors import StepConflict, TrainerError
 from precis.store import Store, open_store
 from precis.trainer.jobs import Progress
+from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
+    BeginRequest,
     CheckpointRequest,
+    FileRequest,
     Json,
     ModelSpec,
+    TrainedStep,
+    TrainerState,
     TrainRequest,
     decode_groups,
 )
+
+_KEPT = 2
+"""Checkpoints kept here once a newer one is in the store: it and the one before it."""
 
 
 class Host:
@@ -30,16 +37,38 @@ class Host:
         self.backend, self.path = backend, path
         self.models: dict[str, art.TrainableModel[Any, Any]] = {}
         self.inference: tuple[str, str] | None = None
+        self._settled: set[Path] = set()
         self._training = asyncio.Lock()
 
     async def register(self, spec: ModelSpec) -> Json:
+        self._journal(spec)
         model = self._model(spec)
         await self.backend.register(model)
         self.inference = await self.backend._prepare_backend_for_training(model, None)
         return {"step": await self.backend._get_step(model)}
 
+    def served_as(self, asked: str) -> str:
+        """What the backend calls the adapter that clients ask for as `name@step`."""
+        name, _, step = asked.rpartition("@")
+        if name not in self.models or not step.isdecimal():
+            return asked
+        return self.backend._model_inference_name(self.models[name], int(step))
+
     async def step(self, spec: ModelSpec) -> int:
         return await self.backend._get_step(self._registered(spec))
+
+    async def state(self, spec: ModelSpec) -> Json:
+        """What is here of a model, once a training that is under way has ended."""
+        async with self._training:
+            return (await asyncio.to_thread(self._state, self._journal(spec))).model_dump()
+
+    async def begin(self, request: BeginRequest) -> Json:
+        """Forget what is here of the model: the run begins it anew."""
+        async with self._training:
+            journal = self._journal(request.model)
+            await self._forget(request.model)
+            journal.belongs(request.run, 0)
+        return {}
 
     async def train(self, request: TrainRequest, progress: Progress) -> Json:
         """Train a step, one at a time; a step that was trained gets its stored result."""
@@ -49,7 +78,7 @@ class Host:
     async def _train(self, request: TrainRequest, progress: Progress) -> Json:
         if (done := self.trained(request)) is not None:
             return done
-        model = self._registered(request.model)
+        model, journal = self._registered(request.model), self._journal(request.model)
         if (at := await self.backend._get_step(model)) != request.step:
             raise StepConflict(
                 f"The trainer is at step {at} of {request.model.name}, not at {request.step}: "
@@ -58,58 +87,127 @@ class Host:
         options: dict[str, Any] = dict(request.options)
         if "on_progress" in inspect.signature(self.backend.train).parameters:
             options["on_progress"] = progress
+        journal.began(request.step, request.digest, request.note)
         result = await self.backend.train(model, decode_groups(request.groups), **options)
         answer = {"step": result.step, "metrics": result.metrics}
-        _write(self._record(request), {"digest": request.digest, "result": answer})
+        trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
+        journal.finished(request.step, trained)
         return answer
 
     def trained(self, request: TrainRequest) -> Json | None:
         """The stored result of a step that was trained already.
 
         Raises:
-            StepConflict: on other groups.
+            StepConflict: on other groups, or the model here is another run's.
         """
-        path = self._record(request)
-        if not path.exists():
+        journal = self._journal(request.model)
+        if request.run and journal.run != request.run:
+            raise StepConflict(
+                f"The trainer holds {request.model.name} of the run {journal.run or 'of nobody'}, "
+                f"not of {request.run}: restore the checkpoint to continue from."
+            )
+        record = journal.trained(request.step)
+        if record is None:
             return None
-        record = json.loads(path.read_bytes())
-        if record["digest"] != request.digest:
+        if record.digest != request.digest:
             raise StepConflict(
                 f"Step {request.step} of {request.model.name} was trained already on other groups "
-                f"(digest {record['digest'][:12]}, not {request.digest[:12]})."
+                f"(digest {record.digest[:12]}, not {request.digest[:12]})."
             )
-        result: Json = record["result"]
-        return result
+        return record.result
 
     async def commit(self, request: CheckpointRequest) -> Json:
-        folder = self.folder(request.model) / "checkpoints" / f"{request.step:04d}"
-        store = _store(request.store)
         checkpoint = await asyncio.to_thread(
-            commit, store, request.name, request.step, folder, request.config
+            commit,
+            _store(request.store),
+            request.name,
+            request.step,
+            self._journal(request.model).checkpoint(request.step),
+            request.config,
+            request.record,
+            request.run,
         )
-        return {"files": [file.model_dump() for file in checkpoint.files]}
+        await self._prune(request)
+        return checkpoint.model_dump(mode="json")
 
     async def fetch(self, request: CheckpointRequest) -> Json:
         """Bring a checkpoint here, to be served beside the others."""
-        checkpoints = self.folder(request.model) / "checkpoints"
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        into = checkpoints / f"{request.step:04d}"
+        into = self._journal(request.model).checkpoint(request.step)
+        into.parent.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(restore, _store(request.store), request.name, request.step, into)
         return {}
 
     async def restore(self, request: CheckpointRequest) -> Json:
         """Bring a checkpoint here as the latest: what was trained after it is forgotten."""
-        folder = self.folder(request.model)
-        shutil.rmtree(folder / "trained", ignore_errors=True)
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        return await self.fetch(request)
+        async with self._training:
+            journal = self._journal(request.model)
+            await self._forget(request.model)
+            answer = await self.fetch(request)
+            journal.belongs(request.run, request.step)
+        return answer
+
+    async def _forget(self, spec: ModelSpec) -> None:
+        """Drop what is here of a model, and what its backend holds in memory of it."""
+        self._journal(spec).forget()
+        forget = getattr(self.backend, "forget", None)
+        if forget is not None and spec.name in self.models:
+            await forget(self.models[spec.name])
+
+    def file(self, request: FileRequest) -> Path:
+        """A file of a checkpoint that is here.
+
+        Raises:
+            TrainerError: it is not here.
+        """
+        folder = self._journal(request.model).checkpoint(request.step).resolve()
+        path = (folder / request.path).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
+            raise TrainerError(f"Checkpoint {request.step} has no file {request.path!r} here.")
+        return path
 
     def folder(self, spec: ModelSpec) -> Path:
         """ART's own layout."""
         return self.path / spec.project / "models" / spec.name
 
-    def _record(self, request: TrainRequest) -> Path:
-        return self.folder(request.model) / "trained" / f"{request.step:04d}.json"
+    def _journal(self, spec: ModelSpec) -> Journal:
+        """The memory of a model, rid of what the last trainer in this folder left half-done."""
+        journal = Journal(self.folder(spec))
+        if journal.folder not in self._settled:
+            self._settle(journal)
+            self._settled.add(journal.folder)
+        return journal
+
+    def _settle(self, journal: Journal) -> None:
+        """Keep a training whose weights were saved before a kill; drop one that was not done."""
+        if (pending := journal.pending) is None:
+            return
+        trained, recover = journal.trained(pending.step), getattr(self.backend, "recover", None)
+        if trained is None and recover is not None:
+            metrics = recover(journal.checkpoint(pending.step + 1))
+            if metrics is not None:
+                result = {"step": pending.step + 1, "metrics": metrics}
+                trained = TrainedStep(digest=pending.digest, result=result, note=pending.note)
+        if trained is None:
+            journal.abandoned()
+        else:
+            journal.finished(pending.step, trained)
+
+    @staticmethod
+    def _state(journal: Journal) -> TrainerState:
+        steps = journal.checkpoints()
+        trained = {step - 1: journal.trained(step - 1) for step in steps if step}
+        return TrainerState(
+            run=journal.run,
+            checkpoints={step: files_in(journal.checkpoint(step)) for step in steps},
+            trained={step: record for step, record in trained.items() if record},
+        )
+
+    async def _prune(self, request: CheckpointRequest) -> None:
+        """Drop local checkpoints that are not needed to go on from what was just committed."""
+        if (model := self.models.get(request.model.name)) is not None:
+            here = _numbered(self._journal(request.model).folder / "checkpoints")
+            kept = [step for step in here if step > request.step - _KEPT]
+            await self.backend._delete_checkpoint_files(model, kept)
 
     def _model(self, spec: ModelSpec) -> art.TrainableModel[Any, Any]:
         if spec.name not in self.models:
@@ -135,8 +233,5 @@ def _store(url: str) -> Store:
     return open_store(url)
 
 
-def _write(path: Path, record: Json) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record))
-    temporary.replace(path)
+def _numbered(folder: Path) -> Iterable[int]:
+    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]

@@ -16,7 +16,9 @@ from art.types import MessagesAndChoices
 from openai.types.chat.chat_completion import Choice
 from pydantic import BaseModel, ConfigDict
 
+from precis.checkpoints import File
 from precis.errors import RolloutError
+from precis.ledger import StepRecord
 
 HEARTBEAT_S = 2.0
 
@@ -42,23 +44,66 @@ class TrainRequest(Message):
     """Train step `step`, which turns adapter `step` into adapter `step + 1`."""
 
     model: ModelSpec
+    run: str
+    """The run that asks; a trainer that holds another run's checkpoints refuses. Empty: any."""
     step: int
     digest: str
     groups: list[Json]
     options: dict[str, float]
+    note: Json
+    """Kept with the result, for whoever resumes the run."""
+
+
+class BeginRequest(Message):
+    """Begin a model anew, as this run's."""
+
+    model: ModelSpec
+    run: str
 
 
 class CheckpointRequest(Message):
-    """Commit or restore the checkpoint of a step.
+    """Commit, fetch or restore the checkpoint of a step.
 
-    `name` is what the store calls the model, `config` the digest of the run's settings.
+    `name` is what the store calls the model.
     """
 
     model: ModelSpec
     step: int
     store: str
     name: str
-    config: str
+    config: str = ""
+    """Digest of the run's settings, for a commit."""
+    record: StepRecord | None = None
+    """What the ledger will say of the step, for a commit."""
+    run: str = ""
+    """Who commits, or whose the model is from here on after a restore."""
+
+
+class FileRequest(Message):
+    """Send a file of a checkpoint that is here."""
+
+    model: ModelSpec
+    step: int
+    path: str
+
+
+class TrainedStep(Message):
+    """A step that was trained: the digest of its groups, the result, and the request's note."""
+
+    digest: str
+    result: Json
+    note: Json
+
+
+class TrainerState(Message):
+    """What a trainer holds of a model."""
+
+    run: str = ""
+    """The run that it is of; empty if the model is not here."""
+    checkpoints: dict[int, tuple[File, ...]] = {}
+    """The files of each whole checkpoint, by step."""
+    trained: dict[int, TrainedStep] = {}
+    """What is remembered of each step that made one of them."""
 
 
 class Event(Message):

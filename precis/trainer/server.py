@@ -5,24 +5,39 @@ answers a repeat with the stored result. A client that lost its connection asks 
 attached to the work that went on meanwhile.
 """
 
+import fcntl
 import hmac
+import json
 import os
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import art
 import httpx
 import typer
 from fastapi import Depends, FastAPI, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from precis.errors import PrecisError, StepConflict, TrainerError, Unauthorized
-from precis.extractive.backend import ExtractiveBackend
 from precis.loopback import TOKEN_VARIABLE, serve
+from precis.presence import EndsWithClient
+from precis.trainer.backends import open_backend
 from precis.trainer.host import Host
 from precis.trainer.jobs import Job, Jobs
-from precis.trainer.protocol import CheckpointRequest, Json, ModelSpec, TrainRequest, digest_of
+from precis.trainer.protocol import (
+    BeginRequest,
+    CheckpointRequest,
+    FileRequest,
+    Json,
+    ModelSpec,
+    TrainRequest,
+    digest_of,
+)
+from precis.trainers import BackendName
 
+_LOCK_PATIENCE_S = 30.0
+"""How long to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
 _STATUSES: dict[type[PrecisError], int] = {Unauthorized: 401, StepConflict: 409}
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
@@ -63,6 +78,14 @@ def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
     async def step(spec: ModelSpec) -> Json:
         return {"step": await host.step(spec)}
 
+    @app.post("/state")
+    async def state(spec: ModelSpec) -> StreamingResponse:
+        return _stream(jobs.start(f"state {spec}", lambda _: host.state(spec)))
+
+    @app.post("/begin")
+    async def begin(request: BeginRequest) -> StreamingResponse:
+        return _stream(jobs.start(f"begin {request}", lambda _: host.begin(request)))
+
     @app.post("/train")
     async def train(request: TrainRequest) -> StreamingResponse:
         if digest_of(request.groups) != request.digest:
@@ -79,6 +102,10 @@ def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
         key = f"{action} {request}"
         return _stream(jobs.start(key, lambda _: actions[action](request)))
 
+    @app.post("/file")
+    async def file(request: FileRequest) -> FileResponse:
+        return FileResponse(host.file(request))
+
     @app.post("/checkpoints_to_keep")
     async def keep(spec: ModelSpec, steps: list[int]) -> Json:
         await backend._delete_checkpoint_files(host._registered(spec), steps)
@@ -90,16 +117,28 @@ def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
             raise TrainerError("No model is registered: nothing to ask for completions.")
         base_url, api_key = host.inference
         headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
+        body = await request.body()
+        asked = json.loads(body).get("model", "") if body else ""
+        served = host.served_as(asked)
         answer = await inference.request(
             request.method,
             f"{base_url}/{path}",
-            content=await request.body(),
+            content=_renamed(body, asked, served),
             headers={**headers, "authorization": f"Bearer {api_key}"},
         )
         kind = answer.headers.get("content-type")
-        return Response(answer.content, answer.status_code, media_type=kind)
+        content = _renamed(answer.content, served, asked) if answer.is_success else answer.content
+        return Response(content, answer.status_code, media_type=kind)
 
     return app
+
+
+def _renamed(body: bytes, model: str, name: str) -> bytes:
+    """A request or an answer with another name of the model that it is about."""
+    if model == name:
+        return body
+    message = json.loads(body)
+    return json.dumps({**message, "model": name}).encode() if message["model"] == model else body
 
 
 def _stream(job: Job) -> StreamingResponse:
@@ -111,13 +150,35 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the untrained policy.")] = 1,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
+    backend: Annotated[BackendName, typer.Option(help="What trains.")] = "extractive",
+    client_lost_s: Annotated[
+        float, typer.Option(help="Exit when no client was heard of for so long; 0 for never.")
+    ] = 0,
 ) -> None:
-    """Serve the embedded policy's trainer; its bearer token is read from PRECIS_TOKEN."""
+    """Serve a trainer; its bearer token is read from PRECIS_TOKEN."""
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
         raise SystemExit(f"Set {TOKEN_VARIABLE} to the bearer token to ask for.")
-    backend = ExtractiveBackend(path=path, seed=seed)
-    serve(trainer_app(backend, path, token), port, with_parent=with_parent)
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / ".lock").open("w") as lock:
+        _keep_others_out(lock, path)
+        app = trainer_app(open_backend(backend, path, seed), path, token)
+        alone = EndsWithClient(app, client_lost_s) if client_lost_s else app
+        serve(alone, port, with_parent=with_parent)
+
+
+def _keep_others_out(lock: TextIO, folder: Path) -> None:
+    """Wait for the lock on a folder, which the kernel takes from a trainer that has died."""
+    deadline = time.monotonic() + _LOCK_PATIENCE_S
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"Another trainer works in {folder}: stop it, or choose another --path."
+                ) from error
+            time.sleep(0.1)
 
 
 if __name__ == "__main__":

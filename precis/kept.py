@@ -1,0 +1,45 @@
+"""Checkpoints that could not be uploaded, kept on this machine until the run goes on.
+
+A rented trainer may be gone by then, and its disk with it.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+from precis.checkpoints import commit
+from precis.ledger import Ledger, StepRecord
+from precis.store import Store
+
+FILES = "files"
+_RECORD = "record.json"
+
+
+def keep_record(folder: Path, record: StepRecord) -> None:
+    """Put a step's record beside its checkpoint's files: what is kept is complete with it."""
+    (folder / _RECORD).write_text(record.model_dump_json())
+
+
+def upload_kept(store: Store, ledger: Ledger, folder: Path) -> int | None:
+    """Commit the kept checkpoint that the ledger lacks, if there is one, and drop the folder.
+
+    Returns:
+        Its step.
+
+    Raises:
+        StoreError: it could still not be uploaded, and is kept.
+    """
+    record = _record(folder)
+    if record is None or record.step > ledger.next_step:
+        return None
+    step, lacks_it = record.step + 1, record.step == ledger.next_step
+    if lacks_it:
+        files = folder / FILES
+        commit(store, ledger.model, step, files, ledger.config, record, ledger.run_id)
+    shutil.rmtree(folder)
+    return step if lacks_it else None
+
+
+def _record(folder: Path) -> StepRecord | None:
+    path = folder / _RECORD
+    return StepRecord.model_validate(json.loads(path.read_text())) if path.exists() else None

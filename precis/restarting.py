@@ -1,0 +1,118 @@
+"""Going back to an earlier step of a run, for good.
+
+On resume a run goes on from whatever its store and its trainer hold beyond the ledger
+(`precis.reconcile`). So the manifests of the later checkpoints go before the ledger is written,
+and the new ledger names another run, to which nothing belongs that a trainer still holds. Until
+that one write the old run can be resumed, and after it the restarted one:
+
+    later manifests, oldest first    the old run goes on from its newest one, or as it would
+                                     with damaged checkpoints
+    pointer                          the same
+    ledger                           the restarted run, from here on
+    files, trajectories              leftovers; nothing reads them
+"""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from precis.checkpoints import (
+    checkpoint_key,
+    committed_steps,
+    manifest_key,
+    point_at,
+    pointer_key,
+    restore,
+)
+from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
+from precis.lease import Lease, leased, read_lease
+from precis.ledger import Ledger, ledger_key, stored_ledger, write_ledger
+from precis.retention import steps_begun
+from precis.store import Store
+from precis.trajectories import Split, trajectories_key, trajectory_steps
+
+
+async def restart(store: Store, model: str, step: int) -> Ledger:
+    """Take a run back to `step` and forget what came after, but not what was spent.
+
+    Cut off anywhere, it leaves a run that can be resumed, and can be done again.
+
+    Returns:
+        The ledger that the run goes on from.
+
+    Raises:
+        ConfigError: the run never came to that step.
+        LeaseHeld: a live run works on the model.
+        CorruptCheckpoint: the checkpoint of that step is not whole; nothing was changed.
+        StoreError: there is no such run, or the store can't be read or written.
+    """
+    _refuse_unless_reached(stored_ledger(store, model), step)  # a wrong name gets no lease
+    try:
+        async with leased(store, model, f"restart at step {step}") as lease:
+            return await _restarted(store, model, step, lease)
+    except LeaseHeld as error:
+        raise LeaseHeld(
+            f"The model {model!r} is held by {read_lease(store, model)}. Stop it first: a run that "
+            "is at work can't be taken back."
+        ) from error
+
+
+async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledger:
+    version, ledger = await asyncio.to_thread(_ledger_at, store, model)
+    _refuse_unless_reached(ledger, step)
+    await asyncio.to_thread(_verify, store, ledger, step)
+    await lease.check()
+    await asyncio.to_thread(_forget_later, store, model, step)
+    await lease.check()
+    restarted = ledger.restarted(step)
+    await asyncio.to_thread(write_ledger, store, restarted, version)
+    await asyncio.to_thread(_sweep, store, model, step)
+    return restarted
+
+
+def _ledger_at(store: Store, model: str) -> tuple[str | None, Ledger]:
+    blob = store.get(ledger_key(model))
+    return blob.version if blob else None, stored_ledger(store, model)
+
+
+def _refuse_unless_reached(ledger: Ledger, step: int) -> None:
+    if step > ledger.next_step:
+        raise ConfigError(
+            f"{ledger.model!r} has only come to step {ledger.next_step}: it can't be restarted at "
+            f"step {step}."
+        )
+
+
+def _verify(store: Store, ledger: Ledger, step: int) -> None:
+    """Read the whole checkpoint: what is to be deleted could stand in for it."""
+    committed = committed_steps(store, ledger.model)
+    if step not in committed:
+        raise CorruptCheckpoint(
+            f"{store.url} holds no checkpoint {step} of {ledger.model!r}; restart at one of "
+            f"{', '.join(map(str, committed)) or 'none'}."
+        )
+    with TemporaryDirectory() as temporary:
+        checkpoint = restore(store, ledger.model, step, Path(temporary) / "checkpoint")
+    if checkpoint.config != ledger.config:
+        raise CorruptCheckpoint(
+            f"Checkpoint {step} of {ledger.model!r} in {store.url} is of a run with other settings."
+        )
+
+
+def _forget_later(store: Store, model: str, step: int) -> None:
+    for later in committed_steps(store, model):
+        if later > step:
+            store.delete(manifest_key(model, later))
+    point_at(store, model, step, store.get(pointer_key(model)))
+
+
+def _sweep(store: Store, model: str, step: int) -> None:
+    for later in steps_begun(store.keys(f"{model}/checkpoints/")):
+        if later > step:
+            store.delete(checkpoint_key(model, later))
+    # Step k sampled from adapter k, which is then still to do; validated adapter k is there.
+    stale: list[tuple[Split, int]] = [("train", step), ("val", step + 1)]
+    for split, since in stale:
+        for done in trajectory_steps(store, model, split):
+            if done >= since:
+                store.delete(trajectories_key(model, split, done))

@@ -1,0 +1,1 @@
+"""Runs as their store shows them: to list, to study, to take away, to go back in."""

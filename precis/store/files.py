@@ -1,0 +1,116 @@
+"""Many files of a store at a time, through s3fs from a bucket, and when each was written.
+
+For reading alone: what a run writes goes through `Store`, with its conditions and checksums.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from precis.environment import S3Environment
+from precis.errors import StoreError
+from precis.store.protocol import Store
+
+if TYPE_CHECKING:
+    from s3fs import S3FileSystem
+
+_S3 = "s3://"
+
+
+def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
+    """The contents of these keys; those of a bucket are fetched side by side.
+
+    Raises:
+        StoreError: one of them can't be read.
+    """
+    if not store.url.startswith(_S3):
+        return {key: _content(store, key) for key in keys}
+    with _objects(store) as (files, root):
+        paths = {key: f"{root}/{key}" for key in keys}
+        contents = files.cat(list(paths.values())) if paths else {}
+        return {key: contents[path] for key, path in paths.items()}
+
+
+def written_at(store: Store, key: str) -> datetime:
+    """When a key was last written, by the clock of the store.
+
+    Raises:
+        StoreError: it is not there, or can't be asked for.
+    """
+    if not store.url.startswith(_S3):
+        return _modified(Path(store.url, key))
+    with _objects(store) as (files, root):
+        written: datetime = files.modified(f"{root}/{key}")
+        return written.astimezone(UTC)
+
+
+@contextmanager
+def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
+    """What a data set's files are read through, where None is this machine's own file system, and
+    the store's root there; what fails while the block lasts becomes a sentence."""
+    if store.url.startswith(_S3):
+        with _objects(store) as found:
+            yield found
+        return
+    try:
+        yield None, store.url
+    except OSError as error:
+        where = error.filename or store.url
+        raise StoreError(f"Can't read {where}: {error.strerror or error}.") from error
+
+
+def _content(store: Store, key: str) -> bytes:
+    blob = store.get(key)
+    if blob is None:
+        raise StoreError(f"Can't read {store.url}/{key}: it is not there.")
+    return blob.data
+
+
+def _modified(path: Path) -> datetime:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError as error:
+        raise StoreError(f"Can't read {path}: {error.strerror}.") from error
+
+
+@contextmanager
+def _objects(store: Store) -> Iterator[tuple["S3FileSystem", str]]:
+    """The bucket of a store and the store's root in it; its failures become sentences."""
+    # boto3 and s3fs take half a second, which folders save.
+    from precis.store.s3 import S3Store
+    from precis.store.s3_errors import Failure, explained
+
+    settings = store.settings if isinstance(store, S3Store) else S3Environment()
+    try:
+        yield _bucket(settings), store.url.removeprefix(_S3)
+    except (*Failure, OSError) as error:
+        # s3fs makes errors of the operating system of the server's answers.
+        answer = error.__cause__ if isinstance(error.__cause__, Failure) else error
+        if isinstance(answer, FileNotFoundError):
+            raise StoreError(f"Can't read {_S3}{answer}: it is not there.") from error
+        raise explained(answer, f"read from {store.url}") from error
+
+
+def _bucket(settings: S3Environment) -> "S3FileSystem":
+    from s3fs import S3FileSystem
+
+    return S3FileSystem(
+        key=_clear(settings.aws_access_key_id),
+        secret=_clear(settings.aws_secret_access_key),
+        token=_clear(settings.aws_session_token),
+        endpoint_url=settings.aws_endpoint_url,
+        client_kwargs={"region_name": settings.aws_region},
+        config_kwargs={
+            "read_timeout": settings.timeout_s,
+            "s3": {"addressing_style": settings.addressing},
+        },
+        use_listings_cache=False,
+    )
+
+
+def _clear(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None

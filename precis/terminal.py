@@ -1,0 +1,40 @@
+"""What the commands say when something goes wrong: a sentence, and no traceback."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from precis.errors import PrecisError
+
+errors = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Turn what went wrong into a sentence, and the command's exit status.
+
+    Our own errors end it with 1, settings that don't fit with 2.
+    """
+    try:
+        yield
+    except PrecisError as error:
+        fail(str(error))
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            say(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}")
+        raise typer.Exit(2) from None
+
+
+def say(sentence: str) -> None:
+    """Print what is wrong, and go on."""
+    errors.print(sentence, style="red", markup=False, soft_wrap=True)
+
+
+def fail(sentence: str) -> NoReturn:
+    """Print why the command can't go on, and end it."""
+    say(sentence)
+    raise typer.Exit(1) from None

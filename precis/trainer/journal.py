@@ -1,0 +1,133 @@
+"""What a trainer remembers of one model, in files that survive its SIGKILL.
+
+    run.json            whose model this is, and the checkpoint that it began from here
+    pending.json        the step whose training has begun and whose result is not yet known
+    trained/0007.json   a step that was trained: on which groups, with what result
+    trainings.jsonl     the log: a line when a training begins, one when its weights are saved
+
+Each file but the log is replaced in one move.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Literal
+
+from precis.trainer.protocol import Json, Message, TrainedStep
+
+
+class _Whose(Message):
+    run: str
+    base: int
+
+
+class _Pending(Message):
+    step: int
+    digest: str
+    note: Json
+
+
+class Journal:
+    """The memory of one model.
+
+    Args:
+        folder: the model's folder in ART's layout, with `checkpoints/` in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def run(self) -> str:
+        """The run that the checkpoints here are of; empty if there is none."""
+        whose = self._whose()
+        return whose.run if whose else ""
+
+    @property
+    def pending(self) -> _Pending | None:
+        """The training that had begun when the trainer was killed, or is under way."""
+        data = _read(self.folder / "pending.json")
+        return _Pending.model_validate_json(data) if data else None
+
+    def belongs(self, run: str, base: int) -> None:
+        """The model is of this run from here on, from the checkpoint of step `base`."""
+        _write(self.folder / "run.json", _Whose(run=run, base=base))
+
+    def forget(self) -> None:
+        """Drop every checkpoint and all that was remembered of it; the log stays."""
+        (self.folder / "run.json").unlink(missing_ok=True)
+        (self.folder / "pending.json").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "trained", ignore_errors=True)
+        shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+
+    def began(self, step: int, digest: str, note: Json) -> None:
+        """A training begins."""
+        _write(self.folder / "pending.json", _Pending(step=step, digest=digest, note=note))
+        self._log("began", step, digest)
+
+    def finished(self, step: int, trained: TrainedStep) -> None:
+        """A training has ended, and its weights are saved; said twice, it is logged once."""
+        if not self._is_logged("trained", step, trained.digest):
+            self._log("trained", step, trained.digest)
+        _write(self._record(step), trained)
+        (self.folder / "pending.json").unlink(missing_ok=True)
+
+    def abandoned(self) -> None:
+        """The training that had begun came to nothing: its weights are dropped."""
+        if (pending := self.pending) is not None:
+            shutil.rmtree(self.checkpoint(pending.step + 1), ignore_errors=True)
+            (self.folder / "pending.json").unlink(missing_ok=True)
+
+    def trained(self, step: int) -> TrainedStep | None:
+        """What is remembered of a step; None if it was not trained here."""
+        data = _read(self._record(step))
+        return TrainedStep.model_validate_json(data) if data else None
+
+    def checkpoints(self) -> list[int]:
+        """The steps of the checkpoints here that are whole and of this run, ascending."""
+        whose = self._whose()
+        if whose is None:
+            return []
+        trained = sorted(int(path.stem) for path in (self.folder / "trained").glob("*.json"))
+        ours = [whose.base, *(step + 1 for step in trained)]
+        return [step for step in ours if self.checkpoint(step).is_dir()]
+
+    def checkpoint(self, step: int) -> Path:
+        """The folder of a checkpoint."""
+        return self.folder / "checkpoints" / f"{step:04d}"
+
+    def _record(self, step: int) -> Path:
+        return self.folder / "trained" / f"{step:04d}.json"
+
+    def _whose(self) -> _Whose | None:
+        data = _read(self.folder / "run.json")
+        return _Whose.model_validate_json(data) if data else None
+
+    def _log(self, event: Literal["began", "trained"], step: int, digest: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        line = json.dumps({"event": event, "step": step, "digest": digest, "run": self.run})
+        with (self.folder / "trainings.jsonl").open("a") as log:
+            log.write(line + "\n")
+            log.flush()
+            os.fsync(log.fileno())
+
+    def _is_logged(self, event: str, step: int, digest: str) -> bool:
+        data = _read(self.folder / "trainings.jsonl") or b""
+        lines = (json.loads(line) for line in data.splitlines() if line.endswith(b"}"))
+        said = (event, step, digest, self.run)
+        return any((one["event"], one["step"], one["digest"], one["run"]) == said for one in lines)
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def _write(path: Path, record: Message) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w") as file:
+        file.write(record.model_dump_json())
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
