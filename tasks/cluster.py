@@ -1,43 +1,129 @@
 """What a run needs to be up: trainer, judge and stand-ins."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
 from prefect import task
+from prefect.logging import get_run_logger
 
+from precis.cluster.local import LocalSite, scratch_folder
+from precis.cluster.settings import ClusterConfig
+from precis.cluster.site import Address, Site
+from precis.cluster.skypilot import SkyPilotSite
+from precis.cluster.task import Work
 from precis.config import RunConfig
 from precis.environment import Environment
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.ruler import RulerJudge
 from precis.loopback import Service, child_service
-from precis.run import Services, trainer_folder, work_folder
+from precis.run import Run, Services, work_folder
+from precis.store import open_store
 from precis.trainer import RemoteTrainer
 from tasks.policy import RETRIED
 
-_up: ContextVar[Services | None] = ContextVar("services", default=None)
+T = TypeVar("T")
+
+_services: ContextVar[Services | None] = ContextVar("services", default=None)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A trainer that serves checkpoints, and how it is brought up again where it was lost."""
+
+    trainer: RemoteTrainer
+    bring_up: Callable[[], Awaitable[None]]
+
+
+_served: ContextVar[Served | None] = ContextVar("served", default=None)
 
 
 @asynccontextmanager
 async def services(config: RunConfig) -> AsyncIterator[Services]:
-    """The services of a run: those of the flow around this one, or else started here.
+    """Judge and stand-ins: those of the flow around this one, or else started here.
 
     What is started here is stopped when the block ends, however it ends.
     """
-    if (running := _up.get()) is not None:
+    if (running := _services.get()) is not None:
         yield running
         return
     async with AsyncExitStack() as stack:
         standins = await start_standins(config, stack)
         judge, ruler = await connect_judge(config, standins, stack)
-        started = Services(await start_trainer(config, stack), judge, ruler, standins)
-        token = _up.set(started)
-        try:
+        started = Services(judge, ruler, standins)
+        with _set(_services, started):
             yield started
-        finally:
-            _up.reset(token)
+
+
+@asynccontextmanager
+async def training_at(run: Run) -> AsyncIterator[None]:
+    """The trainer of a run, up while the block lasts; call it with the run's lease held.
+
+    What a local trainer knows stays in the run's work folder, for the next start. A rented
+    machine is given back, or kept, as `config.cluster` says.
+    """
+    run.site = site_for(run.config, work_folder(run.config) / "trainer")
+    async with given_back(run.site, run.config.cluster), AsyncExitStack() as stack:
+        stack.callback(run.machine.stop)
+        run.trainer = _client(run.config, await _address(run))
+        stack.push_async_callback(run.trainer.close)
+        with _set(_served, Served(run.trainer, partial(bring_up, run))):
+            yield
+
+
+@asynccontextmanager
+async def serving(config: RunConfig) -> AsyncIterator[Served]:
+    """A trainer to serve checkpoints: that of the flow around this one, or one started here."""
+    if (running := _served.get()) is not None:
+        yield running
+        return
+    work = work_folder(config)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(scratch_folder(work / "trainers"))
+        site = site_for(config, folder)
+        await stack.enter_async_context(given_back(site, config.cluster))
+        trainer = _client(config, await start_trainer(config, site))
+        stack.push_async_callback(trainer.close)
+
+        async def bring_up_again() -> None:
+            await trainer.move_to(await start_trainer(config, site))
+
+        yield Served(trainer, bring_up_again)
+
+
+async def bring_up(run: Run) -> None:
+    """Bring the trainer of a run up again, and go on with it wherever it is now."""
+    run.machine.stop()
+    await run.trainer.move_to(await _address(run))
+
+
+def site_for(config: RunConfig, folder: Path) -> Site:
+    """Where the trainer of these settings runs.
+
+    Args:
+        folder: of a trainer on this machine.
+    """
+    backend = config.trainer.backend
+    if config.cluster.where == "local":
+        return LocalSite(folder, config.seed, work_folder(config) / "trainer.log", backend)
+    work = Work(config.model, open_store(config.store).url, backend, config.seed)
+    return SkyPilotSite(work, config.cluster, Environment().home, get_run_logger().info)
+
+
+@asynccontextmanager
+async def given_back(site: Site, cluster: ClusterConfig) -> AsyncIterator[None]:
+    """Take the site down when the block ends, however it ends, unless it is to be kept."""
+    keep = cluster.keep_on_failure
+    try:
+        yield
+        keep = not cluster.destroy_after_run
+    finally:
+        await (site.leave() if keep and isinstance(site, SkyPilotSite) else site.down())
 
 
 @task(name="start stand-ins", **RETRIED)
@@ -68,14 +154,31 @@ async def connect_judge(
 
 
 @task(name="start trainer", task_run_name="start trainer of {config.model}", **RETRIED)
-async def start_trainer(config: RunConfig, stack: AsyncExitStack) -> RemoteTrainer:
-    """Start a trainer as a child process, which goes when this process goes."""
-    folder = stack.enter_context(trainer_folder(config))
-    arguments = ["--path", str(folder), "--seed", str(config.seed), "--with-parent"]
-    log = work_folder(config) / "trainer.log"
-    service = await stack.enter_async_context(
-        child_service("precis.trainer.server", arguments, log)
-    )
-    trainer = RemoteTrainer(service.url, service.token, work_folder(config) / "art")
-    stack.push_async_callback(trainer.close)
-    return trainer
+async def start_trainer(config: RunConfig, site: Site) -> Address:
+    """Bring the trainer up where it is to run."""
+    return await site.up()
+
+
+async def _address(run: Run) -> Address:
+    """Where the run's trainer answers, once it is up; a rented machine's meter runs from here."""
+    address = await start_trainer(run.config, run.site)
+    if isinstance(run.site, SkyPilotSite) and (machine := run.site.cluster) is not None:
+        run.machine.start(machine.usd_per_hour)
+        get_run_logger().info(
+            "The trainer runs on %s (%s), at $%.2f an hour by SkyPilot's catalogue.",
+            *(machine.name, machine.infra, machine.usd_per_hour),
+        )
+    return address
+
+
+def _client(config: RunConfig, address: Address) -> RemoteTrainer:
+    return RemoteTrainer(address.url, address.token, work_folder(config) / "art")
+
+
+@contextmanager
+def _set(variable: ContextVar[T | None], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)

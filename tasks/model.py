@@ -1,61 +1,145 @@
-"""The model: registered with its trainer, at the last committed checkpoint."""
+"""The model: registered with its trainer, at the step that ledger, store and trainer agree on."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.checkpoints import committed_steps, newest_whole
-from precis.errors import ConfigError, CorruptCheckpoint
-from precis.ledger import read_ledger, write_ledger
+from precis.checkpoints import mend_pointer, whole_around
+from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
+from precis.forking import begin_from_origin
+from precis.kept import upload_kept
+from precis.ledger import StepRecord
+from precis.reconcile import Plan, reconcile
 from precis.run import Run, mend_art_files
+from precis.steps import as_trained
+from precis.trainer.protocol import TrainedStep
+from tasks.artifacts import log_step
+from tasks.checkpoints import commit_step
+from tasks.cluster import bring_up
 from tasks.policy import RETRIED
+from tasks.states import show_running_as
 
 
-@task(name="restore", task_run_name="restore {run.name}", **RETRIED)
-async def restore_model(run: Run) -> None:
-    """Bring the trainer to where the ledger is, and register the model.
+@task(name="resume", task_run_name="resume {run.name}", **RETRIED)
+async def resume(run: Run) -> None:
+    """Go on from the last step that is trained, wherever it has got to, and register the model.
 
-    A new model begins with its ledger, then its untrained start as checkpoint 0. Where the
-    ledger's checkpoint is damaged, the run goes back to the newest whole one before it.
+    A new model begins with its ledger, then its untrained start as checkpoint 0, or a copy of
+    another run's checkpoint.
 
     Raises:
         ConfigError: the model was trained with other settings.
         CorruptCheckpoint: the store holds checkpoints of the model, and none is whole.
     """
-    corpus = run.corpus.digest
-    run.ledger = await asyncio.to_thread(read_ledger, run.store, run.name, run.identity, corpus)
-    await asyncio.to_thread(write_ledger, run.store, run.ledger)
-    has_begun = bool(await asyncio.to_thread(committed_steps, run.store, run.name))
-    if has_begun or run.ledger.next_step:
-        await _restore_newest(run)
+    await run.read_ledger()
+    await begin_from_origin(run, get_run_logger().warning)
+    if step := await asyncio.to_thread(upload_kept, run.store, run.ledger, run.kept_folder):
+        get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
+    plan = await _with_trainer(run)
     mend_art_files(run.config)
     await run.model.register(run.trainer)
-    if not has_begun:
-        await run.trainer.commit(run.model, 0, run.store.url, run.name, run.identity)
+    if plan.upload:
+        await _upload(run, run.ledger.next_step)
+    for trained in plan.ahead:
+        await commit_step(run, record_of(trained))
+        await log_step(run, run.ledger.next_step - 1)
+    run.next_step = run.ledger.next_step
+    if run.next_step:
+        get_run_logger().info("Continues from step %d.", run.next_step)
     await asyncio.to_thread(run.store.clean)
 
 
-async def _restore_newest(run: Run) -> None:
-    logger, wanted = get_run_logger(), run.ledger.next_step
-    whole = await asyncio.to_thread(newest_whole, run.store, run.name, wanted, logger.warning)
-    if whole is None:
-        raise CorruptCheckpoint(
-            f"{run.store.url} holds no whole checkpoint of {run.name!r} up to step {wanted}. "
-            "Bring one back from a backup, or train under another model name."
-        )
-    if whole.config != run.identity:
+@asynccontextmanager
+async def recovering(run: Run) -> AsyncIterator[None]:
+    """Bring a trainer that is lost in the block up again; what was under way is repeated.
+
+    Raises:
+        TrainerLost: it was lost `recoveries_max` times since a step was last committed.
+    """
+    try:
+        yield
+    except TrainerLost as error:
+        await _recover(run, error)
+
+
+def record_of(trained: TrainedStep) -> StepRecord:
+    """The record of a step from what its trainer remembers."""
+    note = StepRecord.model_validate(trained.note)
+    return as_trained(note, trained.digest, trained.result["metrics"])
+
+
+async def _recover(run: Run, error: TrainerLost) -> None:
+    logger = get_run_logger()
+    while run.losses < run.config.recoveries_max:
+        run.losses += 1
+        logger.warning("%s It is brought up again (%d).", error, run.losses)
+        await show_running_as("Preempted", str(error))
+        try:
+            await _abandon_commit(run)
+            await show_running_as("Recovering", f"It is brought up again ({run.losses}).")
+            await bring_up(run)
+            await resume(run)
+            return await show_running_as("Running", f"Goes on from step {run.next_step}.")
+        except TrainerLost as again:
+            error = again
+    raise error
+
+
+async def _abandon_commit(run: Run) -> None:
+    """See the commit end that the lost trainer was at; what came of it, `resume` finds out."""
+    if (committing := run.committing) is not None:
+        await asyncio.wait({committing})
+        run.committing = None
+        if (error := committing.exception()) and not isinstance(error, TrainerLost):
+            raise error
+
+
+async def _with_trainer(run: Run) -> Plan:
+    """Have the trainer hold what the ledger says; both go back together where they must."""
+    damaged: set[int] = set()
+    while True:
+        plan = await _plan(run, damaged)
+        try:
+            await _follow(run, plan)
+        except CorruptCheckpoint as error:
+            if plan.ledger.next_step == 0:
+                raise
+            get_run_logger().warning("%s The checkpoint before it is used.", error)
+            damaged.add(plan.ledger.next_step)
+            continue
+        await run.write_ledger(plan.ledger)
+        if not plan.upload:  # which moves the pointer, too
+            at = run.ledger.next_step
+            await asyncio.to_thread(mend_pointer, run.store, run.name, at)
+        return plan
+
+
+async def _follow(run: Run, plan: Plan) -> None:
+    if plan.trainer == "begin":
+        await run.trainer.begin(run.model, plan.ledger.run_id)
+    if plan.trainer == "restore":
+        where = (run.store.url, run.name, plan.ledger.run_id)
+        await run.trainer.restore(run.model, plan.ledger.next_step, *where)
+
+
+async def _plan(run: Run, damaged: set[int]) -> Plan:
+    logger, at = get_run_logger(), run.ledger.next_step
+    whole = await asyncio.to_thread(
+        whole_around, run.store, run.name, at, logger.warning, frozenset(damaged)
+    )
+    if any(one.config != run.identity for one in whole.values()):
         raise ConfigError(
             f"The checkpoints of {run.name!r} in {run.store.url} are of a run with other settings "
             "whose ledger is gone. Train under another model name, or delete them."
         )
-    try:
-        await run.trainer.restore(run.model, whole.step, run.store.url, run.name)
-    except CorruptCheckpoint as error:
-        if whole.step == 0:
-            raise
-        logger.warning("%s The checkpoint before it is used.", error)
-        run.ledger = run.ledger.rewound(whole.step - 1)
-        return await _restore_newest(run)
-    run.ledger = run.ledger.rewound(whole.step)
-    logger.info("Continues from the checkpoint of step %d.", whole.step)
+    return reconcile(run.ledger, whole, await run.trainer.state(run.model))
+
+
+async def _upload(run: Run, step: int) -> None:
+    record = run.ledger.steps[-1] if step else None
+    await run.trainer.commit(
+        run.model, step, run.store.url, run.name, run.identity, record, run.ledger.run_id
+    )

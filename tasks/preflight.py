@@ -1,31 +1,90 @@
 """What can be found out before any work is done."""
 
 import asyncio
+from functools import partial
 
 from prefect import get_client, task
+from prefect.artifacts import acreate_table_artifact
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
+from precis.checkup import Check, check_wandb, examine, refuse
+from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig
+from precis.environment import Environment
 from precis.errors import ConfigError
+from precis.forking import check_origin
 from precis.judge.forecast import Forecast, forecast
 from precis.retention import kept
 from precis.run import Run
+from tasks.artifacts import artifact_key
 from tasks.policy import RETRIED
+
+_DEADLINE_S = 300.0
+"""For each check; the judge has its own, and SkyPilot's first look at a cloud is slow."""
 
 
 @task(name="preflight", task_run_name="preflight of {run.name}", **RETRIED)
 async def preflight(run: Run) -> None:
-    """Check that the judge answers and that the store keeps what it is given.
+    """Find out what can be found out before anything is rented, and show it as one table.
 
     Raises:
-        ConfigError: the shared concurrency limit is missing or too small.
-        JudgeError: the key or the model is wrong.
-        StoreError: the store can't be written, or its key or bucket is wrong.
+        PrecisError: what stands in the way: a key, a bucket, a limit, a GPU that nobody offers.
     """
+    rows = await examine(_checks(run), _DEADLINE_S)
+    table = [
+        {
+            "check": row.name,
+            "verdict": "ok" if row.ok else "FAILS",
+            "found": row.detail,
+            "do": row.remedy,
+        }
+        for row in rows
+    ]
+    await acreate_table_artifact(key=artifact_key(run.name, "preflight"), table=table)
+    refuse(rows)
+
+
+def _checks(run: Run) -> dict[str, Check]:
+    """Each check, by its name in the table."""
+    cluster = run.config.cluster
+    checks: dict[str, Check] = {
+        "documents": partial(_documents, run),
+        "judge": partial(_judge, run),
+        "store": partial(_store, run),
+        "shared limit": partial(_shared_limit, run),
+        "W&B": partial(_wandb, run),
+    }
+    if cluster.where == "local":
+        return checks
+    return checks | {
+        "SkyPilot's keys": partial(infra_enabled, cluster),
+        "GPU": partial(gpu_offered, cluster),
+        "budget": partial(budget_lasts, cluster, run.config.budget_usd),
+    }
+
+
+async def _documents(run: Run) -> str:
+    corpus = run.corpus
+    return f"{len(corpus.train)} to train on, {len(corpus.validation)} held out"
+
+
+async def _judge(run: Run) -> str:
     await run.judge.check()
+    return run.judge.identity["model"]
+
+
+async def _wandb(run: Run) -> str:
+    found = await check_wandb()
+    if run.config.trainer.kind == "serverless" and Environment().wandb_api_key is None:
+        raise ConfigError("Serverless training needs WANDB_API_KEY. Set it, here or in .env.")
+    return found
+
+
+async def _store(run: Run) -> str:
     await asyncio.to_thread(run.store.check)
-    await _check_shared_limit(run)
+    await asyncio.to_thread(check_origin, run.store, run.name, run.config.from_checkpoint)
+    return run.store.url
 
 
 @task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
@@ -73,11 +132,11 @@ def _tell(run: Run, ahead: Forecast) -> None:
         logger.warning("The daily quota suffices for one of %d days.", ahead.days)
 
 
-async def _check_shared_limit(run: Run) -> None:
+async def _shared_limit(run: Run) -> str:
     """A step that asked for more slots than there are would wait for ever."""
     name, wanted = run.config.judge_concurrency_limit, run.config.judge.limits.in_flight
     if not name:
-        return
+        return "none is used"
     async with get_client() as client:
         try:
             limit = await client.read_global_concurrency_limit_by_name(name)
@@ -91,3 +150,4 @@ async def _check_shared_limit(run: Run) -> None:
             f"The global concurrency limit {name!r} has {limit.limit} slots, and a step takes "
             f"{wanted} (judge.limits.in_flight): raise the one or lower the other."
         )
+    return f"{name}: {limit.limit} slots"

@@ -1,0 +1,27 @@
+"""Giving rented machines back: one by name, or all that no live run holds."""
+
+from dataclasses import asdict
+
+from prefect import flow
+from prefect.artifacts import acreate_table_artifact
+from prefect.logging import get_run_logger
+
+from precis.cluster.settings import DownConfig, SweepConfig
+from precis.cluster.sweep import Swept
+from tasks.machines import sweep_machines, take_down
+
+
+@flow(name="cluster-down", flow_run_name="take down the machine of {config.model}")
+async def cluster_down(config: DownConfig) -> None:
+    """Take down the machine that was rented for a model."""
+    name = await take_down(config)
+    get_run_logger().info("The machine %s is gone.", name)
+
+
+@flow(name="cluster-sweep")
+async def cluster_sweep(config: SweepConfig = SweepConfig()) -> list[Swept]:  # noqa: B008
+    """Take down every machine of ours that no live run holds."""
+    swept = await sweep_machines(config)
+    rows = [asdict(one) for one in swept]
+    await acreate_table_artifact(key="machines", table=rows, description=f"{len(rows)} machines")
+    return swept

@@ -1,0 +1,271 @@
+"""SkyPilot's SDK as Précis uses it: each call in a thread, with a deadline, with our errors.
+
+SkyPilot is imported on first use only: a rehearsal needs none of it, and it takes a second and a
+half. Whatever it raises leaves here as a ClusterError, or as a ConfigError where no retry helps.
+"""
+
+import asyncio
+import functools
+import importlib.util
+import io
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import yaml
+
+from precis.errors import ClusterError, ConfigError, NoCapacity
+
+Log = Callable[[str], None]
+Status = Literal["INIT", "UP", "STOPPED", "AUTOSTOPPING", "PENDING"]
+
+_ASK_S = 120.0
+_DOWN_S = 600.0
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_HOPELESS = (
+    "APIVersionMismatchError",
+    "ApiServerAuthenticationError",
+    "ClusterOwnerIdentityMismatchError",
+    "InvalidClusterNameError",
+    "InvalidSkyPilotConfigError",
+    "NoCloudAccessError",
+    "NotSupportedError",
+    "PermissionDeniedError",
+    "UserRequestRejectedByPolicy",
+)
+"""SkyPilot's errors that only a person can mend."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What SkyPilot knows of a cluster.
+
+    Attributes:
+        infra: where it is: cloud, region, zone.
+        usd_per_hour: its price by SkyPilot's catalogue.
+        launched_at: seconds since 1970.
+        envs: the variables, secrets left out, of the task that it was launched with.
+    """
+
+    name: str
+    status: Status
+    infra: str
+    usd_per_hour: float
+    launched_at: float
+    envs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A GPU that a cloud of SkyPilot's catalogue offers, at its lowest price."""
+
+    cloud: str
+    usd_per_hour: float
+    spot_usd_per_hour: float | None
+
+
+@functools.cache
+def sdk() -> Any:
+    """SkyPilot's client.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        from sky.client import sdk as client
+    except ImportError as error:
+        raise ConfigError(
+            "cluster.where is 'sky', but SkyPilot is not installed: run `make install-sky`, or "
+            "`pip install 'precis[sky]'`."
+        ) from error
+    return client
+
+
+def is_installed() -> bool:
+    """Whether SkyPilot is."""
+    return importlib.util.find_spec("sky") is not None
+
+
+async def find(name: str, *, refresh: bool = False) -> Cluster | None:
+    """The cluster of this name, or None.
+
+    Args:
+        refresh: ask the cloud; else what SkyPilot last knew is enough.
+    """
+    return next(iter(await _status([name], refresh)), None)
+
+
+async def find_all(*, refresh: bool = False) -> list[Cluster]:
+    """All clusters of this user."""
+    return await _status(None, refresh)
+
+
+async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline_s: float) -> int:
+    """Have the task run on the cluster, made or mended or started for it; the id of its job.
+
+    All candidates are tried in turn until the deadline. The cluster is told to take itself down
+    `autostop_minutes` after its last job.
+
+    Raises:
+        NoCapacity: no candidate had the machine before the deadline.
+    """
+    from sky.skylet.autostop_lib import AutostopWaitFor
+
+    submit = functools.partial(
+        sdk().launch,
+        task,
+        cluster_name=name,
+        retry_until_up=True,
+        idle_minutes_to_autostop=autostop_minutes,
+        wait_for=AutostopWaitFor.JOBS,
+        down=True,
+    )
+    try:
+        job, _ = await _call(submit, deadline_s, log)
+    except TimeoutError as error:
+        raise NoCapacity(
+            f"No candidate had a machine for cluster {name!r} within {deadline_s:.0f} s. Add "
+            "places to cluster.infra, take another cluster.gpu, or wait longer "
+            "(cluster.provision_timeout_s)."
+        ) from error
+    return int(job)
+
+
+async def down(name: str) -> None:
+    """Take the cluster down; one that is gone already is fine."""
+    try:
+        await _call_in_time(functools.partial(sdk().down, name), _DOWN_S)
+    except ClusterError as error:
+        if type(error.__cause__).__name__ != "ClusterDoesNotExist":
+            raise
+
+
+async def job_status(name: str, job: int) -> str:
+    """SkyPilot's word for the state of a job, such as RUNNING or FAILED_SETUP."""
+    submit = functools.partial(sdk().job_status, name, [job])
+    answer = await _call_in_time(submit, _ASK_S)
+    return str(answer[job].value) if answer.get(job) else "UNKNOWN"
+
+
+async def end_jobs(name: str) -> None:
+    """End whatever runs on the cluster."""
+    await _call_in_time(functools.partial(sdk().cancel, name, all=True), _ASK_S)
+
+
+async def enabled_clouds(clouds: list[str]) -> set[str]:
+    """Those of the clouds that SkyPilot has working keys for, by its own check."""
+    submit = functools.partial(sdk().check, tuple(clouds), False)
+    answer = await _call_in_time(submit, _ASK_S)
+    return {cloud.lower() for enabled in answer.values() for cloud in enabled}
+
+
+async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
+    """Who of the clouds offers so many of a GPU in one machine, by SkyPilot's catalogue."""
+    submit = functools.partial(
+        sdk().list_accelerators,
+        name_filter=f"^{re.escape(gpu)}$",
+        clouds=clouds,
+        require_price=False,
+        case_sensitive=False,
+    )
+    answer = await _call_in_time(submit, _ASK_S)
+    found: dict[str, list[Any]] = {cloud: [] for cloud in clouds}
+    for one in (one for rows in answer.values() for one in rows if one.accelerator_count == count):
+        found[one.cloud.lower()].append(one)
+    return [_cheapest(cloud, rows) for cloud, rows in found.items() if rows]
+
+
+def follow_log(name: str, job: int, log: Log) -> None:
+    """Pass on what a job prints, until it ends; for a thread of its own."""
+    sdk().tail_logs(name, job, follow=True, output_stream=_Lines(log))
+
+
+async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
+    import sky
+
+    mode = sky.StatusRefreshMode.FORCE if refresh else sky.StatusRefreshMode.NONE
+    records = await _call_in_time(functools.partial(sdk().status, names, refresh=mode), _ASK_S)
+    return [_cluster(record) for record in records]
+
+
+def _cluster(record: Any) -> Cluster:
+    resources = getattr(record.handle, "launched_resources", None)
+    task = yaml.safe_load(record.last_creation_yaml or "") or {}
+    return Cluster(
+        name=record.name,
+        status=record.status.value,
+        infra=str(resources.infra.to_str()) if resources else "",
+        usd_per_hour=resources.get_cost(3600) if resources else 0.0,
+        launched_at=float(record.launched_at),
+        envs={key: str(value) for key, value in (task.get("envs") or {}).items()},
+    )
+
+
+def _cheapest(cloud: str, rows: list[Any]) -> Offer:
+    spot = [row.spot_price for row in rows if not math.isnan(row.spot_price)]
+    return Offer(cloud, min(row.price for row in rows), min(spot, default=None))
+
+
+async def _call_in_time(submit: Callable[[], Any], deadline_s: float) -> Any:
+    try:
+        return await _call(submit, deadline_s)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"SkyPilot's API server did not answer within {deadline_s:.0f} s: see `sky api info` "
+            "and `sky api logs`."
+        ) from error
+
+
+async def _call(submit: Callable[[], Any], deadline_s: float, log: Log | None = None) -> Any:
+    """Send a request and wait for its result; a request that is given up is taken back."""
+    async with asyncio.timeout(deadline_s):
+        request = await _in_thread(submit)
+        if log is None:
+            wait = functools.partial(sdk().get, request)
+        else:
+            wait = functools.partial(sdk().stream_and_get, request, output_stream=_Lines(log))
+        try:
+            return await _in_thread(wait)
+        except asyncio.CancelledError:
+            await asyncio.shield(
+                _in_thread(functools.partial(sdk().api_cancel, [request], silent=True))
+            )
+            raise
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    try:
+        return await asyncio.to_thread(work)
+    except (asyncio.CancelledError, ConfigError):
+        raise
+    except Exception as error:
+        raise _translated(error) from error
+
+
+def _translated(error: Exception) -> ClusterError | ConfigError:
+    kind = type(error).__name__
+    text = _plain(str(error)) or kind
+    if kind in _HOPELESS:
+        return ConfigError(f"SkyPilot refuses: {text}")
+    if kind == "ResourcesUnavailableError":
+        return NoCapacity(f"SkyPilot finds no such machine: {text}")
+    return ClusterError(f"SkyPilot failed: {text}")
+
+
+def _plain(text: str) -> str:
+    return _TERMINAL_CODES.sub("", text).strip()
+
+
+class _Lines(io.TextIOBase):
+    """A stream that hands each line on, without the terminal's colours."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._rest = log, ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = re.split(r"[\r\n]", self._rest + text)
+        for line in filter(None, map(_plain, lines)):
+            self._log(line)
+        return len(text)

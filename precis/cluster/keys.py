@@ -1,0 +1,66 @@
+"""What a cluster is called, and the secrets that its trainer is reached with."""
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+PREFIX = "precis-"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a cluster's trainer is reached with: made for each trainer that is started.
+
+    Attributes:
+        port: where it listens, on the cluster's loopback.
+    """
+
+    token: str = field(repr=False)
+    port: int
+
+    @classmethod
+    def new(cls) -> "Keys":
+        # Below the ports that kernels hand out; a machine shared with others may use a few.
+        return cls(secrets.token_urlsafe(32), 20_000 + secrets.randbelow(10_000))
+
+
+def cluster_name(model: str, store: str) -> str:
+    """The name of the cluster for a model in a store: the same for every run of it.
+
+    SkyPilot takes lower-case letters, digits and dashes, and so do the clouds.
+    """
+    digest = hashlib.sha256(f"{store} {model}".encode()).hexdigest()[:8]
+    readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:20]
+    return f"{PREFIX}{readable}-{digest}"
+
+
+def read_keys(home: Path, cluster: str) -> Keys | None:
+    """The keys of the cluster's trainer, where a process with this home started it."""
+    try:
+        return Keys(**json.loads(_path(home, cluster).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def write_keys(home: Path, cluster: str, keys: Keys) -> None:
+    """Keep the keys for later processes, readable by this user only."""
+    path = _path(home, cluster)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(asdict(keys), file)
+    temporary.replace(path)
+
+
+def forget_keys(home: Path, cluster: str) -> None:
+    """The cluster is gone, and with it what its keys opened."""
+    _path(home, cluster).unlink(missing_ok=True)
+
+
+def _path(home: Path, cluster: str) -> Path:
+    return home / "clusters" / f"{cluster}.json"

@@ -1,0 +1,86 @@
+"""A trainer on this machine: a child process on the loopback, which goes with this process."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from precis.cluster.site import Address
+from precis.errors import ConfigError
+from precis.loopback import Service, child_service, is_running
+from precis.trainers import BackendName
+
+GPU_PYTHON = Path(__file__).parents[2] / ".venv-gpu" / "bin" / "python"
+_MODULE = "precis.trainer.server"
+
+
+class LocalSite:
+    """Starts the trainer as a child process, and again when it is gone.
+
+    Args:
+        folder: its checkpoints and what it remembers of them; a trainer that is started again
+            goes on from there. One trainer at a time works in it: a second one waits.
+        seed: of the untrained policy.
+        log: takes what it prints.
+        backend: what it hosts; `local`, which is ART's, needs a GPU here.
+    """
+
+    def __init__(
+        self, folder: Path, seed: int, log: Path, backend: BackendName = "extractive"
+    ) -> None:
+        self._folder, self._seed, self._log, self._backend = folder, seed, log, backend
+        self._child = AsyncExitStack()
+        self._service: Service | None = None
+
+    async def up(self) -> Address:
+        """Start the trainer unless it runs.
+
+        Raises:
+            ConfigError: the packages for a GPU are not installed on this machine.
+            TrainerError: it did not start; the message ends with the last of its log.
+        """
+        if self._service is None or not is_running(self._service.pid):
+            await self.down()
+            arguments = ["--path", str(self._folder), "--seed", str(self._seed), "--with-parent"]
+            arguments += ["--backend", self._backend]
+            self._service = await self._child.enter_async_context(
+                child_service(_MODULE, arguments, self._log, _python_for(self._backend))
+            )
+        return Address(self._service.url, self._service.token)
+
+    async def down(self) -> None:
+        """Stop it; its folder stays."""
+        self._service = None
+        await self._child.aclose()
+
+
+def _python_for(backend: BackendName) -> str:
+    """The Python of the environment that a backend's packages are in.
+
+    ART's own can't share one with the flow (see the group `gpu` in `pyproject.toml`).
+    """
+    if backend != "local":
+        return sys.executable
+    if not GPU_PYTHON.exists():
+        raise ConfigError(
+            "trainer.kind is 'art' and cluster.where is 'local', but the packages for a GPU are "
+            "not installed here: run `make install-gpu`, or rent a machine (cluster.where: sky)."
+        )
+    return str(GPU_PYTHON)
+
+
+@contextmanager
+def scratch_folder(beside: Path) -> Iterator[Path]:
+    """A folder for a trainer of this process alone, which only serves what it fetches.
+
+    Those of processes that were killed are swept up.
+    """
+    beside.mkdir(parents=True, exist_ok=True)
+    for left in beside.iterdir():
+        if not is_running(int(left.name.partition("-")[0])):
+            shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(prefix=f"{os.getpid()}-", dir=beside) as folder:
+        yield Path(folder)

@@ -1,0 +1,81 @@
+"""What SkyPilot knows before a machine is rented: keys, offers, prices."""
+
+from precis.cluster import api
+from precis.cluster.api import Offer
+from precis.cluster.settings import ClusterConfig
+from precis.errors import ConfigError, NoCapacity
+
+
+async def infra_enabled(config: ClusterConfig) -> str:
+    """Whether SkyPilot is installed and has keys for the places to rent at.
+
+    Raises:
+        ConfigError: it is not, or has none for any of them.
+    """
+    enabled = await api.enabled_clouds(clouds_of(config))
+    usable = [infra for infra in config.infra if cloud_of(infra) in enabled]
+    if not usable:
+        raise ConfigError(
+            f"SkyPilot has no working key for {', '.join(clouds_of(config))}: run "
+            f"`sky check {clouds_of(config)[0]}`, which says what is missing."
+        )
+    left_out = [infra for infra in config.infra if infra not in usable]
+    return ", ".join(usable) + (f"; no key for {', '.join(left_out)}" if left_out else "")
+
+
+async def gpu_offered(config: ClusterConfig) -> str:
+    """Who offers the GPU, and at what price.
+
+    Raises:
+        NoCapacity: nobody does.
+    """
+    found = await offers(config)
+    if not found:
+        raise NoCapacity(
+            f"None of {', '.join(config.infra)} offers {config.gpu}: see `sky show-gpus`, and "
+            "change cluster.gpu or cluster.infra."
+        )
+    return ", ".join(f"{one.cloud} from ${price_of(one, config):.2f} an hour" for one in found)
+
+
+async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
+    """How long the budget pays for the machine.
+
+    Raises:
+        ConfigError: less than an hour.
+    """
+    prices = [price_of(one, config) for one in await offers(config)]
+    dearest = max(prices, default=0.0)
+    if budget_usd is None:
+        most = dearest * config.hours_max
+        return f"no budget_usd; {config.hours_max:g} hours cost up to ${most:.2f}"
+    if dearest > budget_usd:
+        raise ConfigError(
+            f"budget_usd is ${budget_usd:.2f}, and an hour of {config.gpu} costs ${dearest:.2f}: "
+            "raise it, or choose another cluster.gpu."
+        )
+    hours = min(budget_usd / dearest, config.hours_max) if dearest else config.hours_max
+    return f"${budget_usd:.2f} pays for {hours:.1f} hours, judging aside"
+
+
+async def offers(config: ClusterConfig) -> list[Offer]:
+    """Offers of the GPU at the places to rent at."""
+    gpu, _, count = config.gpu.partition(":")
+    return await api.offers(gpu, int(count or 1), clouds_of(config))
+
+
+def price_of(offer: Offer, config: ClusterConfig) -> float:
+    """What a machine costs an hour at most, by the catalogue."""
+    spot = offer.spot_usd_per_hour
+    return spot if config.spot == "only" and spot is not None else offer.usd_per_hour
+
+
+def clouds_of(config: ClusterConfig) -> list[str]:
+    """The clouds of the places to rent at, in order."""
+    return list(dict.fromkeys(map(cloud_of, config.infra)))
+
+
+def cloud_of(infra: str) -> str:
+    """The cloud of a place, as SkyPilot names it."""
+    cloud = infra.partition("/")[0].lower()
+    return {"k8s": "kubernetes"}.get(cloud, cloud)

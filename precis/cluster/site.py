@@ -1,0 +1,22 @@
+"""Where a trainer runs: what this machine and a rented one have in common."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a trainer answers, and the bearer token it asks for."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+class Site(Protocol):
+    """A place that a trainer runs at: this machine, or a rented one."""
+
+    async def up(self) -> Address:
+        """Bring the trainer up, or find it again; doing it again has no further effect."""
+
+    async def down(self) -> None:
+        """Leave nothing behind."""

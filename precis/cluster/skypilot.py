@@ -1,0 +1,209 @@
+"""A trainer on a machine that SkyPilot rents.
+
+    site = SkyPilotSite(work, config.cluster, Environment().home, log=print)
+    address = await site.up()       # minutes the first time, seconds when it is there already
+    …
+    await site.down()
+
+The machine is found again by its name, which follows from model and store, and the trainer on it
+by the keys that the process that started it has kept. Nothing on it listens beyond its loopback.
+"""
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+
+from precis.cluster import api
+from precis.cluster.api import Cluster, Log
+from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
+from precis.cluster.settings import ClusterConfig
+from precis.cluster.site import Address
+from precis.cluster.task import Work, trainer_task
+from precis.cluster.tunnel import Tunnel, ssh_to
+from precis.errors import ClusterError, NoCapacity
+
+_FOUND_S = 12.0
+"""How long a trainer that should be up already gets to answer through a new tunnel."""
+_PING_S = 5.0
+_JOB_S = 5.0
+_FAILED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}
+
+
+class SkyPilotSite:
+    """A rented machine with a trainer on it.
+
+    Args:
+        work: what the trainer is for.
+        home: where the keys of running trainers are kept.
+        log: takes what SkyPilot and the trainer print.
+    """
+
+    def __init__(self, work: Work, config: ClusterConfig, home: Path, log: Log) -> None:
+        self.name = cluster_name(work.model, work.store)
+        self.cluster: Cluster | None = None
+        """The machine, once it is up, with its price."""
+        self._work, self._config, self._home, self._log = work, config, home, log
+        self._tunnel: Tunnel | None = None
+        self._pinging: asyncio.Task[None] | None = None
+
+    async def up(self) -> Address:
+        """Bring the trainer up, or find it again; doing it again has no further effect.
+
+        Raises:
+            ClusterError: it could not be brought up; nothing of this try is left running.
+            ConfigError: no further try would help.
+        """
+        await self._disconnect()
+        try:
+            return await self._find() or await self._start()
+        except BaseException:
+            await self._disconnect()
+            raise
+
+    async def down(self) -> None:
+        """Take the machine down, whoever started it; doing it again has no further effect."""
+        await self._disconnect()
+        await api.down(self.name)
+        forget_keys(self._home, self.name)
+        self.cluster = None
+
+    async def leave(self) -> None:
+        """Let go of the machine: it is found again by `up`, or takes itself down by autostop."""
+        await self._disconnect()
+
+    async def _find(self) -> Address | None:
+        """The trainer that runs already, if it answers."""
+        began, keys = time.monotonic(), read_keys(self._home, self.name)
+        self.cluster = await api.find(self.name)
+        if keys is None or self.cluster is None or self.cluster.status != "UP":
+            return None
+        try:
+            address = await self._connect(keys, _FOUND_S)
+        except ClusterError:
+            self._log(f"The trainer of cluster {self.name} does not answer.")
+            return None
+        took = time.monotonic() - began
+        self._log(f"Found the trainer of cluster {self.name} again, after {took:.1f} s.")
+        return address
+
+    async def _start(self) -> Address:
+        """Start a trainer on the machine, and where that fails, on another one in its place."""
+        present = await api.find(self.name, refresh=True)
+        if present is None:
+            return await self._launch()
+        try:
+            if present.status == "UP":
+                await api.end_jobs(self.name)
+            return await self._launch()
+        except NoCapacity:
+            raise
+        except ClusterError as error:
+            self._log(f"Cluster {self.name} is replaced: {error}")
+            await self.down()
+            return await self._launch()
+
+    async def _launch(self) -> Address:
+        """Launch the task, which makes the machine, or mends, starts or reuses it."""
+        keys = Keys.new()
+        task = trainer_task(self._work, self._config, keys)
+        write_keys(self._home, self.name, keys)
+        try:
+            job = await api.launch(
+                task,
+                self.name,
+                self._config.autostop_minutes,
+                self._log,
+                self._config.provision_timeout_s,
+            )
+            self.cluster = await api.find(self.name)
+            return await self._await_trainer(keys, job)
+        except BaseException:
+            await self._discard()
+            raise
+
+    async def _await_trainer(self, keys: Keys, job: int) -> Address:
+        threading.Thread(target=self._follow, args=(job,), daemon=True).start()
+        ending = asyncio.create_task(self._end_of(job))
+        answering = asyncio.create_task(self._connect(keys, self._config.answer_timeout_s))
+        try:
+            await asyncio.wait({ending, answering}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                await ending  # raises
+            return await answering
+        finally:
+            ending.cancel()
+            answering.cancel()
+
+    async def _end_of(self, job: int) -> None:
+        """Wait until the trainer has ended.
+
+        Raises:
+            ClusterError: it has.
+        """
+        while (status := await api.job_status(self.name, job)) not in _FAILED:
+            await asyncio.sleep(_JOB_S)
+        raise ClusterError(
+            f"The trainer on cluster {self.name} ended ({status}) before it answered; what it "
+            "printed is in the log above."
+        )
+
+    async def _discard(self) -> None:
+        """Leave no machine behind that nobody has seen work."""
+        try:
+            await self.down()
+        except ClusterError as error:
+            self._log(
+                f"Cluster {self.name} could not be taken down ({error}). Run `sky down "
+                f"{self.name}`; where it came up, its autostop takes it down."
+            )
+
+    def _follow(self, job: int) -> None:
+        with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways
+            api.follow_log(self.name, job, self._log)
+
+    async def _connect(self, keys: Keys, patience_s: float) -> Address:
+        """The trainer's address at this end of a new tunnel, once it answers there."""
+        tunnel = self._tunnel = Tunnel(ssh_to(self.name), keys.port, self._log)
+        tunnel.open()
+        address = Address(tunnel.url, keys.token)
+        try:
+            async with asyncio.timeout(patience_s):
+                while not await answers(address):
+                    await asyncio.sleep(0.5)
+        except TimeoutError as error:
+            await self._disconnect()
+            raise ClusterError(
+                f"The trainer on cluster {self.name} did not answer within {patience_s:.0f} s."
+            ) from error
+        self._pinging = asyncio.create_task(_ping(address))
+        return address
+
+    async def _disconnect(self) -> None:
+        if self._pinging is not None:
+            self._pinging.cancel()
+            self._pinging = None
+        if self._tunnel is not None:
+            await self._tunnel.close()
+            self._tunnel = None
+
+
+async def answers(address: Address) -> bool:
+    """Whether a trainer is there, and is ours."""
+    try:
+        async with httpx.AsyncClient(timeout=5) as http:
+            headers = {"authorization": f"Bearer {address.token}"}
+            reply = await http.get(f"{address.url}/healthz", headers=headers)
+    except httpx.TransportError:
+        return False
+    return reply.status_code == 200
+
+
+async def _ping(address: Address) -> None:
+    """Tell the trainer that somebody is there, also while nothing is asked of it."""
+    while True:
+        await asyncio.sleep(_PING_S)
+        await answers(address)

@@ -1,0 +1,87 @@
+"""Machines of ours that nobody works on any more, and how they are taken down.
+
+Each carries the model and the store that it was rented for among its task's variables, so that
+its run's lease can be looked up from anywhere.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from precis.cluster import api
+from precis.cluster.api import Cluster
+from precis.cluster.keys import PREFIX, cluster_name, forget_keys
+from precis.errors import ClusterError, ConfigError, StoreError
+from precis.holder import Holder, is_alive
+from precis.lease import read_lease
+from precis.store import open_store
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What was done about a machine, and why."""
+
+    cluster: str
+    infra: str
+    usd_per_hour: float
+    done: Literal["taken down", "kept", "failed"]
+    why: str
+
+
+async def sweep(home: Path, spare_hours: float) -> list[Swept]:
+    """Take down all machines of ours that no live run holds.
+
+    Args:
+        home: where the keys of their trainers are kept.
+        spare_hours: a machine is spared for so long after it was launched.
+    """
+    ours = [one for one in await api.find_all(refresh=True) if one.name.startswith(PREFIX)]
+    return [await _settle(one, home, spare_hours) for one in ours]
+
+
+async def down_cluster(model: str, store: str, home: Path, *, force: bool = False) -> str:
+    """Take down the machine of a model; its name. One that is gone already is fine.
+
+    Args:
+        force: also where a live run works on it.
+
+    Raises:
+        ClusterError: it could not be taken down.
+        ConfigError: a live run works on it.
+        StoreError: whether one does can't be found out.
+    """
+    name = cluster_name(model, open_store(store).url)
+    if not force and (holder := await _live_holder(model, store)) is not None:
+        raise ConfigError(
+            f"The machine {name} is at work for {holder}: cancel that run, or use force."
+        )
+    await api.down(name)
+    forget_keys(home, name)
+    return name
+
+
+async def _settle(cluster: Cluster, home: Path, spare_hours: float) -> Swept:
+    def swept(done: Literal["taken down", "kept", "failed"], why: str) -> Swept:
+        return Swept(cluster.name, cluster.infra, cluster.usd_per_hour, done, why)
+
+    model, store = cluster.envs.get("PRECIS_MODEL"), cluster.envs.get("PRECIS_STORE")
+    if model is None or store is None:
+        return swept("kept", "was not launched by this version of Précis")
+    if (hours := (time.time() - cluster.launched_at) / 3600) < spare_hours:
+        return swept("kept", f"was launched {hours:.1f} hours ago")
+    try:
+        if (holder := await _live_holder(model, store)) is not None:
+            return swept("kept", f"is at work for {holder}")
+        await api.down(cluster.name)
+    except (ClusterError, StoreError) as error:
+        return swept("failed", str(error))
+    forget_keys(home, cluster.name)
+    return swept("taken down", "no live run holds its model")
+
+
+async def _live_holder(model: str, store: str) -> Holder | None:
+    holder = await asyncio.to_thread(read_lease, open_store(store), model)
+    return holder if holder and is_alive(holder, datetime.now(UTC)) else None

@@ -1,0 +1,125 @@
+"""The trainer as a task for SkyPilot: `deployments/trainer.sky.yaml`, filled in for a run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from precis.cluster.keys import Keys
+from precis.cluster.settings import ClusterConfig
+from precis.environment import S3Environment
+from precis.errors import ConfigError
+from precis.trainers import BackendName
+
+CHECKOUT = Path(__file__).parents[2]
+TASK = CHECKOUT / "deployments" / "trainer.sky.yaml"
+_LOCKS: dict[BackendName, str] = {
+    "local": "requirements-gpu.lock",
+    "extractive": "requirements.lock",
+}
+_GRACE_S = 1800
+"""How long after the run's own limit of hours the machine ends the trainer by itself."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a rented machine is rented for.
+
+    Attributes:
+        backend: `local` is ART's LocalBackend.
+        store: URL of the store, which the machine must be able to reach.
+        seed: of the untrained extractive policy.
+    """
+
+    model: str
+    store: str
+    backend: BackendName
+    seed: int
+
+
+def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
+    """The `sky.Task` that serves the trainer.
+
+    Raises:
+        ConfigError: Précis runs from no checkout, so there is nothing to send.
+    """
+    import sky
+
+    if not (CHECKOUT / "pyproject.toml").exists():
+        raise ConfigError(
+            "A rented machine gets Précis from this machine's checkout, and there is none at "
+            f"{CHECKOUT}. Clone the repository and install it from there with `make install-sky`."
+        )
+    description = yaml.safe_load(TASK.read_text())
+    secrets, settings = s3_variables()
+    envs = {**settings, **_variables(work, config, keys)}
+    description["workdir"] = str(CHECKOUT)
+    description["envs"] = envs
+    description["secrets"] = {**secrets, "PRECIS_TOKEN": keys.token}
+    task = sky.Task.from_yaml_config(description)
+    return task.set_resources([sky.Resources(**one) for one in candidates(config)])
+
+
+def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
+    """The machines to ask for, in order, as `sky.Resources` takes them."""
+    kinds = {"never": (False,), "first": (True, False), "only": (True,)}[config.spot]
+    return [
+        {
+            "infra": infra,
+            "accelerators": config.gpu,
+            "use_spot": spot,
+            "disk_size": config.disk_gb,
+        }
+        for spot in kinds
+        for infra in config.infra
+    ]
+
+
+def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
+    """What the cluster needs to reach the bucket as this machine does: secrets, and the rest."""
+    environment = S3Environment()
+    secrets = {
+        name.upper(): value.get_secret_value()
+        for name, value in environment
+        if hasattr(value, "get_secret_value")
+    }
+    plain = {
+        "AWS_REGION": environment.aws_region,
+        "AWS_ENDPOINT_URL": environment.aws_endpoint_url,
+        "PRECIS_S3_SSE": environment.sse,
+        "PRECIS_S3_CHECKSUM": environment.checksum,
+        "PRECIS_S3_ADDRESSING": environment.addressing,
+        "PRECIS_S3_TRIES_MAX": str(environment.tries_max),
+        "PRECIS_S3_TIMEOUT_S": str(environment.timeout_s),
+    }
+    return secrets or _keys_of_profile(), {key: value for key, value in plain.items() if value}
+
+
+def _keys_of_profile() -> dict[str, str]:
+    """The keys that AWS's own tools would take here: of a profile, or the machine's role."""
+    import boto3
+
+    credentials = boto3.Session().get_credentials()
+    if credentials is None:
+        return {}
+    found = credentials.get_frozen_credentials()
+    named = {
+        "AWS_ACCESS_KEY_ID": found.access_key,
+        "AWS_SECRET_ACCESS_KEY": found.secret_key,
+        "AWS_SESSION_TOKEN": found.token,
+    }
+    return {name: value for name, value in named.items() if value}
+
+
+def _variables(work: Work, config: ClusterConfig, keys: Keys) -> dict[str, str]:
+    return {
+        "PRECIS_MODEL": work.model,
+        "PRECIS_STORE": work.store,
+        "PRECIS_BACKEND": work.backend,
+        "PRECIS_SEED": str(work.seed),
+        "PRECIS_PORT": str(keys.port),
+        "PRECIS_CLIENT_LOST_S": f"{config.client_lost_s:g}",
+        "PRECIS_SECONDS_MAX": f"{config.hours_max * 3600 + _GRACE_S:.0f}",
+        "PRECIS_LOCK": _LOCKS[work.backend],
+    }

@@ -1,0 +1,107 @@
+"""An ssh tunnel from a port of this machine's loopback to one of the cluster's."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from precis.cluster.api import Log
+from precis.errors import ClusterError
+
+_PAUSES_S = (0.2, 0.5, 1, 2, 5)
+"""Before each new connection, in seconds; the last one repeats."""
+
+
+def ssh_to(cluster: str) -> list[str]:
+    """The command that reaches a cluster, by the configuration that SkyPilot writes.
+
+    Named explicitly, since ssh looks for its own configuration in the account's home and not
+    in $HOME, where SkyPilot puts it.
+    """
+    configuration = Path.home() / ".sky/generated/ssh" / cluster
+    return ["ssh", "-F", str(configuration), cluster]
+
+
+class Tunnel:
+    """Forwards `url` to a port of the cluster's loopback, and connects again whenever it drops.
+
+    Args:
+        ssh: the command that reaches the cluster, its name last.
+        port: the port on the cluster's loopback.
+    """
+
+    def __init__(self, ssh: Sequence[str], port: int, log: Log) -> None:
+        self._ssh, self._port, self._log = tuple(ssh), port, log
+        self._local_port = _free_port()
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """The near end; it stays the same over reconnections."""
+        return f"http://127.0.0.1:{self._local_port}"
+
+    def open(self) -> None:
+        """Connect, and stay connected until closed; returns before the connection stands."""
+        if self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep())
+
+    async def close(self) -> None:
+        """Disconnect; doing it again has no further effect."""
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeping
+
+    async def _keep(self) -> None:
+        drops = 0
+        while True:
+            began = asyncio.get_running_loop().time()
+            said = await self._connection()
+            lasted = asyncio.get_running_loop().time() - began
+            drops = 0 if lasted > 60 else drops + 1
+            if drops <= 1:
+                self._log(f"The tunnel to {self._ssh[-1]} dropped after {lasted:.0f} s: {said}")
+            await asyncio.sleep(_PAUSES_S[min(drops, len(_PAUSES_S)) - 1])
+
+    async def _connection(self) -> str:
+        """One connection, to its end; returns what ssh said last."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for us, who then close it in order
+            )
+        except FileNotFoundError as error:
+            raise ClusterError("There is no ssh here: install OpenSSH's client.") from error
+        try:
+            _, said = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return said.decode(errors="replace").strip().rpartition("\n")[2] or "ssh said nothing."
+
+    def _command(self) -> list[str]:
+        program, *rest = self._ssh
+        forward = f"127.0.0.1:{self._local_port}:127.0.0.1:{self._port}"
+        options = {
+            "BatchMode": "yes",
+            "ConnectTimeout": "15",
+            "ExitOnForwardFailure": "yes",
+            # A machine that is gone without a word is noticed after three of these.
+            "ServerAliveInterval": "5",
+            "ServerAliveCountMax": "3",
+            "LogLevel": "ERROR",
+        }
+        settings = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        return [program, "-N", "-L", forward, *settings, *rest]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port

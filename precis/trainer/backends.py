@@ -1,0 +1,27 @@
+"""The backends that a trainer server can host."""
+
+from pathlib import Path
+
+import art
+
+from precis.extractive.backend import ExtractiveBackend
+from precis.trainers import BackendName
+
+
+def open_backend(name: BackendName, path: Path, seed: int) -> art.Backend:
+    """A backend whose models lie under `path`.
+
+    Args:
+        name: `extractive` trains the embedded policy; `local` is ART's LocalBackend, which needs
+            a GPU; `serverless` has W&B train, and needs WANDB_API_KEY.
+        seed: of the untrained extractive policy.
+    """
+    if name == "extractive":
+        return ExtractiveBackend(path=path, seed=seed)
+    if name == "serverless":
+        from precis.trainer.serverless import open_wandb  # W&B's client takes seconds to import
+
+        return open_wandb(path)
+    from precis.trainer.gpu import GpuBackend  # torch and vLLM, which only a GPU's machine has
+
+    return GpuBackend(path)

@@ -1,0 +1,140 @@
+"""W&B's serverless training (ART's ServerlessBackend), as a trainer of ours has to be.
+
+The weights stay with W&B, which trains and serves them. A copy of each checkpoint comes here, so
+that it is committed, verified and compared like any other.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import art
+from art.serverless.backend import ServerlessBackend
+from art.types import ServerlessTrainResult
+from art.utils.output_dirs import get_model_dir
+
+from precis.environment import Environment
+from precis.errors import ConfigError, TrainerError
+from precis.trainer.journal import Journal
+
+Model = art.TrainableModel[Any, Any]
+Progress = Callable[[dict[str, float]], None]
+
+
+class WandbBackend(ServerlessBackend):
+    """ServerlessBackend with copies of its checkpoints, and progress.
+
+    Args:
+        path: folder for the copies, in ART's layout.
+        api_key: of W&B.
+        base_url: of W&B's training API; its own if not given.
+    """
+
+    def __init__(self, path: Path, api_key: str, base_url: str | None = None) -> None:
+        super().__init__(api_key=api_key, base_url=base_url)
+        self._path = path
+        self._progress: Progress = lambda _: None
+
+    async def register(self, model: art.Model[Any, Any]) -> None:
+        """Register the model; to train it, have W&B's newest checkpoint be the newest that is here.
+
+        A trainer that only serves what it fetched (a benchmark's) changes nothing at W&B, where
+        the model may be in training.
+
+        Raises:
+            TrainerError: W&B holds another model of this name, or lacks the checkpoint to go on
+                from.
+        """
+        await super().register(model)
+        model.base_path = str(self._path)
+        assert isinstance(model, art.TrainableModel)
+        if not self._here(model):
+            _write_untrained(self._checkpoint(model, 0), model.base_model)
+        if Journal(self._checkpoint(model, 0).parents[1]).run:
+            await self._agree(model, max(self._here(model)))
+
+    async def train(
+        self,
+        model: Model,
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        on_progress: Progress = lambda _: None,
+        **options: Any,
+    ) -> ServerlessTrainResult:
+        """Train a step at W&B, and copy its checkpoint here.
+
+        Args:
+            on_progress: told the metrics of each gradient step.
+            options: those of `ServerlessBackend.train`.
+        """
+        self._progress = on_progress
+        result = await super().train(model, trajectory_groups, **options)
+        incoming = self._checkpoint(model, result.step).with_name(f".{result.step:04d}.incoming")
+        shutil.rmtree(incoming, ignore_errors=True)
+        await asyncio.to_thread(self._pull, model, result.step, incoming)
+        os.replace(incoming, self._checkpoint(model, result.step))
+        return result
+
+    async def _train_model(self, *args: Any, **kwargs: Any) -> AsyncIterator[dict[str, float]]:
+        async for metrics in super()._train_model(*args, **kwargs):
+            self._progress(metrics)
+            yield metrics
+
+    async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
+        base_url, api_key = await super()._prepare_backend_for_training(model, config)
+        return base_url.rstrip("/"), api_key
+
+    async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
+        """Drop copies; W&B keeps its own, which it serves."""
+        for step in set(self._here(model)) - set(steps_to_keep):
+            shutil.rmtree(self._checkpoint(model, step))
+
+    async def _agree(self, model: Model, newest: int) -> None:
+        checkpoints = self._client.models.checkpoints
+        held = [one.step async for one in checkpoints.list(model_id=model.id or "")]
+        later = [step for step in held if step > newest]
+        if newest == 0 and len(later) > 1:
+            raise TrainerError(
+                f"W&B holds a model {model.name!r} that was trained to step {max(later)} already. "
+                "Train under another model name, or delete that one."
+            )
+        if later:  # trained, and never committed
+            await checkpoints.delete(model_id=model.id or "", steps=later)
+        if newest and newest not in held:
+            raise TrainerError(
+                f"W&B lacks checkpoint {newest} of {model.name!r}, and takes none from elsewhere. "
+                "Go back to a step that it has with `precis runs restart`."
+            )
+
+    def _pull(self, model: Model, step: int, into: Path) -> None:
+        """Download a checkpoint; W&B's client blocks meanwhile."""
+        pulling = self._experimental_pull_model_checkpoint(model, step=step, local_path=str(into))
+        asyncio.run(pulling)
+
+    def _here(self, model: art.Model[Any, Any]) -> list[int]:
+        folders = self._checkpoint(model, 0).parent.glob("*")
+        return sorted(int(folder.name) for folder in folders if folder.name.isdigit())
+
+    def _checkpoint(self, model: art.Model[Any, Any], step: int) -> Path:
+        folder = Path(get_model_dir(model=model, art_path=str(self._path)))
+        return folder / "checkpoints" / f"{step:04d}"
+
+
+def open_wandb(path: Path) -> WandbBackend:
+    """The backend of the W&B account whose key is in the environment.
+
+    Raises:
+        ConfigError: there is no key.
+    """
+    key = Environment().wandb_api_key
+    if key is None:
+        raise ConfigError("Serverless training needs WANDB_API_KEY: set it, here or in .env.")
+    return WandbBackend(path, key.get_secret_value())
+
+
+def _write_untrained(folder: Path, base_model: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "untrained.json").write_text(json.dumps({"base_model": base_model}))

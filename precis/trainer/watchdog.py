@@ -1,0 +1,42 @@
+"""A watchdog for training on a GPU, where a call that hangs can't be interrupted."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+
+from precis.errors import TrainerError
+
+STALL_S = 1200.0
+"""A training without progress for so long is hung; the first gradient step compiles for minutes."""
+_HUNG = 70
+"""Exit status of a trainer whose training hung (EX_SOFTWARE)."""
+_log = logging.getLogger(__name__)
+
+
+async def watched(
+    steps: AsyncIterator[dict[str, float]], stall_s: float, hung: Callable[[], None]
+) -> AsyncIterator[dict[str, float]]:
+    """The same steps, as long as each comes in time.
+
+    Args:
+        hung: called where one does not.
+
+    Raises:
+        TrainerError: one did not come in time, and `hung` returned.
+    """
+    while True:
+        try:
+            step = await asyncio.wait_for(anext(steps), stall_s)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            hung()
+            raise TrainerError(f"Training showed no progress for {stall_s:.0f} s.") from None
+        yield step
+
+
+def end_process() -> None:
+    """End this trainer at once; the flow brings up another, which begins where the store is."""
+    _log.error("Training showed no progress for %.0f s: the trainer ends.", STALL_S)
+    os._exit(_HUNG)

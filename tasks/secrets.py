@@ -1,0 +1,37 @@
+"""Keys from Prefect's Secret blocks, for those that neither the environment nor `.env` sets.
+
+`OPENROUTER_API_KEY` is the block `precis-openrouter-api-key`, and so on. What a block holds goes
+into this process's environment, where everything that needs a key looks for it, and nowhere else:
+not into parameters, artifacts or logs.
+"""
+
+import os
+from typing import cast
+
+from prefect import get_client
+from prefect.blocks.system import Secret
+
+from precis.environment import unset_keys
+
+
+def block_name(variable: str) -> str:
+    """The name of the Secret block that stands for a variable."""
+    return f"precis-{variable.lower().replace('_', '-')}"
+
+
+async def adopt_secrets() -> list[str]:
+    """Take over the keys that are only in Secret blocks, and name them."""
+    names = await _blocks()
+    adopted = [variable for variable in unset_keys() if block_name(variable) in names]
+    for variable in adopted:
+        block = cast(Secret[str], await Secret.aload(block_name(variable)))
+        os.environ[variable] = block.get()
+    return adopted
+
+
+async def _blocks() -> set[str]:
+    """The names of all Secret blocks; no value is read."""
+    async with get_client() as client:
+        # The server knows no pages here: it answers with all of them, whatever it is asked.
+        found = await client.read_block_documents_by_type("secret", include_secrets=False)
+    return {document.name for document in found if document.name}
