@@ -1,28 +1,33 @@
-"""The benchmark flow: every checkpoint and the baselines on the held-out documents."""
+"""The benchmark flow: checkpoints, hosted models and baselines on the held-out documents."""
+
+from functools import partial
 
 from prefect import flow
 
 from precis.config import BenchmarkConfig
 from tasks.benchmark import (
     BenchmarkReport,
-    Round,
-    line_up,
-    measure_entry,
-    measure_full,
+    foretell_cost,
+    measure_all,
     publish_report,
 )
 from tasks.cluster import services
 from tasks.documents import load_documents
+from tasks.lineup import begun, line_up, with_trainer
+from tasks.nightly import compare_nights
+from tasks.secrets import adopt_secrets
+from tasks.states import says_why_it_stops
 
 
 @flow(name="benchmark", flow_run_name="benchmark {config.model}")
+@says_why_it_stops
 async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
-    """Compare a model's checkpoints with the baselines, and publish a report."""
+    """Compare a model's checkpoints with hosted models and baselines, and publish a report."""
+    await adopt_secrets()
     corpus = await load_documents(config)
-    async with services(config) as up:
-        round = Round(config, corpus, up)
-        entries = await line_up(round)
-        await measure_full(round)
-        for entry in entries:
-            await measure_entry(round, entry)
-    return await publish_report(round)
+    async with services(config) as up, begun(config, corpus, up) as round:
+        await with_trainer(round, partial(line_up, round))
+        await foretell_cost(round)
+        await measure_all(round)
+        await compare_nights(round)
+        return await publish_report(round)

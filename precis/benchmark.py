@@ -3,50 +3,109 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Self
 
-import openai
 import polars as pl
 
 from precis import __version__
-from precis.config import RolloutsConfig
-from precis.documents import Corpus
-from precis.judge import JudgeClient, Scored
+from precis.config import BenchmarkConfig
+from precis.contenders.entry import Entry
+from precis.contenders.kept import Written
+from precis.contenders.referee import Referee
+from precis.contenders.writer import Writer
+from precis.documents import Corpus, Document
+from precis.judge import JudgeClient, Scored, Unscored, Verdict
 from precis.ledger import Ledger
 from precis.report.curve import StepPoint
-from precis.report.standings import Contender
 from precis.report.statistics import Interval
 from precis.results import Judged, Provenance, Summary, frame_of, rows_of
-from precis.rollouts import Rollout, gather_greedy
+from precis.rewards import Disqualified
+from precis.rollouts import Rollout, together
 from precis.store import Store
-from precis.tls import tls_for
 
 TRAINED = "trained"
 """What the model that is trained here is called among the contenders."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A contender and where it is asked: `model` is its name at the endpoint."""
+class Night:
+    """One benchmark among many: when it began, and what its results are filed under."""
 
-    contender: Contender
-    model: str
-    base_url: str
-    api_key: str = field(repr=False)
+    began: datetime
+    id: str
+
+    @classmethod
+    def now(cls) -> Self:
+        """A new one."""
+        began = datetime.now(UTC)
+        return cls(began, f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a contender's summary of one document; `written` is None without one."""
+
+    document: Document
+    written: Written | None
+    verdict: Verdict
+    disqualified: Disqualified | None = None
+    kept: bool = False
+
+    @property
+    def judged(self) -> Judged:
+        """As results and reports take it."""
+        if self.written is None:
+            return Judged(self.document, Summary("", finish="none"), self.verdict)
+        fields = asdict(self.written)
+        del fields["written_at"]
+        summary = Summary(**fields, kept=self.kept)
+        return Judged(self.document, summary, self.verdict, self.disqualified)
 
 
 async def measure(
-    entry: Entry, corpus: Corpus, judge: JudgeClient, config: RolloutsConfig, run: str
+    writer: Writer,
+    referee: Referee,
+    documents: Sequence[Document],
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """What a contender makes of each document, and what that is worth, all at the same time.
+
+    Args:
+        tell: told each outcome as soon as it is there; it must not take long.
+
+    Raises:
+        JudgeError: the judge rejects the key, the model or the request as such.
+        StoreError: what was paid for can't be kept.
+    """
+
+    async def one(document: Document) -> Outcome:
+        outcome = await _outcome(writer, referee, document)
+        tell(outcome)
+        return outcome
+
+    return await together([partial(one, document) for document in documents])
+
+
+async def _outcome(writer: Writer, referee: Referee, document: Document) -> Outcome:
+    kept = await writer.known(document)
+    written = kept or await writer.write(document)
+    if isinstance(written, Unscored):
+        return Outcome(document, None, written)
+    verdict, why = await referee.rule(document, written.text)
+    return Outcome(document, written, verdict, why, kept is not None)
+
+
+def results_of(
+    entry: Entry, outcomes: Iterable[Outcome], judge: JudgeClient, corpus: Corpus, night: Night
 ) -> pl.DataFrame:
-    """One contender's results: a row for each question of each held-out document."""
-    http = openai.DefaultAsyncHttpxClient(verify=tls_for(entry.base_url))
-    async with openai.AsyncOpenAI(
-        base_url=entry.base_url, api_key=entry.api_key, http_client=http
-    ) as client:
-        rollouts = await gather_greedy(client, entry.model, judge, corpus.validation, config)
+    """A contender's rows: one for each question of each document."""
     provenance = Provenance(
-        run=run,
+        run=night.id,
         model=entry.contender.model,
         step=entry.contender.step,
         judge=judge.identity["model"],
@@ -54,8 +113,10 @@ async def measure(
         prompts_digest=judge.identity["prompts"],
         corpus_digest=corpus.digest,
         code_version=__version__,
+        night=night.began,
+        parameters=json.dumps(entry.parameters, sort_keys=True),
     )
-    return frame_of(row for one in rollouts for row in rows_of(judged(one), provenance))
+    return frame_of(row for one in outcomes for row in rows_of(one.judged, provenance))
 
 
 async def measure_ceiling(store: Store, judge: JudgeClient, corpus: Corpus) -> float | None:
@@ -93,11 +154,15 @@ def judged(rollout: Rollout) -> Judged:
     return Judged(rollout.document, shown, rollout.verdict, rollout.disqualified)
 
 
-def checkpoints_to_take(committed: Sequence[int], every: int) -> list[int]:
-    """Every n-th of the committed steps; the first and the last always."""
-    return [
-        step for step in committed if step % every == 0 or step in (committed[0], committed[-1])
-    ]
+def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:
+    """The committed steps that take part; of `every` n-th the first and the last always."""
+    if config.checkpoints == "none" or not committed:
+        return []
+    ends = [committed[0], committed[-1]]
+    if config.checkpoints == "every":
+        return [step for step in committed if step % config.every == 0 or step in ends]
+    wanted = ends if config.checkpoints == "ends" else ends[1:]
+    return list(dict.fromkeys(wanted))
 
 
 def curve_of(ledger: Ledger) -> list[StepPoint]:
@@ -108,23 +173,3 @@ def curve_of(ledger: Ledger) -> list[StepPoint]:
         for one in ledger.steps
     ]
     return [*points, StepPoint(ledger.next_step, accuracy=accuracies.get(ledger.next_step))]
-
-
-def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
-    """A step's numbers under flat names, as ART's files, W&B and the report show them."""
-    record = ledger.steps[step]
-    return {
-        "step": record.step,
-        "reward": record.reward,
-        "reward_std": record.reward_std,
-        "words": record.words,
-        "groups_trained": record.groups_trained,
-        "groups_dropped": sum(record.groups_dropped.values()),
-        "unscored": sum(record.unscored.values()),
-        "disqualified": sum(record.disqualified.values()),
-        "seconds": sum(record.seconds.values()),
-        **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
-        **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
-        **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
-        **record.trainer,
-    }

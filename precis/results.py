@@ -8,6 +8,7 @@ words, tokens, dollars, seconds) stands in each of its rows: take it once per do
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,41 +18,49 @@ from precis.documents import Document
 from precis.errors import StoreError
 from precis.judge.verdict import Answer, Ranked, Scored, Unscored
 from precis.rewards import Disqualified
+from precis.store import Store
+from precis.store.files import files_of
 from precis.text import count_words
 
 Row = dict[str, Any]
 
-SCHEMA = pl.Schema(
-    {
-        "run": pl.String,
-        "model": pl.String,
-        "step": pl.Int64,
-        "document_id": pl.String,
-        "topic": pl.String,
-        "question_id": pl.String,
-        "question": pl.String,
-        "gold": pl.String,
-        "answerable": pl.Boolean,
-        "answer": pl.String,
-        "correct": pl.Boolean,
-        "cause": pl.String,
-        "disqualified": pl.String,
-        "summary": pl.String,
-        "words": pl.Int64,
-        "finish": pl.String,
-        "seconds": pl.Float64,
-        "prompt_tokens": pl.Int64,
-        "completion_tokens": pl.Int64,
-        "usd": pl.Float64,
-        "judge": pl.String,
-        "protocol": pl.String,
-        "prompts_digest": pl.String,
-        "corpus_digest": pl.String,
-        "code_version": pl.String,
-    }
-)
+_COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
+    "run": pl.String,
+    "night": pl.Datetime("us", "UTC"),
+    "model": pl.String,
+    "step": pl.Int64,
+    "document_id": pl.String,
+    "topic": pl.String,
+    "question_id": pl.String,
+    "question": pl.String,
+    "gold": pl.String,
+    "answerable": pl.Boolean,
+    "answer": pl.String,
+    "correct": pl.Boolean,
+    "cause": pl.String,
+    "disqualified": pl.String,
+    "summary": pl.String,
+    "words": pl.Int64,
+    "finish": pl.String,
+    "seconds": pl.Float64,
+    "prompt_tokens": pl.Int64,
+    "completion_tokens": pl.Int64,
+    "usd": pl.Float64,
+    "served_by": pl.String,
+    "kept": pl.Boolean,
+    "parameters": pl.String,
+    "judge": pl.String,
+    "protocol": pl.String,
+    "prompts_digest": pl.String,
+    "corpus_digest": pl.String,
+    "code_version": pl.String,
+}
+
+SCHEMA = pl.Schema(_COLUMNS)
 """The columns of a row. `answer` and `correct` are null where the summary is unscored, and
-`cause` then says why; `disqualified` says why a summary scored zero unread."""
+`cause` then says why; `disqualified` says why a summary scored zero unread. `night` is when the
+benchmark began, `kept` whether the summary was there from an earlier one: then `usd` was paid and
+`seconds` were taken that time."""
 
 KEY = ("run", "model", "step", "document_id", "question_id")
 """What makes a row unique, and the order of a file's rows."""
@@ -66,6 +75,8 @@ class Provenance:
         step: the checkpoint's step; None for a contender that is not trained here.
         judge: the model that ruled.
         protocol: how it was asked, with its version.
+        night: when the benchmark began, in UTC; None for rows that are of no benchmark.
+        parameters: what the contender was sent besides the messages, as JSON.
     """
 
     run: str
@@ -76,11 +87,19 @@ class Provenance:
     prompts_digest: str
     corpus_digest: str
     code_version: str
+    night: datetime | None = None
+    parameters: str | None = None
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary, and what it took to write it; `finish` is the completion's finish reason."""
+    """A summary, and what it took to write it.
+
+    Attributes:
+        finish: the completion's finish reason.
+        served_by: what the endpoint says that it is.
+        kept: whether an earlier benchmark has asked for it.
+    """
 
     text: str
     finish: str = "stop"
@@ -88,6 +107,8 @@ class Summary:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     usd: float | None = None
+    served_by: str | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,6 +123,11 @@ class Judged:
     summary: Summary
     verdict: Scored | Ranked | Unscored
     disqualified: Disqualified | None = None
+
+
+def results_key(model: str, night: str) -> str:
+    """Where the results of one benchmark lie in the store, beside those of the other nights."""
+    return f"{model}/results/{night}.parquet"
 
 
 def rows_of(judged: Judged, provenance: Provenance) -> list[Row]:
@@ -170,6 +196,67 @@ def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
     """
     files = [paths] if isinstance(paths, Path) else list(paths)
     return pl.concat([_read(file) for file in files]) if files else SCHEMA.to_frame()
+
+
+def result_keys(store: Store, model: str) -> list[str]:
+    """The results of all nights of a model, from the first to the newest."""
+    return store.keys(f"{model}/results/")
+
+
+def scan_results(store: Store, model: str, nights: int | None = None) -> pl.LazyFrame:
+    """All nights' results of a model as one lazy table in SCHEMA.
+
+    Of the store only those columns and row groups are read that a query needs, when it is
+    collected: `scan_results(store, "m").filter(pl.col("model") == "gpt-4o").collect()`. What an
+    older version did not write is null.
+
+    Args:
+        nights: only so many of the newest; all if not given.
+
+    Raises:
+        StoreError: the store can't be read.
+    """
+    keys = result_keys(store, model)
+    keys = keys if nights is None else keys[max(0, len(keys) - nights) :]
+    if not keys:
+        return SCHEMA.to_frame().lazy()
+    from pyarrow import dataset
+
+    with files_of(store) as (files, root):
+        found = dataset.dataset(
+            [f"{root}/{key}" for key in keys],
+            schema=SCHEMA.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema,
+            filesystem=files,
+            format="parquet",
+        )
+    return pl.scan_pyarrow_dataset(found)
+
+
+def results_before(store: Store, model: str, night: str, nights: int) -> pl.DataFrame:
+    """The results of the last nights before one.
+
+    Args:
+        night: its id, as in `results_key`.
+        nights: at most so many.
+
+    Raises:
+        StoreError: they can't be read.
+    """
+    if not nights:
+        return SCHEMA.to_frame()
+    from pyarrow import ArrowException
+
+    rows = scan_results(store, model, nights + 1).filter(pl.col("run") != night)
+    with files_of(store):
+        try:
+            frame = rows.collect()
+        except (pl.exceptions.PolarsError, ArrowException) as error:
+            raise StoreError(
+                f"The results of earlier nights in {store.url}/{model}/results/ can't be read: "
+                f"{error} Move the file that is not one of results away."
+            ) from error
+    newest = frame["run"].unique().sort(descending=True).head(nights)
+    return frame.filter(pl.col("run").is_in(newest.implode()))
 
 
 def _read(path: Path) -> pl.DataFrame:

@@ -1,39 +1,38 @@
-"""The benchmark's steps: who takes part, what each achieves, and the report."""
+"""The benchmark's steps: what it will cost, what each contender achieves, and the report."""
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import polars as pl
 from prefect import task
 from prefect.artifacts import acreate_markdown_artifact
+from prefect.logging import get_run_logger
 
-from precis.benchmark import (
-    TRAINED,
-    Entry,
-    checkpoints_to_take,
-    curve_of,
-    measure,
-    measure_ceiling,
-    step_metrics,
-)
-from precis.checkpoints import committed_steps
-from precis.config import BenchmarkConfig
-from precis.documents import Corpus
-from precis.errors import ConfigError
-from precis.ledger import stored_ledger
+from precis.benchmark import TRAINED, Outcome, curve_of, measure, measure_ceiling, results_of
+from precis.contenders.forecast import look_ahead
+from precis.contenders.lineup import turns
+from precis.contenders.writer import UNREACHABLE, Writer
+from precis.judge.verdict import Unscored
+from precis.metrics import step_metrics
+from precis.nightly import nightly_section, verdict_in_words
+from precis.observe.completions import seen_of_outcome
+from precis.observe.samples import tell_benchmark
+from precis.observe.wandb import wandb_log
 from precis.report import wording
 from precis.report.benchmark import Benchmark, benchmark_of
-from precis.report.canvas import DARK
+from precis.report.files import report_files
 from precis.report.html import report_html
 from precis.report.markdown import benchmark_report
 from precis.report.standings import Contender
-from precis.results import write_results
-from precis.run import Services, trainable
-from precis.store import Store, open_store
+from precis.results import results_key, write_results
+from precis.rollouts import together
+from precis.run import trainable, work_folder
 from tasks.artifacts import artifact_key
 from tasks.judging import judge_slots
+from tasks.lineup import Round, with_trainer
 from tasks.policy import RETRIED
 
 
@@ -43,101 +42,135 @@ class BenchmarkReport:
 
     Attributes:
         standings: contender, accuracy with interval, words, share over the limit; best first.
+        usd: what it has spent on summaries and verdicts.
+        regressions: who is worse than in the benchmarks before, beyond chance; a sentence each.
     """
 
     model: str
     steps: int
     folder: str
     standings: tuple[tuple[str, str, str, str], ...]
+    usd: float = 0.0
+    regressions: tuple[str, ...] = ()
 
 
-class Round:
-    """A benchmark at work, and what it has measured so far. (Not a dataclass: see `Run`.)"""
+@task(name="forecast", task_run_name="forecast of {round.name}'s benchmark", **RETRIED)
+async def foretell_cost(round: Round) -> None:
+    """Say what the benchmark will cost, before it costs anything."""
+    config, logger = round.config, get_run_logger()
+    ahead = await look_ahead(
+        round.writers,
+        round.referee,
+        round.corpus.validation,
+        config.judge,
+        round.services.judge.identity["model"],
+        config.rollouts.words_max,
+    )
+    if ahead.summaries or ahead.judging:
+        logger.info("%s", ahead)
+    if config.dollars_max is not None and ahead.least_usd > config.dollars_max:
+        logger.warning(
+            "dollars_max, $%.2f, will not last: what is left over goes unscored, and a later "
+            "benchmark makes up for it.",
+            config.dollars_max,
+        )
 
-    def __init__(self, config: BenchmarkConfig, corpus: Corpus, services: Services) -> None:
-        self.config, self.corpus, self.services = config, corpus, services
-        self.store = open_store(config.store)
-        self.frames: list[pl.DataFrame] = []
-        self.ceiling: float | None = None
-        self._before = services.judge.spend
 
-    @property
-    def spent_usd(self) -> float:
-        """What judging has cost since this benchmark began, in dollars."""
-        return self.services.judge.spend.since(self._before).usd
+async def measure_all(round: Round) -> None:
+    """The ceiling and every contender: hosted ones at the same time, our own in turn."""
 
-    @property
-    def name(self) -> str:
-        return self.config.model
+    async def measured(contender: Contender) -> None:
+        await measure_contender(round, round.writer_of(contender))
+
+    async def in_turn(writers: list[Writer]) -> None:
+        for contender in [writer.entry.contender for writer in writers]:
+            await with_trainer(round, partial(measured, contender))
+
+    async with judge_slots(round.config):
+        groups = [partial(in_turn, writers) for writers in turns(round.writers)]
+        await together([partial(measure_full, round), *groups])
 
 
-@task(name="line up", task_run_name="line up {round.name} and baselines", **RETRIED)
-async def line_up(round: Round) -> list[Entry]:
-    """The checkpoints, served by the trainer, and the baselines.
+@task(name="measure", task_run_name="measure {writer.entry.contender}", **RETRIED)
+async def measure_contender(round: Round, writer: Writer) -> None:
+    """One contender on every held-out document.
 
     Raises:
-        ConfigError: the model was trained on other documents than the benchmark's.
-        StoreError: the store holds no such model.
+        TrainerLost: it is a checkpoint, and the trainer that served it is gone.
     """
-    store, trainer, standins = round.store, round.services.trainer, round.services.standins
-    model = trainable(round.config)
-    ledger = await asyncio.to_thread(stored_ledger, store, round.name)
-    if ledger.corpus != round.corpus.digest:
-        raise ConfigError(
-            f"{round.name!r} was trained on other documents or another split than these: some of "
-            "the held-out ones may have been trained on. Give the benchmark the run's documents."
-        )
-    committed = await asyncio.to_thread(committed_steps, store, round.name)
-    steps = checkpoints_to_take(committed, round.config.every)
-    for step in steps:
-        await trainer.fetch(model, step, store.url, round.name)
-    await model.register(trainer)
-    url, key = str(model.inference_base_url), str(model.inference_api_key)
-    trained = [
-        Entry(Contender(TRAINED, step), model.get_inference_name(step), url, key) for step in steps
-    ]
-    at = f"{standins.url}/v1"
-    rules = [Entry(Contender(name), name, at, standins.token) for name in round.config.baselines]
-    return [*trained, *rules]
+    words_max = round.config.rollouts.words_max
 
+    def tell(outcome: Outcome) -> None:
+        seen = seen_of_outcome(outcome, writer.entry, round.night.id, words_max)
+        round.observers.completions([seen] if seen else [])
 
-@task(name="measure", task_run_name="measure {entry.contender}", **RETRIED)
-async def measure_entry(round: Round, entry: Entry) -> None:
-    """One contender on every held-out document."""
-    judge, rollouts = round.services.judge, round.config.rollouts
-    async with judge_slots(round.config):
-        round.frames.append(await measure(entry, round.corpus, judge, rollouts, round.name))
+    outcomes = await measure(writer, round.referee, round.corpus.validation, tell)
+    if writer.entry.contender.model == TRAINED and any(map(_unreachable, outcomes)):
+        await (await round.served()).trainer.state(trainable(round.config))
+    judge, night = round.services.judge, round.night
+    round.frames.append(results_of(writer.entry, outcomes, judge, round.corpus, night))
 
 
 @task(name="ceiling", task_run_name="ceiling: full documents", **RETRIED)
 async def measure_full(round: Round) -> None:
     """What the judge answers from the full documents: more can't be had."""
-    async with judge_slots(round.config):
-        round.ceiling = await measure_ceiling(round.store, round.services.judge, round.corpus)
+    round.ceiling = await measure_ceiling(round.store, round.services.judge, round.corpus)
 
 
 @task(name="report", task_run_name="report on {round.name}", **RETRIED)
 async def publish_report(round: Round) -> BenchmarkReport:
     """Put results, charts and page into the store, and the report into Prefect's UI."""
-    ledger = await asyncio.to_thread(stored_ledger, round.store, round.name)
-    benchmark = benchmark_of(pl.concat(round.frames), curve_of(ledger), round.ceiling)
-    folder = f"{round.name}/benchmarks/{ledger.next_step:04d}/"
-    facts = {
+    ledger = round.ledger
+    frame = pl.concat(round.frames)
+    benchmark = benchmark_of(
+        frame,
+        curve_of(ledger) if ledger else [],
+        round.ceiling,
+        round.config.rollouts.words_max,
+        round.before,
+        round.changes,
+    )
+    metrics = [step_metrics(ledger, one.step) for one in ledger.steps] if ledger else []
+    page = report_html(benchmark, metrics, _facts(round), published=round.config.published)
+    await asyncio.to_thread(_store_report, round, benchmark, page)
+    await _tell_wandb(round, benchmark)
+    await acreate_markdown_artifact(
+        key=artifact_key(round.name, "benchmark"),
+        markdown=benchmark_report(benchmark) + nightly_section(round.changes, round.nights),
+        description=f"Benchmark of {round.name} after {round.steps} steps",
+    )
+    worse = tuple(str(change) for change in round.changes if change.is_regression)
+    return BenchmarkReport(
+        round.name, round.steps, round.folder_url, _lines(benchmark), round.budget.usd, worse
+    )
+
+
+async def _tell_wandb(round: Round, benchmark: Benchmark) -> None:
+    """Log to the W&B run of the training, where there is a key; it is waited for a bounded time."""
+    run_id, settings = round.ledger.run_id if round.ledger else round.night.id, round.config
+    with TemporaryDirectory() as folder:
+        files = work_folder(settings) / "wandb"
+        async with wandb_log(round.name, run_id, settings.model_dump(), files) as log:
+            if log:
+                await asyncio.to_thread(tell_benchmark, log, round.name, benchmark, Path(folder))
+
+
+def _unreachable(outcome: Outcome) -> bool:
+    return isinstance(outcome.verdict, Unscored) and outcome.verdict.cause == UNREACHABLE
+
+
+def _facts(round: Round) -> dict[str, str]:
+    written, judged = round.budget.spend.usd, round.budget.usd - round.budget.spend.usd
+    unpriced = ", some at an unknown price" if round.budget.spend.unpriced else ""
+    return {
         "Model": round.name,
         "Judge": round.services.judge.identity["model"],
         "Seed": str(round.config.seed),
-        "Judging": f"${round.spent_usd:,.2f}",
+        "Began": f"{round.night.began:%Y-%m-%d %H:%M} UTC",
+        "Summaries": f"${written:,.2f}{unpriced}",
+        "Judging": f"${judged:,.2f}",
+        "Nights": verdict_in_words(round.changes, round.nights),
     }
-    page = report_html(benchmark, [step_metrics(ledger, one.step) for one in ledger.steps], facts)
-    await asyncio.to_thread(_store_report, round.store, folder, benchmark, page)
-    await acreate_markdown_artifact(
-        key=artifact_key(round.name, "benchmark"),
-        markdown=benchmark_report(benchmark),
-        description=f"Benchmark of {round.name} after {ledger.next_step} steps",
-    )
-    return BenchmarkReport(
-        round.name, ledger.next_step, f"{round.store.url}/{folder}", _lines(benchmark)
-    )
 
 
 def _lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:
@@ -152,13 +185,12 @@ def _lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:
     )
 
 
-def _store_report(store: Store, folder: str, benchmark: Benchmark, page: str) -> None:
+def _store_report(round: Round, benchmark: Benchmark, page: str) -> None:
+    store, folder = round.store, round.folder
     with TemporaryDirectory() as temporary:
         results = Path(temporary) / "results.parquet"
         write_results(benchmark.frame, results)
         store.upload(results, f"{folder}results.parquet")
-    for name, chart in benchmark.charts().items():
-        store.put(f"{folder}{name}.svg", chart.svg().encode())
-        store.put(f"{folder}{name}-dark.svg", chart.svg(DARK).encode())
-        store.put(f"{folder}{name}.png", chart.png())
-    store.put(f"{folder}report.html", page.encode())
+        store.upload(results, results_key(round.name, round.night.id))
+    for name, content in report_files(benchmark, page).items():
+        store.put(f"{folder}{name}", content)

@@ -1,7 +1,10 @@
 """One question to the judge, and its valid reply: from the cache, or from the judge."""
 
+import asyncio
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -21,6 +24,7 @@ class Asker:
     def __init__(self, transport: Transport, config: JudgeConfig, cache: ReplyCache | None) -> None:
         self._transport, self._tries, self._cache = transport, Tries(config), cache
         self._cached = 0
+        self._under_way: dict[str, asyncio.Event] = {}
 
     @property
     def spend(self) -> Spend:
@@ -30,18 +34,42 @@ class Asker:
     async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> list[T]:
         """What `parse` makes of the judge's reply to a prompt.
 
+        The same prompt at the same time (two summaries may lead to the same answers, and so to
+        the same grading) is asked once, where there is a cache to share the reply.
+
         Raises:
             Failed: the last try failed too, or the deadline leaves no time for another.
             JudgeError: no retry will help.
         """
         key = self._key(prompt)
-        if (kept := self._kept(key, prompt, parse)) is not None:
+        while (kept := self._kept(key, prompt, parse)) is None and key in self._under_way:
+            await self._under_way[key].wait()
+        if kept is not None:
             return kept
+        with self._asking(key):
+            return await self._asked(key, prompt, parse, deadline)
+
+    async def _asked(
+        self, key: str, prompt: Prompt, parse: Parse[T], deadline: Deadline
+    ) -> list[T]:
         send = partial(self._transport.send, prompt, parse, deadline)
         reply = await self._tries.until_answered(send, deadline)
         if self._cache is not None:
             self._cache.put(key, reply.text)
         return reply.found
+
+    @contextmanager
+    def _asking(self, key: str) -> Iterator[None]:
+        """Let others with the same prompt wait while the block lasts."""
+        if self._cache is None:
+            yield
+            return
+        ended = self._under_way[key] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._under_way[key]
+            ended.set()
 
     def _kept(self, key: str, prompt: Prompt, parse: Parse[T]) -> list[T] | None:
         reply = None if self._cache is None else self._cache.get(key)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,6 +23,7 @@ from precis.judge.providers import Endpoint, endpoint_for
 from precis.judge.verdict import Verdict
 from precis.loopback import child_service
 from precis.results import read_results
+from precis.terminal import fail
 
 _PROTOCOLS: tuple[Protocol, ...] = ("batched", "per_question")
 _MIB = 2**20
@@ -52,7 +53,7 @@ def cache(
     try:
         _show_cache(file, bytes_max, older_than_s)
     except sqlite3.Error as error:
-        _fail(f"The cache {file} can't be read ({error}). Delete it if it is damaged.")
+        fail(f"The cache {file} can't be read ({error}). Delete it if it is damaged.")
 
 
 @app.command()
@@ -86,7 +87,7 @@ def audit(
             config = JudgeConfig(provider=provider, model=model, base_url=base_url)
             verdicts = asyncio.run(_judged(config, corpus, chosen))
     except (PrecisError, ValueError) as error:
-        _fail(str(error))
+        fail(str(error))
     _written(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts))
 
 
@@ -138,8 +139,3 @@ def _written(out: Path, page: str, lines: str) -> None:
     data = out.with_suffix(".jsonl")
     data.write_text(lines, encoding="utf-8")
     typer.echo(f"Read {out}; the same as data is in {data}.")
-
-
-def _fail(sentence: str) -> NoReturn:
-    typer.echo(sentence, err=True)
-    raise typer.Exit(1)

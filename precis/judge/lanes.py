@@ -2,7 +2,6 @@
 
 import httpx
 
-from precis.config import JudgeConfig
 from precis.judge.providers import Endpoint
 from precis.tls import tls_for
 
@@ -18,13 +17,13 @@ class Lanes:
     are as many lanes as requests were ever under way at once.
     """
 
-    def __init__(self, endpoint: Endpoint, config: JudgeConfig) -> None:
+    def __init__(self, endpoint: Endpoint, call_timeout_s: float) -> None:
         self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
         self._headers = {
             "Authorization": f"Bearer {endpoint.api_key}",
             "Content-Type": "application/json",
         }
-        self._timeout = httpx.Timeout(config.call_timeout_s, connect=_CONNECT_TIMEOUT_S)
+        self._timeout = httpx.Timeout(call_timeout_s, connect=_CONNECT_TIMEOUT_S)
         self._tls = tls_for(self._url)
         self._all: list[httpx.AsyncClient] = []
         self._free: list[httpx.AsyncClient] = []

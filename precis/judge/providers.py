@@ -20,6 +20,7 @@ class Endpoint:
         structured: whether to ask for replies by JSON schema first; a judge that rejects that is
             asked more plainly, whatever this says.
         key_variable: the environment variable that the key came from, for messages.
+        role: who answers there, for messages.
     """
 
     base_url: str
@@ -27,6 +28,7 @@ class Endpoint:
     api_key: str = field(repr=False)
     structured: bool = True
     key_variable: str = "JUDGE_API_KEY"
+    role: str = "judge"
 
 
 @dataclass(frozen=True)

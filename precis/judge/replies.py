@@ -119,19 +119,19 @@ def _failure(
     message = _message(error, content, endpoint)
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
     if cause is not None:
-        detail = f"The judge answered {status}: {message}"
+        detail = f"The {endpoint.role} answered {status}: {message}"
         return Failed(cause, detail, retry_after_s(headers, error))
     if status in (400, 422) and _ABOUT_FORMAT.search(message):
         return SchemaRejected(message)
     # A moderated input is this document's trouble and not the key's (OpenRouter's 403).
     metadata = error.get("metadata") if isinstance(error, dict) else None
     if status == 403 and isinstance(metadata, dict) and "reasons" in metadata:
-        return Failed("refused", f"The judge's moderation refused the text: {message}")
+        return Failed("refused", f"The {endpoint.role}'s moderation refused the text: {message}")
     return JudgeError(_stopping(status, message, endpoint))
 
 
 def _stopping(status: int, message: str, endpoint: Endpoint) -> str:
-    where = f"The judge at {endpoint.base_url}"
+    where = f"The {endpoint.role} at {endpoint.base_url}"
     if status in (401, 403) or "api key" in message.lower():
         return (
             f"{where} rejects the key in {endpoint.key_variable} ({status}: {message}). "
@@ -145,11 +145,11 @@ def _stopping(status: int, message: str, endpoint: Endpoint) -> str:
     if status == 404:
         return (
             f"{where} does not serve the model '{endpoint.model}' ({status}: {message}). "
-            "Check the judge's model and base_url."
+            f"Check the {endpoint.role}'s model and base_url."
         )
     return (
         f"{where} does not accept requests to '{endpoint.model}' ({status}: {message}). "
-        f"Check the judge's model, base_url and the key in {endpoint.key_variable}."
+        f"Check the {endpoint.role}'s model, base_url and the key in {endpoint.key_variable}."
     )
 
 

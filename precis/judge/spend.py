@@ -15,31 +15,6 @@ PRICES_AS_OF = "2026-11"
 
 
 @dataclass(frozen=True)
-class Price:
-    """USD for a million tokens: `Price(prompt=0.30, completion=2.50)`."""
-
-    prompt: float
-    completion: float
-
-
-Prices = Mapping[str, Price]
-
-PRICES: Prices = {
-    "gemini-2.5-flash": Price(0.30, 2.50),
-    "gemini-2.5-pro": Price(1.25, 10.00),
-    "gpt-4o": Price(2.50, 10.00),
-    "gpt-4.1": Price(2.00, 8.00),
-    "o4-mini": Price(1.10, 4.40),
-    "claude-sonnet-4": Price(3.00, 15.00),
-    "lexical-judge": Price(0.0, 0.0),
-}
-"""List prices of prompts under 200,000 tokens, from the pages of Google, OpenAI and Anthropic.
-
-OpenRouter passes these prices on, and its vendor prefix (`google/…`) is looked through.
-"""
-
-
-@dataclass(frozen=True)
 class Usage:
     """The tokens of one call.
 
@@ -68,6 +43,41 @@ class Usage:
         completion = int(_amount(usage.get("completion_tokens")) or 0)
         total = int(_amount(usage.get("total_tokens")) or 0)
         return cls(prompt, max(completion, total - prompt), _amount(usage.get("cost")))
+
+
+@dataclass(frozen=True)
+class Price:
+    """USD for a million tokens: `Price(prompt=0.30, completion=2.50)`."""
+
+    prompt: float
+    completion: float
+
+    def of(self, usage: Usage) -> float:
+        """The dollars of some tokens."""
+        tokens = usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion
+        return tokens / 1_000_000
+
+
+Prices = Mapping[str, Price]
+
+PRICES: Prices = {
+    "gemini-2.5-flash": Price(0.30, 2.50),
+    "gemini-2.5-pro": Price(1.25, 10.00),
+    "gpt-4o": Price(2.50, 10.00),
+    "gpt-4.1": Price(2.00, 8.00),
+    "o4-mini": Price(1.10, 4.40),
+    "claude-sonnet-4": Price(3.00, 15.00),
+    "gpt-5.2": Price(1.75, 14.00),
+    "gpt-5-mini": Price(0.25, 2.00),
+    "gemini-3-pro-preview": Price(2.00, 12.00),
+    "claude-sonnet-4.5": Price(3.00, 15.00),
+    "lexical-judge": Price(0.0, 0.0),
+}
+"""List prices of prompts under 200,000 tokens, from the pages of Google, OpenAI and Anthropic;
+those of gpt-5.2, gpt-5-mini, gemini-3 and claude-sonnet-4.5 as litellm 1.82 lists them.
+
+OpenRouter passes these prices on, and its vendor prefix (`google/…`) is looked through.
+"""
 
 
 @dataclass(frozen=True)
@@ -152,10 +162,7 @@ def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
     if usage.cost_usd is not None:
         return usage.cost_usd
     price = price_of(model, prices)
-    if price is None:
-        return None
-    tokens = usage.prompt_tokens * price.prompt + usage.completion_tokens * price.completion
-    return tokens / 1_000_000
+    return price.of(usage) if price else None
 
 
 def _without_date(name: str) -> str:

@@ -58,7 +58,7 @@ class Transport:
         quantile = 0.0 if config.provider == "lexical" else config.hedge_quantile
         self._hedging = Hedging(quantile, self.limiter)
         self._format = _FORMATS[0 if endpoint.structured else 1]
-        self._lanes = Lanes(endpoint, config)
+        self._lanes = Lanes(endpoint, config.call_timeout_s)
 
     @property
     def model(self) -> str:

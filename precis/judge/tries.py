@@ -5,14 +5,23 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from precis.config import JudgeConfig
 from precis.judge.replies import Failed
 
 T = TypeVar("T")
 
 _BACKOFF_GROWTH_MAX = 60
+
+
+class Patience(Protocol):
+    """The settings that say how often to try, and how long to pause."""
+
+    @property
+    def tries_max(self) -> int: ...
+
+    @property
+    def backoff_s(self) -> float: ...
 
 
 class Deadline:
@@ -45,7 +54,7 @@ class Deadline:
 class Tries:
     """Asks as often as it takes and `config` allows, with pauses that grow and are spread out."""
 
-    def __init__(self, config: JudgeConfig) -> None:
+    def __init__(self, config: Patience) -> None:
         self._config = config
         # Its own generator: the global one belongs to whoever seeded it.
         self._random = random.Random()

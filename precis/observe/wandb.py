@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from precis.environment import Environment
 _FINISH_TIMEOUT_S = 20
 _ORPHAN_TIMEOUT_S = 60
 _INIT_TIMEOUT_S = 600
+_PAGE = "page.url"
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +33,37 @@ logger = logging.getLogger(__name__)
 class WandbLog:
     """A W&B run that is logged to without ever waiting for it."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[bytes], page: Path) -> None:
+        self._process, self._page = process, page
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._feeder = threading.Thread(target=self._feed, daemon=True)
         self._feeder.start()
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Log the metrics of a step."""
-        self._lines.put(json.dumps({"step": step, "metrics": dict(metrics)}).encode() + b"\n")
+    @property
+    def url(self) -> str:
+        """The run's page; empty as long as W&B has not said, and offline."""
+        return self._page.read_text() if self._page.exists() else ""
+
+    def log(self, step: int | None, metrics: Mapping[str, float]) -> None:
+        """Log the metrics of a step; None for what comes after all steps."""
+        self._put({"step": step, "metrics": dict(metrics)})
+
+    def table(
+        self, step: int | None, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+    ) -> None:
+        """Log a table, such as a step's samples."""
+        self._put({"step": step, "table": name, "columns": list(columns), "rows": list(rows)})
+
+    def images(self, step: int | None, paths: Mapping[str, Path]) -> None:
+        """Log pictures; their files must stay until `finish`."""
+        self._put({"step": step, "images": {name: str(path) for name, path in paths.items()}})
+
+    def artifact(self, name: str, kind: str, path: Path) -> None:
+        """Keep a file as an artifact's next version; it must stay until `finish`."""
+        self._put({"artifact": name, "kind": kind, "path": str(path)})
+
+    def _put(self, entry: Mapping[str, Any]) -> None:
+        self._lines.put(json.dumps(entry).encode() + b"\n")
 
     def finish(self) -> None:
         """Wait a bounded time for W&B to take the rest, then give up."""
@@ -82,6 +105,8 @@ async def wandb_log(
         yield None
         return
     folder.mkdir(parents=True, exist_ok=True)
+    page = folder / _PAGE
+    page.unlink(missing_ok=True)
     opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
     with (folder / "wandb.log").open("ab") as output:
         process = subprocess.Popen(
@@ -92,7 +117,7 @@ async def wandb_log(
             env={"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()},
             start_new_session=True,
         )
-    log = WandbLog(process)
+    log = WandbLog(process, page)
     try:
         yield log
     finally:
@@ -112,11 +137,33 @@ def _main(opening: Mapping[str, Any]) -> None:
         **opening,
     )
     signal.alarm(0)
+    (Path(opening["dir"]) / _PAGE).write_text(run.url or "")
     for line in sys.stdin:
-        entry = json.loads(line)
-        run.log(entry["metrics"], step=entry["step"])
+        try:
+            _take(run, json.loads(line))
+        except (wandb.Error, ValueError, OSError) as error:  # one entry less
+            print(f"Not logged ({error!r}): {line[:200]}", file=sys.stderr, flush=True)
     signal.alarm(_ORPHAN_TIMEOUT_S)
     run.finish()
+
+
+def _take(run: Any, entry: Mapping[str, Any]) -> None:
+    """Pass one line on to W&B."""
+    import wandb
+
+    match entry:
+        case {"metrics": metrics}:
+            run.log(metrics, step=entry["step"])
+        case {"table": name}:
+            table = wandb.Table(columns=entry["columns"], data=entry["rows"])
+            run.log({name: table}, step=entry["step"])
+        case {"images": images}:
+            pictures = {name: wandb.Image(path) for name, path in images.items()}
+            run.log(pictures, step=entry["step"])
+        case {"artifact": name}:
+            artifact = wandb.Artifact(name, type=entry["kind"])
+            artifact.add_file(entry["path"])
+            run.log_artifact(artifact)
 
 
 if __name__ == "__main__":

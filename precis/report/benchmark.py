@@ -5,18 +5,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from precis.report.bars import Bar, comparison
+from precis.report import pictures
 from precis.report.canvas import Chart
-from precis.report.curve import StepPoint, learning_curve
-from precis.report.standings import (
-    Contender,
-    Standing,
-    differences,
-    documents_to_see,
-    rows_by,
-    summarise,
-)
+from precis.report.comparisons import Pair, all_pairs, differences, documents_to_see
+from precis.report.curve import StepPoint
+from precis.report.nights import Change, Regression
+from precis.report.overnights import Night, nights_of
+from precis.report.standings import Contender, Standing, rows_by, summarise
 from precis.report.statistics import Difference
+from precis.report.topics import Topics, accuracy_by_topic
 from precis.report.wording import bounds, chance, name, percent, point_bounds, points
 
 
@@ -40,8 +37,14 @@ class Benchmark:
         ceiling: the judge's accuracy when it reads the full document; None where not measured.
         trained: the last checkpoint; None where nothing was trained.
         ahead: how far the last checkpoint is ahead of each other contender that is shown.
+        pairs: how far each ranked contender is ahead of each that ranks below it.
+        topics: accuracy of the shown contenders by topic.
         documents_needed: documents it takes to see a difference of three points between the last
-            checkpoint and the best of the others; None where there is nothing to compare.
+            checkpoint and the best of the others, or between the two best where nothing was
+            trained; None where there is nothing to compare.
+        nights: accuracy by night, tonight included; empty without earlier nights.
+        changes: what became of each contender since the nights before, worst first.
+        words_max: the longest summary that can score.
     """
 
     frame: pl.DataFrame
@@ -50,17 +53,32 @@ class Benchmark:
     ceiling: float | None
     trained: Contender | None
     ahead: Mapping[Contender, Difference]
+    pairs: Mapping[Pair, Difference]
+    topics: Topics
     documents_needed: int | None
+    nights: tuple[Night, ...] = ()
+    changes: tuple[Change, ...] = ()
+    words_max: int | None = None
 
     @property
     def shown(self) -> list[Standing]:
         """The contenders side by side: of the checkpoints only the first and the last."""
-        return _side_by_side(self.standings)
+        return side_by_side(self.standings)
+
+    @property
+    def regressions(self) -> list[Regression]:
+        """The contenders that do worse than on the nights before, beyond chance."""
+        return [each for each in self.changes if each.is_regression]
 
     def charts(self) -> dict[str, Chart]:
-        """The charts by file name: `learning-curve`, where something was trained, `comparison`."""
-        drawn = {"comparison": self._comparison()}
-        return {"learning-curve": self._learning_curve(), **drawn} if self.curve else drawn
+        """The charts by file name; those that have something to show (`precis.report.pictures`)."""
+        return {
+            **pictures.curve_picture(self.standings, self.curve, self.ceiling),
+            **pictures.bars_picture(self.shown, self.trained, self.ceiling),
+            **pictures.cost_pictures(self.shown, self.trained, self.words_max),
+            **pictures.topics_picture(self.topics, self.shown, self.trained),
+            **pictures.nights_picture(self.nights, [each.contender for each in self.regressions]),
+        }
 
     def headlines(self) -> list[Headline]:
         """How good the trained policy is, and how far ahead of its start and of the others."""
@@ -73,26 +91,10 @@ class Benchmark:
             _lead(other, self.ahead[other]) for other in self._rivals() if other in self.ahead
         ]
         if self.ceiling:
-            detail = f"the judge itself, from the full document: {percent(self.ceiling)}"
             share = own.accuracy / self.ceiling
+            detail = f"{bounds(share)}, of the {percent(self.ceiling)} from the full document"
             found.append(Headline("Share of the ceiling", percent(share.mean), detail))
         return found
-
-    def _learning_curve(self) -> Chart:
-        levels = {
-            each.contender.model: each.accuracy.mean
-            for each in self.standings
-            if each.contender.step is None and each.complete and each.accuracy
-        }
-        return learning_curve(self.curve, levels, self.ceiling)
-
-    def _comparison(self) -> Chart:
-        bars = [
-            Bar(name(each.contender), each.accuracy, each.contender == self.trained)
-            for each in self.shown
-            if each.complete and each.accuracy
-        ]
-        return comparison(bars, self.ceiling)
 
     def _rivals(self) -> list[Contender]:
         """The untrained start, and the best that was not trained here."""
@@ -103,7 +105,12 @@ class Benchmark:
 
 
 def benchmark_of(
-    frame: pl.DataFrame, curve: Sequence[StepPoint] = (), ceiling: float | None = None
+    frame: pl.DataFrame,
+    curve: Sequence[StepPoint] = (),
+    ceiling: float | None = None,
+    words_max: int | None = None,
+    before: pl.DataFrame | None = None,
+    changes: Sequence[Change] = (),
 ) -> Benchmark:
     """Summarise the rows of one run.
 
@@ -112,24 +119,46 @@ def benchmark_of(
         curve: the training's steps; where the benchmark measured a checkpoint too, its accuracy
             takes the place of the training's own.
         ceiling: the judge's accuracy when it reads the full document.
+        words_max: the longest summary that can score.
+        before: the rows of the nights before, to be drawn with those of `frame`; in all of them
+            the column `night` says when the benchmark began.
+        changes: what became of each contender since (`precis.report.nights.changes`).
     """
     standings = tuple(summarise(frame))
     checkpoints = [each.contender for each in standings if each.contender.step is not None]
     trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
-    others = [each.contender for each in _side_by_side(standings)]
-    ahead = differences(frame, trained, others) if trained else {}
-    best = next((each for each in others if each in ahead), None)
-    needed = None
-    if trained and best:
-        needed = documents_to_see(rows_by(frame, trained), rows_by(frame, best))
-    merged = _merge(curve, standings, trained)
-    return Benchmark(frame, standings, merged, ceiling, trained, ahead, needed)
+    shown = [each.contender for each in side_by_side(standings)]
+    ranked = [each.contender for each in pictures.ranked(side_by_side(standings))]
+    return Benchmark(
+        frame=frame,
+        standings=standings,
+        curve=_merge(curve, standings, trained),
+        ceiling=ceiling,
+        trained=trained,
+        ahead=differences(frame, trained, shown) if trained else {},
+        pairs=all_pairs(frame, ranked),
+        topics=accuracy_by_topic(frame, shown),
+        documents_needed=_documents_needed(frame, trained, ranked),
+        nights=() if before is None else tuple(nights_of([before, frame])),
+        changes=tuple(changes),
+        words_max=words_max,
+    )
 
 
-def _side_by_side(standings: Sequence[Standing]) -> list[Standing]:
+def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
+    """All contenders, but of the checkpoints only the first and the last."""
     steps = [each.contender.step for each in standings if each.contender.step is not None]
     ends = {None, min(steps, default=None), max(steps, default=None)}
     return [each for each in standings if each.contender.step in ends]
+
+
+def _documents_needed(
+    frame: pl.DataFrame, trained: Contender | None, ranked: Sequence[Contender]
+) -> int | None:
+    two = sorted(ranked, key=lambda each: each != trained)[:2]
+    if len(two) < 2:
+        return None
+    return documents_to_see(rows_by(frame, two[0]), rows_by(frame, two[1]))
 
 
 def _merge(

@@ -13,7 +13,9 @@ from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, l
 from precis.report.statistics import Interval
 
 _CURVE_SIZE: Size = (8.4, 4.6)
-_CURVE_MARGINS = (0.68, 0.62, 2.0, 0.92)
+_LEFT, _BOTTOM, _TOP = 0.68, 0.62, 0.92
+_CHARACTER = 0.082
+_LABEL_GAP = 0.062
 _MARKERS_MAX = 40
 """More validations than this, and their markers would melt into a thick line."""
 _SMOOTH_PARTS = 50
@@ -76,7 +78,9 @@ def _draw_curve(
         "95% interval"
     )
     headline(figure, theme, _CURVE_SIZE, title, subtitle)
-    axes = axes_in(figure, theme, _CURVE_SIZE, _CURVE_MARGINS)
+    widest = max(len(name) for name in [*baselines, "full document"])
+    right = max(2.0, 0.35 + _CHARACTER * (widest + len("  99%")))
+    axes = axes_in(figure, theme, _CURVE_SIZE, (_LEFT, _BOTTOM, right, _TOP))
     labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points)]
     _percent_axis(axes, theme, points, [*baselines.values(), *([ceiling] if ceiling else [])])
     last = max((point.step for point in points), default=1)
@@ -84,7 +88,7 @@ def _draw_curve(
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
     axes.set_xlabel("training step", color=theme.muted, labelpad=6)
     low, high = axes.get_ylim()
-    label_ends(axes, labels, gap=(high - low) * 0.062)
+    label_ends(axes, labels, gap=(high - low) * min(_LABEL_GAP, 1 / max(1, len(labels))))
 
 
 def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label]:

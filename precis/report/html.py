@@ -2,32 +2,20 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from precis.report import wording
+from precis.report import statistics, wording
 from precis.report.benchmark import Benchmark
 from precis.report.canvas import DARK, LIGHT, Chart
-from precis.report.standings import rows_by
+from precis.report.pictures import ranked
+from precis.report.reader import packed, reader_data
+from precis.report.sparks import sparks
+from precis.report.standings import UNSCORED_SHARE_MAX
 
-_SPARK_WIDTH, _SPARK_HEIGHT = 200, 44
-_SPARK_POINTS_MAX = 200
-
-
-@dataclass(frozen=True)
-class Spark:
-    """A metric over the steps, small: `path` holds the points of an SVG polyline."""
-
-    name: str
-    path: str
-    first: float
-    last: float
-    low: float
-    high: float
+_SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code_version")
 
 
 def report_html(
@@ -35,6 +23,7 @@ def report_html(
     metrics: Sequence[Mapping[str, Any]] = (),
     facts: Mapping[str, str] | None = None,
     title: str = "Précis benchmark",
+    published: Mapping[str, float] | None = None,
 ) -> str:
     """The benchmark as a self-contained page: figures, charts, standings, and every summary.
 
@@ -43,6 +32,8 @@ def report_html(
         metrics: one mapping for each training step, with `step`; other numbers are drawn small.
         facts: what to print below the title, such as the run, the judge and the corpus.
         title: the page's title.
+        published: accuracies that others have published, by model; they are quoted in a note
+            and stand in no table or chart, since nobody measured them here.
     """
     template = _environment().get_template("report.html.j2")
     return template.render(
@@ -50,66 +41,34 @@ def report_html(
         facts=facts or {},
         benchmark=benchmark,
         pictures=[_picture(chart) for chart in benchmark.charts().values()],
+        ranked=[each.contender for each in ranked(benchmark.shown)],
+        priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
+        published=published or {},
+        sources=_sources(benchmark),
         sparks=sparks(metrics),
-        reader=reader_data(benchmark),
+        reader=packed(reader_data(benchmark)),
         wording=wording,
+        smallest=_smallest(benchmark),
+        resamples=statistics.RESAMPLES,
+        nights_before=len({each.night for each in benchmark.nights}) - 1,
+        unscored_share_max=UNSCORED_SHARE_MAX,
     )
 
 
-def reader_data(benchmark: Benchmark) -> dict[str, Any]:
-    """What the page's reader shows: documents with their questions, and all shown summaries.
-
-    Questions stand once for each document; an answer is [text, correct] in their order. The
-    page opens with the trained policy on the left and the best of the others on the right.
-    """
-    shown = [standing.contender for standing in benchmark.shown]
-    own = [index for index, each in enumerate(shown) if each == benchmark.trained]
-    others = [index for index, each in enumerate(shown) if each != benchmark.trained]
+def _sources(benchmark: Benchmark) -> dict[str, list[str]]:
+    """Where the rows come from: one value for each, unless rows of several were put together."""
     return {
-        "sides": [*own, *others][:2],
-        "documents": _documents(benchmark.frame),
-        "contenders": [
-            {
-                "name": wording.name(contender),
-                "summaries": _summaries(rows_by(benchmark.frame, contender)),
-            }
-            for contender in shown
-        ],
+        column: [str(value) for value in benchmark.frame[column].drop_nulls().unique().sort()]
+        for column in _SOURCES
     }
 
 
-def sparks(metrics: Sequence[Mapping[str, Any]]) -> list[Spark]:
-    """One small line for each numeric metric that was logged at two steps or more."""
-    ordered = sorted(metrics, key=lambda each: each["step"])
-    names = dict.fromkeys(name for each in ordered for name in each if name != "step")
-    lines = {
-        name: [(each["step"], float(each[name])) for each in ordered if _is_number(each.get(name))]
-        for name in names
-    }
-    return [_spark(name, line) for name, line in lines.items() if len(line) > 1]
-
-
-def _documents(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    asked = frame.unique(["document_id", "question_id"]).sort("topic", "document_id", "question_id")
-    return [
-        {
-            "id": rows["document_id"][0],
-            "topic": rows["topic"][0],
-            "questions": rows.select("question", "gold", "answerable").to_dicts(),
-        }
-        for rows in asked.partition_by("document_id", maintain_order=True)
-    ]
-
-
-def _summaries(rows: pl.DataFrame) -> dict[str, Any]:
-    ordered = rows.sort("document_id", "question_id")
-    return {
-        each["document_id"][0]: {
-            **each.select("summary", "words", "cause", "disqualified").row(0, named=True),
-            "answers": [list(answer) for answer in each.select("answer", "correct").iter_rows()],
-        }
-        for each in ordered.partition_by("document_id", maintain_order=True)
-    }
+def _smallest(benchmark: Benchmark) -> float | None:
+    """The smallest difference that this benchmark's documents show, four times out of five."""
+    documents = benchmark.frame["document_id"].n_unique()
+    if benchmark.documents_needed is None or not documents:
+        return None
+    return statistics.smallest_difference(benchmark.documents_needed, documents)
 
 
 def _picture(chart: Chart) -> Markup:
@@ -123,23 +82,6 @@ def _picture(chart: Chart) -> Markup:
 
 def _data_uri(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-
-
-def _spark(name: str, line: list[tuple[int, float]]) -> Spark:
-    thinned = [*line[:: max(1, len(line) // _SPARK_POINTS_MAX)], line[-1]]
-    values = [value for _, value in line]
-    (first, _), (last, _) = line[0], line[-1]
-    low, high = min(values), max(values)
-    path = " ".join(
-        f"{(step - first) / (last - first or 1) * _SPARK_WIDTH:.1f},"
-        f"{_SPARK_HEIGHT - 2 - (value - low) / (high - low or 1) * (_SPARK_HEIGHT - 4):.1f}"
-        for step, value in thinned
-    )
-    return Spark(name.replace("_", " "), path, values[0], values[-1], low, high)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 def _environment() -> Environment:

@@ -1,20 +1,13 @@
 """From rows of results to the table: one line for each contender."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from precis.report.statistics import (
-    Difference,
-    Floats,
-    Interval,
-    documents_needed,
-    holm,
-    paired_difference,
-    ratio_interval,
-)
+from precis.report.bootstrap import Floats
+from precis.report.statistics import Interval, ratio_interval
 
 UNSCORED_SHARE_MAX = 0.1
 """A contender with a larger share of unscored summaries is incomplete, and not ranked."""
@@ -44,6 +37,7 @@ class Standing:
         documents: how many documents were scored.
         unscored: documents without a verdict, by cause; they are in no other figure.
         usd: what writing the summaries cost; None where unknown.
+        usd_per_1000: what a thousand documents cost at that price; None where unknown.
         seconds: median time to write one; None where unknown.
         complete: whether so few are unscored that the contender can be ranked.
     """
@@ -56,6 +50,7 @@ class Standing:
     documents: int
     unscored: Mapping[str, int]
     usd: float | None
+    usd_per_1000: float | None
     seconds: float | None
     complete: bool
 
@@ -74,53 +69,6 @@ def summarise(
     return sorted(standings, key=_rank)
 
 
-def differences(
-    frame: pl.DataFrame, reference: Contender, others: list[Contender]
-) -> dict[Contender, Difference]:
-    """How far the reference is ahead of each of the others, on the documents they share.
-
-    The p-values are corrected for the number of comparisons. A contender that shares no scored
-    document with the reference is left out.
-    """
-    own = rows_by(frame, reference)
-    paired = {
-        other: difference(own, rows_by(frame, other)) for other in others if other != reference
-    }
-    found = {other: result for other, result in paired.items() if result is not None}
-    corrected = holm([each.p_value for each in found.values()])
-    return {
-        other: replace(each, p_value=p_value)
-        for (other, each), p_value in zip(found.items(), corrected, strict=True)
-    }
-
-
-def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
-    """Compare the rows of two contenders, or of one on two nights.
-
-    Returns:
-        The paired difference over the documents that both were scored on; None without any.
-    """
-    counts = _paired(first, second)
-    return None if counts.is_empty() else paired_difference(*_arrays(counts))
-
-
-def documents_to_see(
-    first: pl.DataFrame, second: pl.DataFrame, difference: float = 0.03
-) -> int | None:
-    """How many documents it takes to see a difference between two contenders such as these.
-
-    Args:
-        first: the rows of one contender.
-        second: the rows of the other.
-        difference: in accuracy; 0.03 is three points.
-
-    Returns:
-        The number at 80 % power; None with fewer than two documents in common.
-    """
-    counts = _paired(first, second)
-    return None if len(counts) < 2 else documents_needed(*_arrays(counts), difference=difference)
-
-
 def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
     """Columns document_id, correct, asked: the answerable questions of the scored documents."""
     return (
@@ -129,6 +77,18 @@ def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("correct").sum().cast(pl.Float64), pl.len().cast(pl.Float64).alias("asked"))
         .sort("document_id")
     )
+
+
+def contenders(frame: pl.DataFrame) -> list[Contender]:
+    """Everyone who has rows, in a fixed order."""
+    found = frame.select("model", "step").unique().sort("model", "step")
+    return [Contender(model, step) for model, step in found.iter_rows()]
+
+
+def newest(found: Iterable[Contender]) -> list[Contender]:
+    """Those that no later checkpoint of the same model has followed."""
+    ordered = sorted(found, key=lambda each: -1 if each.step is None else each.step)
+    return list({each.model: each for each in ordered}.values())
 
 
 def rows_by(frame: pl.DataFrame, contender: Contender) -> pl.DataFrame:
@@ -146,35 +106,24 @@ def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
     missing = summaries["cause"].drop_nulls().value_counts(sort=True)
     return Standing(
         contender=Contender(group["model"][0], group["step"][0]),
-        accuracy=_accuracy(counts),
+        accuracy=accuracy_of(counts),
         honesty=_mean(unanswerable),
         words=_mean(scored["words"]),
         over_length=_mean((scored["disqualified"] == "over_length").fill_null(False)),
         documents=len(scored),
         unscored=dict(missing.iter_rows()),
         usd=_total(summaries["usd"]),
+        usd_per_1000=_scaled(_mean(summaries["usd"]), 1000),
         seconds=_median(summaries["seconds"]),
         complete=len(summaries) - len(scored) <= unscored_share_max * len(summaries),
     )
 
 
-def _accuracy(counts: pl.DataFrame) -> Interval | None:
+def accuracy_of(counts: pl.DataFrame) -> Interval | None:
+    """Accuracy over documents as `correct_by_document` counts them; None without any."""
     if counts.is_empty():
         return None
     return ratio_interval(counts["correct"].to_numpy(), counts["asked"].to_numpy())
-
-
-def _paired(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    return correct_by_document(first).join(
-        correct_by_document(second), on="document_id", suffix="_second", maintain_order="left"
-    )
-
-
-def _arrays(counts: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Correct answers of the first and of the second, and the questions asked."""
-    columns = (counts[name].to_numpy() for name in ("correct", "correct_second", "asked"))
-    first, second, asked = columns
-    return first, second, asked
 
 
 def _rank(standing: Standing) -> tuple[bool, float, str, int]:
@@ -193,6 +142,10 @@ def _median(values: pl.Series) -> float | None:
 
 def _total(values: pl.Series) -> float | None:
     return float(np.sum(_known(values))) if values.count() else None
+
+
+def _scaled(value: float | None, by: float) -> float | None:
+    return None if value is None else by * value
 
 
 def _known(values: pl.Series) -> Floats:

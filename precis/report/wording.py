@@ -1,5 +1,6 @@
 """How figures are written, in every report alike."""
 
+import math
 from collections.abc import Mapping
 
 from precis.report.standings import Contender
@@ -35,6 +36,17 @@ def chance(difference: Difference) -> str:
     return "p < 0.001" if difference.p_value < 0.001 else f"p = {difference.p_value:.3f}"
 
 
+def ahead(first: Contender, second: Contender, found: Difference) -> str:
+    """A comparison as a sentence."""
+    gap = 100 * found.accuracy.mean
+    side = "ahead of" if gap >= 0 else "behind"
+    return (
+        f"{name(first)} is {abs(gap):.1f} points {side} {name(second)} on {found.documents} "
+        f"documents: a difference of {point_bounds(found.accuracy)} (95% interval; corrected "
+        f"{chance(found)})."
+    )
+
+
 def causes(unscored: Mapping[str, int]) -> str:
     """`2 timeout, 1 rate_limited`; empty where nothing is missing."""
     return ", ".join(f"{count} {cause}" for cause, count in sorted(unscored.items()))
@@ -43,3 +55,11 @@ def causes(unscored: Mapping[str, int]) -> str:
 def number(value: float | None) -> str:
     """Four digits that matter, without a tail of zeros."""
     return "" if value is None else f"{value:.4g}"
+
+
+def dollars(cost: float) -> str:
+    """`$12`, `$1.20`, `$0.012`; nothing is `free`."""
+    if cost == 0:
+        return "free"
+    digits = 0 if cost >= 10 else max(2, 1 - math.floor(math.log10(cost)))
+    return f"${cost:,.{digits}f}".removesuffix(".00")

@@ -28,10 +28,16 @@ _REDUNDANCY = 0.5
 def baselines() -> dict[str, Complete]:
     """The baselines by model name, each for `precis.completions.completions_app`."""
     return {
+        "empty": _service(nothing),
         "lead-350": _service(lead),
         "random-350": _service(shuffled),
         "centroid": _service(central),
     }
+
+
+def nothing(text: str, words_max: int) -> str:
+    """No summary at all: what a judge can answer without one, and so the floor of the scale."""
+    return ""
 
 
 def lead(text: str, words_max: int) -> str:

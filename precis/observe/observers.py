@@ -1,0 +1,62 @@
+"""All services that completions are reported to, as one."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from precis.environment import Environment
+from precis.observe.completions import Seen
+from precis.observe.langfuse import Langfuse
+from precis.observe.openpipe import OpenPipe
+from precis.observe.sender import Sender, Service
+from precis.observe.weave import Weave
+
+FLUSH_S = 10.0
+"""How long a run waits at its end for all services together."""
+
+
+class Observers:
+    """Whoever is told of completions; nobody at all without a key."""
+
+    def __init__(self, senders: Sequence[Sender]) -> None:
+        self._senders = senders
+
+    def __bool__(self) -> bool:
+        return bool(self._senders)
+
+    def completions(self, seen: Iterable[Seen]) -> None:
+        """Report completions; takes microseconds each, and never raises for a service's trouble."""
+        if not self._senders:
+            return
+        for one in seen:
+            for sender in self._senders:
+                sender.tell(one)
+
+    def close(self, within_s: float = FLUSH_S) -> None:
+        """Send what waits, for a bounded time."""
+        deadline = time.monotonic() + within_s
+        for sender in self._senders:
+            sender.end()
+        for sender in self._senders:
+            sender.ended(deadline - time.monotonic())
+
+
+@asynccontextmanager
+async def observing(environment: Environment | None = None) -> AsyncIterator[Observers]:
+    """Observers for the keys that are set, while the block lasts."""
+    observers = Observers([Sender(each) for each in services(environment or Environment())])
+    try:
+        yield observers
+    finally:
+        await asyncio.to_thread(observers.close)
+
+
+def services(environment: Environment) -> list[Service]:
+    """The services that there are keys for."""
+    found = (
+        OpenPipe.from_environment(environment),
+        Langfuse.from_environment(environment),
+        Weave.from_environment(environment),
+    )
+    return [service for service in found if service is not None]

@@ -1,0 +1,77 @@
+"""OpenPipe: every completion as a reported call.
+
+Its reporting API is `POST {base}/report` with request, response, times and metadata of one call
+(https://docs.openpipe.ai, "Report"; the same that its Python client sends).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import httpx
+
+from precis.environment import Environment
+from precis.observe.completions import Seen
+from precis.tls import tls_for
+
+_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True)
+class OpenPipe:
+    """Where OpenPipe is, and its key."""
+
+    url: str
+    key: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return "OpenPipe"
+
+    @classmethod
+    def from_environment(cls, environment: Environment) -> Self | None:
+        key = environment.openpipe_api_key
+        return cls(environment.openpipe_base_url, key.get_secret_value()) if key else None
+
+    def client(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.key}"}
+        return httpx.Client(headers=headers, timeout=_TIMEOUT_S, verify=tls_for(self.url))
+
+    def send(self, client: httpx.Client, batch: Sequence[Seen]) -> None:
+        for seen in batch:
+            client.post(f"{self.url.rstrip('/')}/report", json=_report(seen)).raise_for_status()
+
+
+def _report(seen: Seen) -> dict[str, Any]:
+    scores = {f"score.{name}": f"{value:g}" for name, value in seen.scores.items()}
+    return {
+        "requestedAt": int(1000 * (seen.ended_at - seen.seconds)),
+        "receivedAt": int(1000 * seen.ended_at),
+        "reqPayload": {
+            "model": seen.model,
+            "messages": list(seen.messages),
+            **seen.parameters,
+        },
+        "respPayload": {
+            "id": f"chatcmpl-{seen.id}",
+            "object": "chat.completion",
+            "created": int(seen.ended_at),
+            "model": seen.model,
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": seen.finish,
+                    "message": {"role": "assistant", "content": seen.text},
+                    "logprobs": None,
+                }
+            ],
+            "usage": {
+                "prompt_tokens": seen.prompt_tokens,
+                "completion_tokens": seen.completion_tokens,
+                "total_tokens": seen.prompt_tokens + seen.completion_tokens,
+            },
+        },
+        "statusCode": 200,
+        # Metadata are strings; one id a completion lets a report that came twice be told.
+        "metadata": {"id": seen.id, "run": seen.run, **seen.notes, **scores},
+    }

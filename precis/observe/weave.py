@@ -1,0 +1,74 @@
+"""Weave: every completion as a completed call.
+
+Over its HTTP API (`POST /v2/{entity}/{project}/calls/complete`, the path that its own client
+takes), not through its package: that one patches the OpenAI clients of the whole process when it
+is initialised, keeps threads of its own, and takes seconds to import.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import httpx
+
+from precis.environment import Environment
+from precis.observe.completions import Seen
+from precis.tls import tls_for
+
+_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True)
+class Weave:
+    """Where Weave is, the project as `entity/project`, and the key of W&B."""
+
+    url: str
+    project: str
+    key: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return "Weave"
+
+    @classmethod
+    def from_environment(cls, environment: Environment) -> Self | None:
+        key, project = environment.wandb_api_key, environment.weave_project
+        if key is None or project is None:
+            return None
+        return cls(environment.weave_url.rstrip("/"), project, key.get_secret_value())
+
+    def client(self) -> httpx.Client:
+        auth = ("api", self.key)
+        return httpx.Client(auth=auth, timeout=_TIMEOUT_S, verify=tls_for(self.url))
+
+    def send(self, client: httpx.Client, batch: Sequence[Seen]) -> None:
+        calls = {"batch": [_call(seen, self.project) for seen in batch]}
+        address = f"{self.url}/v2/{self.project}/calls/complete"
+        client.post(address, json=calls).raise_for_status()
+
+
+def _call(seen: Seen, project: str) -> dict[str, Any]:
+    usage = {
+        "requests": 1,
+        "prompt_tokens": seen.prompt_tokens,
+        "completion_tokens": seen.completion_tokens,
+        "total_tokens": seen.prompt_tokens + seen.completion_tokens,
+    }
+    return {
+        "project_id": project,
+        "id": seen.id,
+        "trace_id": seen.id,
+        "op_name": "precis.summary",
+        "display_name": f"summary by {seen.model}",
+        "thread_id": seen.run,
+        "started_at": seen.began.isoformat(),
+        "ended_at": seen.ended.isoformat(),
+        "attributes": {"run": seen.run, **seen.notes},
+        "inputs": {
+            "model": seen.model,
+            "messages": list(seen.messages),
+            **seen.parameters,
+        },
+        "output": {"text": seen.text, "finish": seen.finish, "scores": dict(seen.scores)},
+        "summary": {"usage": {seen.model: usage}, "status_counts": {"success": 1, "error": 0}},
+    }

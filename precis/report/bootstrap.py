@@ -1,0 +1,76 @@
+"""The cluster bootstrap: what a figure would have been with other documents like these."""
+
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+NORMAL = NormalDist()
+
+_BLOCK = 200
+
+
+def bca_bounds(
+    part: Floats, whole: Floats, confidence: float, seed: int, resamples: int
+) -> tuple[float, float]:
+    """The interval of `sum(part) / sum(whole)` when documents are drawn anew.
+
+    Percentiles of the resampled ratios, corrected for bias and skew (BCa; Efron, 1987; DiCiccio
+    and Efron, "Bootstrap Confidence Intervals", 1996) and widened for few documents as Hesterberg
+    does ("What Teachers Should Know about the Bootstrap", 2015, section 3.2.2). Plain
+    percentiles are lopsided near the ceiling: with 32 documents and eight of nine answers right,
+    more than twice as many intervals as should lie wholly above the truth.
+    """
+    ratios = _resampled(part, whole, np.random.default_rng(seed), resamples)
+    mean = part.sum() / whole.sum()
+    # Ratios are of whole numbers and often tie with the estimate: half of the ties lie below it.
+    below = np.mean(ratios < mean) + np.mean(ratios == mean) / 2
+    bias = NORMAL.inv_cdf(float(np.clip(below, 1 / resamples, 1 - 1 / resamples)))
+    acceleration, reach = _acceleration(part - mean * whole), _reach(len(part), confidence)
+    ends = [_shifted(bias, acceleration, side * reach) for side in (-1, 1)]
+    low, high = np.quantile(ratios, ends)
+    return float(low), float(high)
+
+
+def swapped_sums(gains: Floats, generator: np.random.Generator, swaps: int) -> Floats:
+    """The sizes of the summed gains when each document's two contenders are swapped at random."""
+    sums = []
+    for _ in range(0, swaps, _BLOCK):
+        swapped = generator.integers(0, 2, (_BLOCK, len(gains)), dtype=np.int8)
+        sums.append(np.abs(gains.sum() - 2 * (swapped @ gains)))
+    return np.concatenate(sums)
+
+
+def _resampled(
+    part: Floats, whole: Floats, generator: np.random.Generator, resamples: int
+) -> Floats:
+    """In blocks, so that thousands of documents do not take gigabytes."""
+    ratios = []
+    for start in range(0, resamples, _BLOCK):
+        shape = (min(_BLOCK, resamples - start), len(part))
+        picks = generator.integers(0, len(part), shape)
+        ratios.append(part[picks].sum(axis=1) / whole[picks].sum(axis=1))
+    return np.concatenate(ratios)
+
+
+def _acceleration(influence: Floats) -> float:
+    """A sixth of the skewness of what each document does to the ratio."""
+    spread = float(np.sum(influence**2) ** 1.5)
+    return float(np.sum(influence**3)) / (6 * spread) if spread else 0.0
+
+
+def _shifted(bias: float, acceleration: float, z: float) -> float:
+    """The percentile to take instead of the normal distribution's at z."""
+    shift = bias + z
+    return NORMAL.cdf(bias + shift / max(1 - acceleration * shift, 1e-6))
+
+
+def _reach(documents: int, confidence: float) -> float:
+    """How far the interval reaches, widened to Student's t and to the unbiased variance."""
+    freedom = documents - 1
+    z = NORMAL.inv_cdf((1 + confidence) / 2)
+    # Cornish-Fisher expansion of Student's quantile (Abramowitz & Stegun 26.7.5).
+    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return float(t * np.sqrt(documents / freedom))

@@ -1,0 +1,86 @@
+"""Which summaries a person should read: the best, the worst, and what training changed most."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from precis.judge.verdict import Ranked, Scored
+from precis.results import Judged
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The held-out summaries of one adapter."""
+
+    step: int
+    summaries: tuple[Judged, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run has just seen, beside its ledger.
+
+    Attributes:
+        rollouts: the last step's.
+        first: the run's first validation.
+        last: the last one of this process.
+    """
+
+    rollouts: tuple[Judged, ...] = ()
+    first: Validated | None = None
+    last: Validated | None = None
+
+    def validated(self, step: int, summaries: Iterable[Judged]) -> Self:
+        """What has been seen once adapter `step` was validated."""
+        new = Validated(step, tuple(summaries))
+        return replace(self, first=self.first or new, last=new)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A held-out document's summary, then and now."""
+
+    step: int
+    before: Judged
+    later_step: int
+    after: Judged
+
+
+def best_and_worst(rollouts: Sequence[Judged]) -> tuple[Judged, Judged] | None:
+    """By score; None where not two of them have one."""
+    scored = [(score, one) for one in rollouts if (score := score_of(one)) is not None]
+    if len(scored) < 2:
+        return None
+    ordered = sorted(scored, key=lambda pair: pair[0])
+    return ordered[-1][1], ordered[0][1]
+
+
+def most_changed(seen: Seen) -> Change | None:
+    """The held-out document whose summary shares the fewest words with its first one."""
+    if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
+        return None
+    before = {one.document.id: one for one in seen.first.summaries if one.summary.text}
+    pairs = [
+        (before[one.document.id], one)
+        for one in seen.last.summaries
+        if one.summary.text and one.document.id in before
+    ]
+    if not pairs:
+        return None
+    old, new = min(pairs, key=lambda pair: common_words(pair[0].summary.text, pair[1].summary.text))
+    return Change(seen.first.step, old, seen.last.step, new)
+
+
+def score_of(judged: Judged) -> float | None:
+    """0 to 1; None where the summary could not be judged."""
+    if isinstance(judged.verdict, Scored):
+        return judged.verdict.accuracy
+    return judged.verdict.score if isinstance(judged.verdict, Ranked) else None
+
+
+def common_words(first: str, second: str) -> float:
+    """The share of words that two texts have in common, 0 to 1, wherever they stand."""
+    one, other = Counter(first.lower().split()), Counter(second.lower().split())
+    both = one.total() + other.total()
+    return 2 * (one & other).total() / both if both else 1.0

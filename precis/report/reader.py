@@ -1,0 +1,92 @@
+"""What the page's reader knows: every document, question, summary and verdict that is shown."""
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import polars as pl
+
+from precis.report import wording
+from precis.report.benchmark import Benchmark
+from precis.report.standings import Contender, rows_by
+
+
+def packed(data: dict[str, Any]) -> str:
+    """The data as text that a page can hold: compressed, and without a sign that is markup.
+
+    Whatever a summary holds, it can't leave the tag that holds it. The same data gives the same
+    text.
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def reader_data(benchmark: Benchmark) -> dict[str, Any]:
+    """What the page's reader shows: documents with their questions, and all shown summaries.
+
+    Questions stand once for each document; an answer is [text, correct] in their order. The
+    page opens with the trained policy on the left and the best of the others on the right.
+    """
+    shown = [standing.contender for standing in benchmark.shown]
+    own = [index for index, each in enumerate(shown) if each == benchmark.trained]
+    others = [index for index, each in enumerate(shown) if each != benchmark.trained]
+    return {
+        "sides": [*own, *others][:2],
+        "documents": _documents(benchmark.frame),
+        "contenders": [
+            {
+                "name": wording.name(contender),
+                "topics": _by_topic(benchmark, contender),
+                "summaries": _summaries(rows_by(benchmark.frame, contender)),
+            }
+            for contender in shown
+        ],
+        "ahead": _ahead(benchmark, shown),
+    }
+
+
+def _documents(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    asked = frame.unique(["document_id", "question_id"]).sort("topic", "document_id", "question_id")
+    return [
+        {
+            "id": rows["document_id"][0],
+            "topic": rows["topic"][0],
+            "questions": rows.select("question", "gold", "answerable").to_dicts(),
+        }
+        for rows in asked.partition_by("document_id", maintain_order=True)
+    ]
+
+
+def _by_topic(benchmark: Benchmark, contender: Contender) -> dict[str, list[str]]:
+    """Accuracy and its bounds on each topic, as they are written."""
+    return {
+        topic: [wording.percent(found[contender].mean), wording.bounds(found[contender])]
+        for topic, found in benchmark.topics.items()
+        if contender in found
+    }
+
+
+def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
+    """By `first-second`, as positions of the shown: how far the first is ahead, in words.
+
+    The comparisons of the trained policy are those that were planned (`Benchmark.ahead`).
+    """
+    trained = benchmark.trained
+    planned = {(trained, other): found for other, found in benchmark.ahead.items() if trained}
+    others = {pair: found for pair, found in benchmark.pairs.items() if trained not in pair}
+    return {
+        f"{shown.index(first)}-{shown.index(second)}": wording.ahead(first, second, found)
+        for (first, second), found in {**planned, **others}.items()
+    }
+
+
+def _summaries(rows: pl.DataFrame) -> dict[str, Any]:
+    ordered = rows.sort("document_id", "question_id")
+    return {
+        each["document_id"][0]: {
+            **each.select("summary", "words", "cause", "disqualified").row(0, named=True),
+            "answers": [list(answer) for answer in each.select("answer", "correct").iter_rows()],
+        }
+        for each in ordered.partition_by("document_id", maintain_order=True)
+    }

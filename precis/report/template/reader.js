@@ -1,0 +1,65 @@
+// Two contenders' summaries of one document. Everything sets text, never markup: summaries are
+// data and may hold anything.
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+function fill(select, options) {
+  const chosen = select.value;
+  select.replaceChildren(...options.map(([value, text]) => {
+    const option = element("option", "", text);
+    option.value = value;
+    return option;
+  }));
+  if (options.some(([value]) => value === chosen)) select.value = chosen;
+}
+
+function verdict(question, answer, result) {
+  if (result.cause) return element("p", "aside", "not scored");
+  const [text, correct] = answer;
+  const unanswered = text === "" || text === "UNANSWERABLE";
+  const line = element("p", correct ? "right" : "wrong", correct ? "\u2713 right: " : "\u2717 wrong: ");
+  line.append(unanswered ? "no answer found" : text);
+  if (!question.answerable) line.append(element("span", "aside", " (earns nothing)"));
+  return line;
+}
+
+function score(chosen, result) {
+  if (result.cause) return `not scored: ${result.cause}`;
+  const asked = result.answers.filter((_, index) => chosen.questions[index].answerable);
+  const right = asked.filter(([, correct]) => correct).length;
+  const why = result.disqualified ? `, scored zero: ${result.disqualified.replaceAll("_", " ")}` : "";
+  return `${right} of ${asked.length} right, ${result.words} words${why}`;
+}
+
+function questionItem(each, answer, result) {
+  const item = document.createElement("li");
+  const gold = each.answerable ? `expected: ${each.gold}` : "the document does not say";
+  item.append(element("p", "", each.question), element("p", "aside", gold));
+  item.append(verdict(each, answer, result));
+  return item;
+}
+
+function side(contender, chosen) {
+  const result = contender && chosen ? contender.summaries[chosen.id] : undefined;
+  if (!result) return [element("p", "aside", "No summary of this document.")];
+  const questions = document.createElement("ol");
+  questions.append(
+    ...chosen.questions.map((each, index) => questionItem(each, result.answers[index], result)),
+  );
+  return [
+    element("h3", "", contender.name),
+    element("p", "", score(chosen, result)),
+    element("div", "summary", result.summary || "(empty)"),
+    questions,
+  ];
+}
+
+function verdictsDiffer(left, right, id) {
+  const ruled = (contender) => contender?.summaries[id]?.answers.map(([, correct]) => correct);
+  return JSON.stringify(ruled(left)) !== JSON.stringify(ruled(right));
+}

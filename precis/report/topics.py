@@ -1,0 +1,105 @@
+"""Accuracy by topic: what a mean over all documents hides."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from precis.report.canvas import Chart, Size, Theme, axes_in, headline
+from precis.report.standings import Contender, accuracy_of, correct_by_document, rows_by
+from precis.report.statistics import Interval
+
+Topics = Mapping[str, Mapping[Contender, Interval]]
+
+_WIDTH = 8.4
+_ROW = 0.29
+_CHARACTER = 0.085
+
+
+def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> Topics:
+    """The accuracy of each contender on the documents of each topic, where any was scored."""
+    topics: dict[str, dict[Contender, Interval]] = {}
+    for contender in contenders:
+        rows = rows_by(frame, contender)
+        for topic in sorted(rows["topic"].drop_nulls().unique()):
+            accuracy = accuracy_of(correct_by_document(rows.filter(pl.col("topic") == topic)))
+            if accuracy is not None:
+                topics.setdefault(topic, {})[contender] = accuracy
+    return dict(sorted(topics.items()))
+
+
+def by_topic(topics: Topics, two: Sequence[Contender], names: Sequence[str]) -> Chart:
+    """All contenders on each topic as dots, one or two of them named.
+
+    Args:
+        topics: from `accuracy_by_topic`.
+        two: whom the chart is about, with intervals and in whose order topics stand; and whom to
+            compare with.
+        names: what to call them.
+    """
+    first = two[0]
+    ordered = sorted(topics, key=lambda topic: -_mean(topics[topic].get(first)))
+    size = (_WIDTH, 1.75 + _ROW * max(1, len(ordered)))
+    title = "Facts that survive, by topic"
+    said = [f"{each} {topics[each][first].mean:.0%}" for each in ordered if first in topics[each]]
+    draw = partial(_draw, topics, ordered, two, names, title, size)
+    return Chart(draw, size, f"{title}, {names[0]}: {'; '.join(said)}")
+
+
+def _draw(
+    topics: Topics,
+    ordered: Sequence[str],
+    two: Sequence[Contender],
+    names: Sequence[str],
+    title: str,
+    size: Size,
+    figure: Figure,
+    theme: Theme,
+) -> None:
+    headline(figure, theme, size, title, "Every contender is a dot; 95% interval of the first")
+    widest = max((len(topic) for topic in ordered), default=0)
+    axes = axes_in(figure, theme, size, (0.4 + _CHARACTER * widest, 0.5, 0.35, 1.25))
+    axes.set_xlim(-0.01, 1.01)
+    axes.set_ylim(max(1, len(ordered)) - 0.5, -0.5)
+    axes.set_yticks(range(len(ordered)), ordered)
+    axes.tick_params(axis="y", labelcolor=theme.ink)
+    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.grid(axis="both", color=theme.grid, linewidth=0.9)
+    for row, topic in enumerate(ordered):
+        _draw_row(axes, theme, row, topics[topic], two)
+    _key(figure, theme, size, names)
+
+
+def _draw_row(
+    axes: Axes,
+    theme: Theme,
+    row: int,
+    found: Mapping[Contender, Interval],
+    two: Sequence[Contender],
+) -> None:
+    others = [each.mean for contender, each in found.items() if contender not in two]
+    axes.plot(others, [row] * len(others), "o", color=theme.muted, markersize=4, alpha=0.5)
+    first, second, *_ = [*(found.get(each) for each in two), None]
+    if first:
+        axes.plot([first.low, first.high], [row, row], color=theme.accent, linewidth=1.6, alpha=0.6)
+    if second:
+        axes.plot([second.mean], [row], "s", color=theme.second, markersize=6.5)
+    if first:
+        axes.plot([first.mean], [row], "D", color=theme.accent, markersize=7)
+
+
+def _key(figure: Figure, theme: Theme, size: Size, names: Sequence[str]) -> None:
+    """Which mark is whose, above the plot: by shape, so that colour is not needed."""
+    marks = [("◆", theme.accent), ("■", theme.second)]
+    keys = [(*mark, name) for mark, name in zip(marks, names, strict=False)]
+    x = 0.22
+    for mark, colour, label in [*keys, ("●", theme.muted, "the others")]:
+        figure.text(x / size[0], 1 - 0.95 / size[1], f"{mark}  {label}", color=colour, size=10)
+        x += 0.45 + _CHARACTER * len(label)
+
+
+def _mean(interval: Interval | None) -> float:
+    return interval.mean if interval else -1.0

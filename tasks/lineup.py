@@ -1,0 +1,185 @@
+"""Who takes part in a benchmark: the checkpoints, the hosted models, the baselines."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+import polars as pl
+from prefect import task
+from prefect.logging import get_run_logger
+
+from precis.benchmark import TRAINED, Night, checkpoints_to_take
+from precis.checkpoints import committed_steps
+from precis.config import BenchmarkConfig
+from precis.contenders.budget import Budget
+from precis.contenders.entry import Entry, local
+from precis.contenders.extractive import rehearsed
+from precis.contenders.kept import Kept
+from precis.contenders.lineup import checkpoint_digest, hosted_entries, rule_entries
+from precis.contenders.referee import Referee
+from precis.contenders.writer import Writer
+from precis.documents import Corpus
+from precis.environment import Environment
+from precis.errors import ConfigError, TrainerLost
+from precis.ledger import Ledger, stored_ledger
+from precis.observe.observers import Observers, observing
+from precis.report.nights import Change
+from precis.report.standings import Contender
+from precis.run import Services, trainable
+from precis.store import open_store
+from tasks.cluster import Served, serving
+from tasks.policy import RETRIED
+from tasks.states import show_running_as
+
+
+class Round:
+    """A benchmark at work, and what it has measured so far. (Not a dataclass: see `Run`.)"""
+
+    def __init__(self, config: BenchmarkConfig, corpus: Corpus, services: Services) -> None:
+        self.config, self.corpus, self.services = config, corpus, services
+        self.store, self.night = open_store(config.store), Night.now()
+        self.ledger: Ledger | None = None
+        self.writers: list[Writer] = []
+        self.frames: list[pl.DataFrame] = []
+        self.ceiling: float | None = None
+        self.changes: list[Change] = []
+        self.nights = 0
+        self.before: pl.DataFrame | None = None
+        judge, before = services.judge, services.judge.spend
+        self.budget = Budget(config.dollars_max, lambda: judge.spend.since(before).usd)
+        self.kept, self.judged_for_money = Kept(self.store), config.judge.provider != "lexical"
+        kept = self.kept if self.judged_for_money else None
+        self.referee = Referee(judge, config.judge, config.rollouts, self.budget, kept)
+        self.stack = AsyncExitStack()
+        self.observers = Observers([])
+        self._served: Served | None = None
+        self._losses = 0
+
+    @property
+    def name(self) -> str:
+        return self.config.model
+
+    @property
+    def steps(self) -> int:
+        """How many steps the model has been trained."""
+        return self.ledger.next_step if self.ledger else 0
+
+    @property
+    def folder(self) -> str:
+        """Where in the store the newest report after so many steps lies."""
+        return f"{self.name}/benchmarks/{self.steps:04d}/"
+
+    @property
+    def folder_url(self) -> str:
+        return f"{self.store.url}/{self.folder}"
+
+    async def served(self) -> Served:
+        """What serves the checkpoints: started when it is first asked for, if nobody else has."""
+        if self._served is None:
+            self._served = await self.stack.enter_async_context(serving(self.config))
+        return self._served
+
+    def writer_of(self, contender: Contender) -> Writer:
+        """Who writes for a contender now."""
+        return next(one for one in reversed(self.writers) if one.entry.contender == contender)
+
+    def may_recover(self) -> bool:
+        """Count one more loss of the trainer; whether it is to be brought up again."""
+        self._losses += 1
+        return self._losses <= self.config.recoveries_max
+
+    async def enter(self, entry: Entry) -> None:
+        """Let a contender take part; what is free and certain anyway is not kept."""
+        keeps = entry.identity is not None and (entry.paid or self.judged_for_money)
+        words_max = self.config.rollouts.words_max
+        writer = Writer(entry, words_max, self.budget, self.kept if keeps else None)
+        self.writers.append(await self.stack.enter_async_context(writer))
+
+
+@asynccontextmanager
+async def begun(
+    config: BenchmarkConfig, corpus: Corpus, services: Services
+) -> AsyncIterator[Round]:
+    """A benchmark, whose connections are closed when the block ends."""
+    round = Round(config, corpus, services)
+    async with observing() as round.observers, round.stack:
+        round.stack.callback(round.kept.close)
+        yield round
+
+
+@task(name="line up", task_run_name="line up {round.name} and the others", **RETRIED)
+async def line_up(round: Round) -> None:
+    """The checkpoints, served by the trainer, the hosted models, and the baselines.
+
+    Raises:
+        ConfigError: a hosted model's key is not set, or the model was trained on other documents
+            than the benchmark's.
+        StoreError: the store holds no such model.
+    """
+    round.writers.clear()
+    hosted = hosted_entries(round.config, Environment().keys())
+    rules = rule_entries(round.config, round.services.standins)
+    await round.kept.open()
+    served = rehearsed(round.store, round.config, round.corpus.digest)
+    extractive = await round.stack.enter_async_context(served)
+    for entry in (*await _trained(round), *hosted, *extractive, *rules):
+        await round.enter(entry)
+
+
+async def with_trainer(round: Round, work: Callable[[], Awaitable[None]]) -> None:
+    """Do what needs the trainer; where it is lost, bring it up again and do all of it again.
+
+    Raises:
+        TrainerLost: it was lost more than `recoveries_max` times in this benchmark.
+    """
+    while True:
+        try:
+            return await work()
+        except TrainerLost as error:
+            if not round.may_recover():
+                raise
+            get_run_logger().warning("%s It is brought up again.", error)
+            await show_running_as("Preempted", str(error))
+        await show_running_as("Recovering", "The trainer is brought up again.")
+        await with_trainer(round, partial(_bring_up, round))
+        await show_running_as("Running", "The trainer is back.")
+
+
+async def _bring_up(round: Round) -> None:
+    """Have the trainer up again, and the checkpoints that are lined up served there."""
+    await (await round.served()).bring_up()
+    if any(writer.entry.contender.model == TRAINED for writer in round.writers):
+        for entry in await _trained(round):
+            await round.enter(entry)
+
+
+async def _trained(round: Round) -> list[Entry]:
+    if round.config.checkpoints == "none":
+        return []
+    store, rollouts = round.store, round.config.rollouts
+    round.ledger = await asyncio.to_thread(stored_ledger, store, round.name)
+    if round.ledger.corpus != round.corpus.digest:
+        raise ConfigError(
+            f"{round.name!r} was trained on other documents or another split than these: some of "
+            "the held-out ones may have been trained on. Give the benchmark the run's documents."
+        )
+    model, trainer = trainable(round.config), (await round.served()).trainer
+    committed = await asyncio.to_thread(committed_steps, store, round.name)
+    steps = checkpoints_to_take(committed, round.config)
+    for step in steps:
+        await trainer.fetch(model, step, store.url, round.name)
+    await model.register(trainer)
+    url, key = str(model.inference_base_url), str(model.inference_api_key)
+    return [
+        local(
+            Contender(TRAINED, step),
+            model.get_inference_name(step),
+            url,
+            key,
+            words_max=rollouts.words_max,
+            in_flight=rollouts.in_flight,
+            identity=await asyncio.to_thread(checkpoint_digest, store, round.name, step),
+        )
+        for step in steps
+    ]
