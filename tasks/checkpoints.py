@@ -6,43 +6,69 @@ import time
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.errors import StoreError
-from precis.ledger import Ledger, Validation, write_ledger
+from precis.benchmark import judged
+from precis.errors import StoreConflict, StoreError
+from precis.kept import FILES, keep_record
+from precis.ledger import StepRecord, Validation
+from precis.results import Judged
 from precis.retention import prune
 from precis.rollouts import gather_greedy, refuse_too_many_unscored
 from precis.run import Run
-from precis.steps import step_record, validation_of
+from precis.steps import validation_of
+from precis.trajectories import read_judged
 from tasks.judging import judge_slots
 from tasks.policy import RETRIED
-from tasks.rollouts import Gathered
-from tasks.training import Trained
+from tasks.training import keep_rollouts
 
 
-@task(name="commit", task_run_name="step {step}: commit {run.name}", **RETRIED)
-async def commit_step(run: Run, step: int, gathered: Gathered, trained: Trained) -> None:
-    """Put checkpoint `step + 1` into the store, then the step into the ledger."""
-    with run.stopwatch.phase("commit"):
-        await run.lease.check()
-        await run.trainer.commit(run.model, step + 1, run.store.url, run.name, run.identity)
-    record = step_record(
-        step,
-        gathered.rollouts,
-        digest=trained.digest,
-        groups_trained=len(gathered.groups),
-        groups_dropped=gathered.dropped,
-        trainer=trained.metrics,
-        seconds=run.stopwatch.seconds,
-        judge=run.unbooked,
+@task(name="commit", task_run_name="step {record.step}: commit {run.name}", **RETRIED)
+async def commit_step(run: Run, record: StepRecord) -> None:
+    """Put checkpoint `record.step + 1` into the store, then the step into the ledger."""
+    start = time.perf_counter()
+    await run.lease.check()
+    where = (run.store.url, run.name, run.identity)
+    checkpoint = await run.trainer.commit(
+        run.model, record.step + 1, *where, record, run.ledger.run_id
     )
-    await _write(run, run.ledger.advanced(record))
-    run.stopwatch.reset()
+    record = checkpoint.record or record
+    timed = record.model_copy(update={"commit_s": time.perf_counter() - start})
+    await run.write_ledger(run.ledger.advanced(timed), record.judge)
+    run.losses = 0
+
+
+async def settle(run: Run) -> None:
+    """Wait for the commit that is under way, if one is.
+
+    Raises:
+        StoreError: it failed; where the checkpoint is kept is in the message.
+    """
+    if run.committing is not None:
+        with run.stopwatch.phase("wait"):
+            await asyncio.shield(run.committing)
+        run.committing = None
+
+
+async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreError:
+    """Save what can't be uploaded to this machine; returns the error to stop with.
+
+    The next start of the run uploads it.
+    """
+    if isinstance(error, StoreConflict):
+        return error  # the model is another run's now
+    folder = run.kept_folder
+    await run.trainer.save(run.model, record.step + 1, folder / FILES)
+    keep_record(folder, record)
+    return type(error)(
+        f"{error} The checkpoint of step {record.step + 1} is kept in {folder} on this machine, "
+        "and goes to the store when the run is started again."
+    )
 
 
 @task(name="validate", task_run_name="step {run.ledger.next_step}: validate {run.name}", **RETRIED)
 async def validate(run: Run) -> None:
     """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger."""
-    validation = await _validation(run, run.ledger.next_step)
-    await _write(run, run.ledger.validated(validation, run.unbooked.usd))
+    validation, spend = await _validation(run, run.ledger.next_step), run.unbooked
+    await run.write_ledger(run.ledger.validated(validation, spend.usd), spend)
 
 
 async def sweep(run: Run) -> None:
@@ -53,14 +79,6 @@ async def sweep(run: Run) -> None:
         await asyncio.to_thread(prune, run.store, run.name, policy, accuracies, at)
     except StoreError as error:
         get_run_logger().warning("Old checkpoints could not be deleted: %s", error)
-
-
-async def _write(run: Run, ledger: Ledger) -> None:
-    """Commit a ledger that says all that was spent."""
-    spend = run.unbooked
-    await run.lease.check()  # an upload may have taken longer than the lease
-    await asyncio.to_thread(write_ledger, run.store, ledger)
-    run.book(ledger, spend)
 
 
 async def _validation(run: Run, step: int) -> Validation:
@@ -74,4 +92,20 @@ async def _validation(run: Run, step: int) -> Validation:
             run.config.rollouts,
         )
     refuse_too_many_unscored(rollouts, run.config.rollouts)
+    if run.seen.first is None and run.ledger.validations:
+        run.seen = run.seen.validated(*await _first_validation(run))
+    run.seen = run.seen.validated(step, map(judged, rollouts))
+    await keep_rollouts(run, "val", step, [[one] for one in rollouts])
     return validation_of(step, rollouts, time.perf_counter() - start)
+
+
+async def _first_validation(run: Run) -> tuple[int, list[Judged]]:
+    """What another process saw at the run's beginning, for the report to compare with."""
+    first = run.ledger.validations[0].step
+    documents = run.corpus.validation
+    try:
+        found = await asyncio.to_thread(read_judged, run.store, run.name, "val", first, documents)
+    except StoreError as error:
+        get_run_logger().warning("The report compares with no earlier summary: %s", error)
+        found = []
+    return first, found

@@ -1,27 +1,63 @@
 """One step of training."""
 
-from dataclasses import dataclass
+import asyncio
+import time
+from collections.abc import Sequence
 
 from prefect import task
 
+from precis.ledger import StepRecord
+from precis.observe.completions import seen_of_rollouts
+from precis.observe.samples import SAMPLE_COLUMNS, sample_rows
+from precis.rollouts import Rollout
 from precis.run import Run
-from precis.trainer.protocol import digest_of, encode_groups
+from precis.steps import as_trained, step_record
+from precis.trajectories import Split, put_trajectories
+from precis.transcript import transcript
 from tasks.policy import RETRIED
 from tasks.rollouts import Gathered
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What a step's training was done on, and what the trainer says of it."""
-
-    digest: str
-    metrics: dict[str, float]
-
-
 @task(name="train", task_run_name="step {step}: train {run.name}", **RETRIED)
-async def train_step(run: Run, step: int, gathered: Gathered) -> Trained:
-    """Turn adapter `step` into adapter `step + 1`; a repeat gets the stored result."""
-    options = run.config.trainer.model_dump()
-    with run.stopwatch.phase("train"):
-        result = await run.trainer.train(run.model, gathered.groups, step=step, **options)
-    return Trained(digest_of(encode_groups(gathered.groups)), result.metrics)
+async def train_step(run: Run, step: int, gathered: Gathered) -> StepRecord:
+    """Turn adapter `step` into adapter `step + 1`; a repeat gets the stored result.
+
+    Its rollouts are in the store before that. The trainer keeps the step's record with its result,
+    so that a run that dies before the commit need not sample and judge the step again.
+    """
+    await keep_rollouts(run, "train", step, gathered.rollouts)
+    record = step_record(
+        step,
+        gathered.rollouts,
+        groups_trained=len(gathered.groups),
+        groups_dropped=gathered.dropped,
+        seconds=run.stopwatch.seconds,
+        judge=run.unbooked,
+        machine_usd=run.machine.unbooked_usd,
+    )
+    note, start = record.model_dump(mode="json"), time.perf_counter()
+    options = run.config.trainer.options
+    result = await run.trainer.train(
+        run.model, gathered.groups, step=step, run=run.ledger.run_id, note=note, **options
+    )
+    return as_trained(record, result.digest, result.metrics, train=time.perf_counter() - start)
+
+
+async def keep_rollouts(
+    run: Run, split: Split, step: int, rollouts: Sequence[Sequence[Rollout]]
+) -> None:
+    """Put what adapter `step` wrote, and how it was judged, into the store; tell the observers."""
+    policy = run.model.get_inference_name(step)
+    groups = transcript(rollouts, policy, run.config.rollouts.words_max)
+    await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, groups)
+    told = seen_of_rollouts(
+        rollouts,
+        run=run.ledger.run_id,
+        policy=policy,
+        split=split,
+        step=step,
+        words_max=run.config.rollouts.words_max,
+    )
+    run.observers.completions(told)
+    if run.wandb and split == "val":
+        run.wandb.table(step, "samples", SAMPLE_COLUMNS, sample_rows(rollouts))

@@ -1,0 +1,144 @@
+"""A run in Prefect's UI: its name, its progress, and one report, kept up to date as it goes.
+
+A report takes a fifth of a second to draw, and one of a thousand steps more. It is drawn beside
+the run, in a thread, at most every few seconds and for a hundredth of the time, and always at the
+end.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import httpx
+from prefect import get_client
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    ArtifactFilterKey,
+)
+from prefect.exceptions import PrefectException
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+
+from precis.report.training import TrainingView, progress_line, training_report
+
+_PAUSE_S = 1.0
+_REPORT_PAUSE_S = 5.0
+_REPORT_SHARE = 100
+_LAST_WORD_S = 10.0
+
+Look = Callable[[], TrainingView]
+
+
+class Board:
+    """Follows a run: `update` says that there is news, and returns at once.
+
+    Args:
+        keys: of the artifacts with the progress and with the report.
+        look: the run as it stands.
+    """
+
+    def __init__(self, client: PrefectClient, name: str, keys: tuple[str, str], look: Look) -> None:
+        self._client, self._name, self._keys, self._look = client, name, keys, look
+        self._run = UUID(flow_run.id)
+        self._logger = get_run_logger()
+        self._artifacts: dict[str, UUID] = {}
+        self._news, self._closing = asyncio.Event(), asyncio.Event()
+        self._report_due = 0.0
+
+    def update(self) -> None:
+        """There is news to show, soon."""
+        self._news.set()
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Keep the UI up to date while the block lasts; it ends with all that there is to show."""
+        follower = asyncio.create_task(self._follow())
+        self.update()
+        try:
+            yield
+        finally:
+            self._closing.set()
+            self.update()
+            await self._end(follower)
+
+    async def _end(self, follower: asyncio.Task[None]) -> None:
+        done, late = await asyncio.wait([follower], timeout=_LAST_WORD_S)
+        for task in late:
+            task.cancel()
+        for error in filter(None, [task.exception() for task in done]):
+            self._logger.error("The run's report could not be made.", exc_info=error)
+
+    async def _follow(self) -> None:
+        while await self._news.wait():
+            self._news.clear()
+            is_last = self._closing.is_set()
+            await self._show(is_last)
+            if is_last:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), _PAUSE_S)
+
+    async def _show(self, is_last: bool) -> None:
+        """A server that is out costs nothing but the view."""
+        view = self._look()
+        try:
+            await self._show_progress(view)
+            if is_last or time.monotonic() >= self._report_due:
+                await self._show_report(view)
+        except (httpx.HTTPError, PrefectException) as error:
+            self._logger.warning("Prefect's UI could not be brought up to date: %s", error)
+
+    async def _show_progress(self, view: TrainingView) -> None:
+        done, steps = min(view.ledger.next_step, view.plan.steps), view.plan.steps
+        name = f"{self._name}: step {done} of {steps}"
+        await self._client.update_flow_run(self._run, name=name)
+        await self._put(self._keys[0], "progress", 100 * done / steps, progress_line(view))
+
+    async def _show_report(self, view: TrainingView) -> None:
+        start = time.monotonic()
+        report = await asyncio.to_thread(training_report, view)
+        now = time.monotonic()
+        self._report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
+        await self._put(self._keys[1], "markdown", report, f"Training of {view.ledger.model}")
+
+    async def _put(self, key: str, kind: str, data: object, description: str) -> None:
+        """Create this run's artifact, or change it in place, also one from before a retry."""
+        if key not in self._artifacts:
+            self._artifacts.update(await self._known())
+        if key in self._artifacts:
+            change = ArtifactUpdate(data=data, description=description)
+            # The client's own method also emits an event with all the data in it, each time.
+            await self._client.request(
+                "PATCH",
+                "/artifacts/{id}",
+                path_params={"id": self._artifacts[key]},
+                json=change.model_dump(mode="json", exclude_unset=True),
+            )
+        else:
+            new = ArtifactCreate(
+                key=key, type=kind, data=data, description=description, flow_run_id=self._run
+            )
+            self._artifacts[key] = (await self._client.create_artifact(new)).id
+
+    async def _known(self) -> dict[str, UUID]:
+        wanted = ArtifactFilter(
+            key=ArtifactFilterKey(any_=list(self._keys)),
+            flow_run_id=ArtifactFilterFlowRunId(any_=[self._run]),
+        )
+        found = await self._client.read_artifacts(artifact_filter=wanted)
+        return {one.key: one.id for one in found if one.key}
+
+
+@asynccontextmanager
+async def board_of(name: str, keys: tuple[str, str], look: Look) -> AsyncIterator[Board]:
+    """A board that follows this flow run while the block lasts."""
+    async with get_client() as client:
+        board = Board(client, name, keys, look)
+        async with board.following():
+            yield board
