@@ -1,22 +1,24 @@
 """The `precis` command."""
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from deployments import server as prefect_server
 from precis.environment import Environment
-from precis.errors import PrecisError
 from precis.judge.cli import app as judge_app
+from precis.runs.cli import app as runs_app
+from precis.terminal import fail, sentences
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(judge_app, name="judge")
+app.add_typer(runs_app, name="runs")
 console = Console(highlight=False)
 
 
@@ -40,14 +42,14 @@ def rehearse(
 ) -> None:
     """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
     _quiet()
-    with console.status("Starting …"), _sentences():
+    with console.status("Starting …"), sentences(), _continued():
         server = prefect_server.find_or_start()
         from deployments.rehearsal import forget, rehearsal_config, rehearse
 
         config = rehearsal_config(steps, documents, seed, store or Environment().store, take_over)
         if fresh:
             forget(config)
-    with _sentences():
+    with sentences(), _continued():
         rehearse(config, server, console)
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
     if server.ours:
@@ -55,11 +57,82 @@ def rehearse(
 
 
 @app.command()
+def up(
+    share: Annotated[
+        bool, typer.Option(help="Let others reach the server; needs a password for it.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="The server's port, if it is to be started."),
+    ] = None,
+    automations: Annotated[
+        bool | None,
+        typer.Option(help="Apply the automations; by default, only if PostgreSQL is configured."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
+) -> None:
+    """Start server and worker, deploy everything, and work until Ctrl-C."""
+    from deployments.up import up as stand_up
+
+    terminal = Console(file=sys.stdout, highlight=False)
+    with sentences():
+        stand_up(terminal, share=share, port=port, automations=automations, limit=limit)
+
+
+@app.command()
+def worker(
+    limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
+) -> None:
+    """Work for a server that is up: a worker that lets its runs end when it is told to stop."""
+    with sentences():
+        prefect_server.attach()
+        from deployments.worker import serve
+
+        serve(limit)
+
+
+@app.command()
+def doctor(
+    deployment: Annotated[
+        str, typer.Argument(help="Whose settings to examine, as prefect.yaml names it.")
+    ] = "train/rehearsal",
+) -> None:
+    """Check what a run needs, and say what to do about what is missing."""
+    with sentences():
+        from deployments.doctor import examined
+
+        if not examined(deployment, console):
+            raise typer.Exit(1)
+
+
+@app.command()
+def secret(
+    variable: Annotated[str, typer.Argument(help="The variable of a key: OPENROUTER_API_KEY.")],
+) -> None:
+    """Keep a key in a Secret block of the Prefect server; asks for it, or reads one line."""
+    with sentences():
+        from deployments.secret import keep
+
+        asked = sys.stdin.isatty()
+        value = typer.prompt(variable, hide_input=True) if asked else sys.stdin.readline()
+        console.print(f"Kept in the Secret block {keep(variable, value.strip())!r}.")
+
+
+@app.command()
 def stop() -> None:
     """Stop the Prefect server that a rehearsal started."""
-    with _sentences():
+    with sentences():
         stopped = prefect_server.stop()
     console.print("The Prefect server is stopped." if stopped else "No Prefect server is running.")
+
+
+@contextmanager
+def _continued() -> Iterator[None]:
+    """Say after Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail("Interrupted. The same command continues from the last committed step.")
 
 
 def _quiet() -> None:
@@ -68,27 +141,6 @@ def _quiet() -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_ROOT_LEVEL", "CRITICAL")
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Turn our own errors, and settings that don't fit, into a sentence on the terminal."""
-    try:
-        yield
-    except PrecisError as error:
-        _fail(str(error))
-    except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            where = ".".join(map(str, problem["loc"]))
-            console.print(f"{where}: {problem['msg']}", style="red", markup=False)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        _fail("Interrupted. The same command continues from the last committed step.")
-
-
-def _fail(sentence: str) -> NoReturn:
-    console.print(sentence, style="red", markup=False, soft_wrap=True)
-    raise typer.Exit(1) from None
 
 
 if __name__ == "__main__":

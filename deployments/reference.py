@@ -11,7 +11,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from precis.config import BenchmarkConfig, Settings, TrainConfig
+from precis.cluster.settings import DownConfig, SweepConfig
+from precis.config import BenchmarkConfig, TrainConfig
+from precis.settings import Settings
 
 README = Path(__file__).parents[1] / "README.md"
 _BEGIN, _END = "<!-- configuration -->", "<!-- /configuration -->"
@@ -19,7 +21,8 @@ _BEGIN, _END = "<!-- configuration -->", "<!-- /configuration -->"
 
 def reference() -> str:
     """All settings of the flows as markdown tables: one for each model."""
-    models = dict.fromkeys([*_models(TrainConfig), *_models(BenchmarkConfig)])
+    configs = (TrainConfig, BenchmarkConfig, DownConfig, SweepConfig)
+    models = dict.fromkeys(model for config in configs for model in _models(config))
     return "\n\n".join(_table(model) for model in models)
 
 
@@ -36,8 +39,9 @@ def _models(model: type[Settings]) -> Iterator[type[Settings]]:
     """The model, then those that its fields hold."""
     yield model
     for field in model.model_fields.values():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-            yield from _models(field.annotation)
+        for kind in (field.annotation, *get_args(field.annotation)):  # `Settings | None` too
+            if isinstance(kind, type) and issubclass(kind, Settings):
+                yield from _models(kind)
 
 
 def _table(model: type[Settings]) -> str:
@@ -51,8 +55,12 @@ def _row(name: str, field: FieldInfo) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    extra = field.json_schema_extra
-    value: Any = extra["default"] if isinstance(extra, dict) else field.default
+    if field.is_required():
+        return "to be given"
+    # What the environment decides has no default in the form, which would go before it.
+    value: Any = (
+        field.examples[0] if field.examples else field.get_default(call_default_factory=True)
+    )
     if isinstance(value, Settings):
         return f"{type(value).__name__}"
     if get_origin(field.annotation) is tuple and get_args(field.annotation):

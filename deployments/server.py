@@ -4,23 +4,24 @@ Prefect's ephemeral mode would take five seconds at every start and show nothing
 a real server on SQLite stays up, so that one can look at the run while it goes and afterwards.
 """
 
+import asyncio
 import fcntl
 import os
 import socket
 import subprocess
 import sys
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
+from deployments.configured import bring_password, configured_api
 from precis.environment import Environment
-from precis.errors import PrecisError
+from precis.errors import ConfigError, PrecisError
 from precis.tls import tls_for
 
-_READY_TIMEOUT_S = 90.0
+_READY_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 30.0
 
 _SETTINGS = {
@@ -38,10 +39,16 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class PrefectServer:
-    """A server's API address, and whether we started it."""
+    """A Prefect server, which may still be starting.
+
+    Attributes:
+        ours: whether it lives in our home, where `stop` finds it.
+        started: whether this very call has started it.
+    """
 
     api: str
     ours: bool
+    started: bool = False
 
     @property
     def ui(self) -> str:
@@ -51,7 +58,7 @@ class PrefectServer:
         """Return once it answers.
 
         Raises:
-            PrecisError: it did not within a minute and a half.
+            PrecisError: it did not within three minutes.
         """
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while not _is_healthy(self.api):
@@ -61,56 +68,107 @@ class PrefectServer:
             time.sleep(0.1)
 
 
-def find_or_start() -> PrefectServer:
+def find() -> str | None:
+    """The API address of the configured server, or of our own if it runs."""
+    return configured_api() or _running()
+
+
+def attach() -> str:
+    """Point this process at the server that is configured or up; its API address.
+
+    Call before `prefect` is imported.
+
+    Raises:
+        PrecisError: there is none, or it does not answer, or refuses our password.
+    """
+    if (api := find()) is None:
+        raise PrecisError(
+            "No Prefect server is configured or up: set PREFECT_API_URL, or run `precis up`."
+        )
+    os.environ["PREFECT_API_URL"] = api
+    bring_password()
+    from precis.checkup import check_server  # reads much that most commands do without
+
+    asyncio.run(check_server(api))
+    return api
+
+
+def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectServer:
     """The configured server, or one of our own, which may still be starting.
 
     Also points this process at it; call before `prefect` is imported.
+
+    Args:
+        share: whether one that has to be started listens beyond the loopback.
+        port: where; None takes a free one.
+
+    Raises:
+        ConfigError: a server is to be shared that runs already, or is not ours.
     """
-    if configured := os.environ.get("PREFECT_API_URL") or _api_of_profile():
-        return PrefectServer(configured, ours=False)
+    if configured := configured_api():
+        return _only_if_not(share, PrefectServer(configured, ours=False))
     _home().mkdir(parents=True, exist_ok=True)
     os.environ.update(_SETTINGS)
     os.environ["PREFECT_HOME"] = str(_home())
-    server = PrefectServer(_running() or _start(), ours=True)
+    bring_password()
+    if running := _running():
+        server = _only_if_not(share, PrefectServer(running, ours=True))
+    else:
+        server = _start("0.0.0.0" if share else "127.0.0.1", port)
     os.environ["PREFECT_API_URL"] = server.api
     return server
 
 
 def stop() -> bool:
-    """Stop the server that we started; False if none was running.
+    """Stop the server that we started, or are still starting; False if there is none.
 
     Raises:
         PrecisError: it did not stop.
     """
-    if not (running := _running()):
+    api = _recorded()
+    if api is None or not (_is_healthy(api) or _is_alive(_home() / "server.pid")):
         return False
     _prefect("server", "stop").wait()
     deadline = time.monotonic() + _STOP_TIMEOUT_S
-    while _is_healthy(running):
+    while _is_healthy(api):
         if time.monotonic() > deadline:
             log = _home() / "server.log"
-            raise PrecisError(f"The Prefect server at {running} does not stop. Its log: {log}.")
+            raise PrecisError(f"The Prefect server at {api} does not stop. Its log: {log}.")
         time.sleep(0.1)
     return True
 
 
-def _start() -> str:
+def _start(host: str, wanted_port: int | None) -> PrefectServer:
     """Start a server, unless one is starting already; its address is the same either way."""
     with (_home() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         api = _recorded()
         if api is not None and _is_alive(_home() / "server.pid"):
-            return api
+            return PrefectServer(api, ours=True)
         (_home() / "server.pid").unlink(missing_ok=True)  # of a server that is gone
         # A start that was cut off may still come up: then at this address.
-        port = (
-            api.rpartition(":")[2].removesuffix("/api") if api and _is_free(api) else _free_port()
-        )
+        port = str(wanted_port or (api and _is_free(api) and _port_of(api)) or _free_port())
         api = f"http://127.0.0.1:{port}/api"
         (_home() / "api-url").write_text(api)
         os.environ["PREFECT_SERVER_API_PORT"] = port
-        _prefect("server", "start", "--background", "--host", "127.0.0.1", "--port", port)
-        return api
+        # Whatever name the browser knows this machine by, the page asks where it came from.
+        os.environ["PREFECT_SERVER_UI_API_URL"] = "/api"
+        # What notifications and logs link to.
+        name = "127.0.0.1" if host == "127.0.0.1" else socket.gethostname()
+        os.environ["PREFECT_UI_URL"] = f"http://{name}:{port}"
+        _prefect("server", "start", "--background", "--host", host, "--port", port)
+        return PrefectServer(api, ours=True, started=True)
+
+
+def _only_if_not(share: bool, server: PrefectServer) -> PrefectServer:
+    if share:
+        what = "on this machine" if server.ours else "that PREFECT_API_URL or a profile names"
+        remedy = "Stop it with `precis stop`" if server.ours else "Unset that"
+        raise ConfigError(
+            f"There is a Prefect server already, at {server.api}, {what}; only one that is "
+            f"started here can be shared. {remedy}, or leave --share out."
+        )
+    return server
 
 
 def _recorded() -> str | None:
@@ -141,11 +199,15 @@ def _free_port() -> str:
         return str(probe.getsockname()[1])
 
 
+def _port_of(api: str) -> str:
+    return api.rpartition(":")[2].removesuffix("/api")
+
+
 def _is_free(api: str) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", int(api.rpartition(":")[2].removesuffix("/api"))))
+            probe.bind(("127.0.0.1", int(_port_of(api))))
         except OSError:
             return False
         return True
@@ -172,15 +234,3 @@ def _is_healthy(api: str) -> bool:
         return httpx.get(f"{api}/health", timeout=2, verify=tls_for(api)).is_success
     except httpx.TransportError:
         return False
-
-
-def _api_of_profile() -> str | None:
-    """The address in the user's active Prefect profile, if it names one."""
-    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    try:
-        profiles = tomllib.loads((home / "profiles.toml").read_text())
-    except FileNotFoundError:
-        return None
-    active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
-    address: str | None = profiles.get("profiles", {}).get(active, {}).get("PREFECT_API_URL")
-    return address

@@ -1,0 +1,36 @@
+"""What a user has configured of Prefect: which server, its password, its database."""
+
+import os
+import tomllib
+from pathlib import Path
+
+from precis.environment import Environment
+
+
+def configured_api() -> str | None:
+    """The address of the server that the environment or Prefect's active profile names."""
+    return os.environ.get("PREFECT_API_URL") or _api_of_profile()
+
+
+def bring_password() -> None:
+    """What our own server asks for is what we say, unless we are told otherwise."""
+    if password := Environment().prefect_server_api_auth_string:
+        os.environ.setdefault("PREFECT_API_AUTH_STRING", password.get_secret_value())
+
+
+def on_postgres() -> bool:
+    """Whether a server that we start keeps its data in PostgreSQL."""
+    address = Environment().prefect_server_database_connection_url
+    return address is not None and address.get_secret_value().startswith("postgresql")
+
+
+def _api_of_profile() -> str | None:
+    """The address in the active profile, if it names one."""
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    try:
+        profiles = tomllib.loads((home / "profiles.toml").read_text())
+    except FileNotFoundError:
+        return None
+    active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
+    address: str | None = profiles.get("profiles", {}).get(active, {}).get("PREFECT_API_URL")
+    return address

@@ -1,0 +1,178 @@
+"""A worker that ends after its runs, not before them.
+
+Prefect's own worker, told to stop, kills its flows with SIGKILL: a rented GPU would be left
+behind, and the run shown as running for ever. This one drives Prefect's process worker in
+another order. Ctrl-C (SIGINT) lets it take no further run and wait for those that are going; a
+second one cancels them, as the Cancel button does, so that each cleans up after itself; a third
+leaves at once. SIGTERM, which comes from those who do not wait long, cancels right away.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import State, StateType
+from prefect.exceptions import PrefectException
+from prefect.settings import get_current_settings
+from prefect.workers.process import ProcessWorker
+
+from precis.errors import PrecisError
+
+POOL = "precis"
+_POLL_S = 0.3
+_CANCEL_PATIENCE_S = 90.0
+"""Longer than Prefect's own: 30 seconds after a run is cancelled its process is killed."""
+
+Say = Callable[[str], None]
+
+
+class Stage(IntEnum):
+    """How far a worker is on its way out."""
+
+    WORKING = 0
+    DRAINING = 1
+    CANCELLING = 2
+    LEAVING = 3
+
+
+class Shift:
+    """A worker's time at work, which signals bring to its end."""
+
+    def __init__(self) -> None:
+        self.stage = Stage.WORKING
+        self._changed = asyncio.Event()
+
+    def interrupted(self) -> None:
+        """Ctrl-C: one stage further."""
+        self._to(Stage(min(self.stage + 1, Stage.LEAVING)))
+
+    def terminated(self) -> None:
+        """SIGTERM: cancel what is going."""
+        self._to(max(self.stage, Stage.CANCELLING))
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until the next signal."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return
+        self._changed.clear()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take the signals while the block lasts."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self.interrupted)
+        loop.add_signal_handler(signal.SIGTERM, self.terminated)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            loop.remove_signal_handler(signal.SIGTERM)
+
+    def _to(self, stage: Stage) -> None:
+        self.stage = stage
+        self._changed.set()
+
+
+def serve(limit: int, query_s: float = 2.0) -> None:
+    """`precis worker`: work until a signal, and print what is said."""
+    asyncio.run(work(limit, query_s, lambda sentence: print(sentence, flush=True)))
+
+
+async def work(limit: int, query_s: float, say: Say) -> None:
+    """Run what is scheduled in the work pool until a signal ends it; makes the pool if need be.
+
+    A server that is out costs nothing but time: runs go on, and it is asked again.
+
+    Args:
+        limit: runs at the same time.
+        query_s: seconds between two looks for new runs.
+        say: takes a sentence for whoever sent the signal.
+
+    Raises:
+        PrecisError: it was made to leave while runs were going, which are killed.
+    """
+    shift = Shift()
+    with shift.listening():
+        async with ProcessWorker(work_pool_name=POOL, limit=limit) as worker:
+            beat_s = get_current_settings().worker.heartbeat_seconds
+            beating = asyncio.create_task(_beat(worker, beat_s))
+            try:
+                answered = True
+                while shift.stage == Stage.WORKING:
+                    failure = await _failure(worker.get_and_submit_flow_runs)
+                    if failure and answered:
+                        say(f"The Prefect server did not answer, and is asked on: {failure}")
+                    answered = not failure
+                    await shift.pause(query_s)
+                await _finish(worker, shift, say)
+            finally:
+                beating.cancel()
+
+
+async def _finish(worker: ProcessWorker, shift: Shift, say: Say) -> None:
+    """Wait for the runs that are going; cancel them where that is asked for."""
+    told, deadline = Stage.WORKING, float("inf")
+    while going := _going(worker):
+        if shift.stage > told:
+            told = shift.stage
+            say(await _farewell(worker.client, going, told))
+            if told == Stage.CANCELLING:
+                deadline = time.monotonic() + _CANCEL_PATIENCE_S
+                if failure := await _failure(lambda: _cancel(worker.client, _going(worker))):
+                    say(f"The Prefect server did not take that: {failure}")
+        if shift.stage == Stage.LEAVING or time.monotonic() > deadline:
+            raise PrecisError(
+                f"Left {len(going)} of its runs killed. Retry each in Prefect's UI, or with "
+                "`prefect flow-run retry`: it continues from its last commit."
+            )
+        await shift.pause(_POLL_S)
+
+
+async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: Stage) -> str:
+    names = ", ".join([await _name(client, run) for run in going])
+    return {
+        Stage.DRAINING: f"Waiting for {names}. No other run is taken. Ctrl-C again cancels.",
+        Stage.CANCELLING: f"Cancelling {names}, which may clean up for half a minute. "
+        "Ctrl-C again kills.",
+        Stage.LEAVING: f"Killing {names}.",
+    }[stage]
+
+
+async def _name(client: PrefectClient, run: UUID) -> str:
+    try:
+        return (await client.read_flow_run(run)).name
+    except (httpx.HTTPError, PrefectException):
+        return str(run)
+
+
+async def _cancel(client: PrefectClient, going: Sequence[UUID]) -> None:
+    for run in going:
+        await client.set_flow_run_state(run, State(type=StateType.CANCELLING))
+
+
+def _going(worker: ProcessWorker) -> list[UUID]:
+    return [run for run in worker.limiter.statistics().borrowers if isinstance(run, UUID)]
+
+
+async def _beat(worker: ProcessWorker, seconds: float) -> None:
+    """Tell the server now and then that the worker is there."""
+    while True:
+        await asyncio.sleep(seconds)
+        await _failure(worker.sync_with_backend)
+
+
+async def _failure(call: Callable[[], Awaitable[object]]) -> str | None:
+    """Call, and say what the server did not take; None where all went well."""
+    try:
+        await call()
+    except (httpx.HTTPError, PrefectException) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
