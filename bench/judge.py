@@ -10,27 +10,12 @@ are deterministic, so that verdicts can be compared one by one. Each command fai
 there to show does not hold.
 """
 
-import typer
-
 from bench.judging.compare import compare
 from bench.judging.faults import faults
 from bench.judging.memory import memory
+from bench.program import program
 
-COMMANDS = (compare, faults, memory)
-
-app = typer.Typer(add_completion=False, help=__doc__)
-for command in COMMANDS:
-    app.command()(command)
-
-
-@app.callback(invoke_without_command=True)
-def everything(context: typer.Context) -> None:
-    """All commands, one after the other, where none is named."""
-    if context.invoked_subcommand is None:
-        for command in COMMANDS:
-            print(f"-- {command.__name__}", flush=True)
-            command()
-
+app = program(__doc__, (compare, faults, memory))
 
 if __name__ == "__main__":
     app()

@@ -1,0 +1,103 @@
+"""Six hosted contenders at once: no slower than the slowest of them alone has to be."""
+
+import asyncio
+import math
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from functools import partial
+from statistics import NormalDist
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from bench.contending.server import served
+from bench.judging.claims import require
+from precis.benchmark import Outcome, measure
+from precis.config import (
+    ContenderConfig,
+    DocumentsConfig,
+    JudgeConfig,
+    JudgeLimits,
+    RolloutsConfig,
+)
+from precis.contenders.budget import Budget
+from precis.contenders.entry import hosted as hosted_entry
+from precis.contenders.kept import Kept
+from precis.contenders.referee import Referee
+from precis.contenders.writer import Writer
+from precis.documents import Corpus, load_corpus
+from precis.judge import Endpoint, JudgeClient, Scored
+from precis.rollouts import together
+from precis.standins.faults import Latency
+from precis.store import open_store
+
+JUDGE = Latency(0.4, 1.5)
+CONTENDERS = {
+    "quick": Latency(0.8, 2.0),
+    "usual": Latency(1.2, 3.0),
+    "wordy": Latency(1.6, 4.0),
+    "heavy": Latency(2.0, 5.0),
+    "thoughtful": Latency(3.0, 8.0),
+    "slowest": Latency(4.0, 10.0),
+}
+RATIO_MAX = 1.3
+
+
+def hosted(
+    documents: Annotated[int, typer.Option(help="Held-out documents.")] = 91,
+    in_flight: Annotated[int, typer.Option(help="Requests at a time that each allows.")] = 16,
+) -> None:
+    """91 documents by six contenders, each with limits of its own, and one judge for all."""
+    corpus = load_corpus(DocumentsConfig(source="bundled", train_size=1, val_size=documents))
+    with TemporaryDirectory() as folder:
+        found, wall_s = asyncio.run(_measured(corpus, in_flight, folder))
+    ideals = {
+        name: _mean_s(latency) * documents / in_flight for name, latency in CONTENDERS.items()
+    }
+    for name, outcomes in found.items():
+        scored = sum(isinstance(one.verdict, Scored) for one in outcomes)
+        print(f"{name:<12}{scored} of {documents} scored; ideal {ideals[name]:.1f} s")
+    slowest, causes = max(ideals.values()), _causes(found)
+    print(f"wall time   {wall_s:.1f} s: {wall_s / slowest:.2f} × the slowest contender's ideal")
+    print(f"one by one  {sum(ideals.values()):.1f} s at best")
+    require(not causes, f"A summary was not scored: {dict(causes)}.")
+    require(wall_s <= RATIO_MAX * slowest, f"More than {RATIO_MAX} times the slowest's ideal.")
+
+
+async def _measured(
+    corpus: Corpus, in_flight: int, folder: str
+) -> tuple[dict[str, list[Outcome]], float]:
+    limits = JudgeLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=64)
+    judge_config = JudgeConfig(provider="url", base_url="http://x", model="m", limits=limits)
+    own = limits.model_copy(update={"in_flight": in_flight})
+    async with AsyncExitStack() as stack:
+        judge_url, *urls = await stack.enter_async_context(served([JUDGE, *CONTENDERS.values()]))
+        client = JudgeClient(Endpoint(judge_url, "m", "key"), judge_config)
+        judge, kept = await stack.enter_async_context(client), Kept(open_store(folder))
+        stack.callback(kept.close)
+        await kept.open()
+        budget = Budget(None)
+        referee = Referee(judge, judge_config, RolloutsConfig(), budget, kept)
+        writers = []
+        for name, url in zip(CONTENDERS, urls, strict=True):
+            config = ContenderConfig(model=name, provider="url", base_url=url, limits=own)
+            entry = hosted_entry(config, {"CONTENDER_API_KEY": "key"}, 350)
+            writers.append(await stack.enter_async_context(Writer(entry, 350, budget, kept)))
+        began = time.perf_counter()
+        rows = await together(
+            [partial(measure, writer, referee, corpus.validation) for writer in writers]
+        )
+        return dict(zip(CONTENDERS, rows, strict=True)), time.perf_counter() - began
+
+
+def _mean_s(latency: Latency) -> float:
+    """The mean of the log-normal distribution that has this median and 99th percentile."""
+    sigma = math.log(latency.p99_s / latency.median_s) / NormalDist().inv_cdf(0.99)
+    return latency.median_s * math.exp(sigma**2 / 2)
+
+
+def _causes(found: dict[str, list[Outcome]]) -> Counter[str]:
+    everyone = [one for outcomes in found.values() for one in outcomes]
+    return Counter(one.verdict.cause for one in everyone if not isinstance(one.verdict, Scored))

@@ -1,0 +1,72 @@
+"""A Prefect server of a bench's own, as `precis` starts it, on SQLite or on PostgreSQL."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from tests.services.postgres_server import postgres
+
+_UP = """
+from deployments.server import find_or_start
+server = find_or_start()
+server.wait()
+print(server.api)
+"""
+_DOWN = "from deployments.server import stop; stop()"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that answers, and the environment of those who use it."""
+
+    api: str
+    environment: dict[str, str]
+
+    @property
+    def home(self) -> Path:
+        return Path(self.environment["PRECIS_HOME"]) / "prefect"
+
+    @property
+    def memory_mb(self) -> float:
+        """Resident memory of the server and its children."""
+        process = psutil.Process(int((self.home / "server.pid").read_text()))
+        everyone = [process, *process.children(recursive=True)]
+        return float(sum(one.memory_info().rss for one in everyone) / 1e6)
+
+    @property
+    def database_mb(self) -> float:
+        """Size of the SQLite files."""
+        return sum(path.stat().st_size for path in self.home.glob("prefect.db*")) / 1e6
+
+
+@contextmanager
+def server(database: str) -> Iterator[Server]:
+    """A fresh server while the block lasts: on `sqlite`, or on `postgres` without fsync."""
+    with ExitStack() as stack:
+        home = stack.enter_context(TemporaryDirectory(prefix="precis-bench-"))
+        own = {"PRECIS_HOME": home, "PREFECT_HOME": f"{home}/prefect", "PYTHONPATH": os.getcwd()}
+        environment = {**_without_settings(), **own}
+        if database == "postgres":
+            address = stack.enter_context(postgres())
+            environment["PREFECT_API_DATABASE_CONNECTION_URL"] = address
+        stack.callback(_python, _DOWN, environment)
+        api = _python(_UP, environment).strip()
+        yield Server(api, {**environment, "PREFECT_API_URL": api})
+
+
+def _without_settings() -> dict[str, str]:
+    left_out = ("PREFECT_", "PRECIS_", "WANDB_", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+
+
+def _python(program: str, environment: dict[str, str]) -> str:
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
