@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
-_TRAIN = """
+from tests.services.switched_judge import JUDGE_KEY
+
+TRAIN = """
 import asyncio, sys
 from flows.train import train
 from precis.config import TrainConfig
@@ -25,6 +28,14 @@ except PrecisError as error:
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("precis")
+
+
+LONGEST = ("test_random_kills.py", "test_crashes.py", "test_rented.py", "test_team.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: each goes to one process as a whole."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 class Precis:
@@ -80,7 +91,7 @@ class Precis:
     async def train(self, config: dict[str, Any], **environment: str) -> tuple[int, str]:
         """Run the training flow in a process of its own; its exit status and last line."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _TRAIN, json.dumps(config)),
+            *(sys.executable, "-c", TRAIN, json.dumps(config)),
             cwd=ROOT,
             env={**self.environment, "PREFECT_API_URL": self.api, **environment},
             stdout=asyncio.subprocess.PIPE,
@@ -98,7 +109,31 @@ class Precis:
 @pytest.fixture(scope="session")
 def precis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     command = Precis(tmp_path_factory.mktemp("home"))
-    # One step, so that there is a Prefect server.
-    command.run("rehearse", "--steps", "1", "--store", str(command.home / "first"))
-    yield command
-    command.run("stop")
+    try:
+        # One step, so that there is a Prefect server.
+        command.run("rehearse", "--steps", "1", "--store", str(command.home / "first"))
+        yield command
+    finally:
+        command.run("stop")
+
+
+@pytest.fixture(scope="module")  # its worker would take the runs of `precis up` as well
+def deployed(precis: Precis) -> Iterator[Precis]:
+    """Everything in prefect.yaml deployed, with a worker that polls every second."""
+    precis.prefect("work-pool", "create", "--type", "process", "--overwrite", "precis")
+    precis.prefect("--no-prompt", "deploy", "--all")
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "prefect", "worker", "start", "--pool", "precis"],
+        cwd=ROOT,
+        env={
+            **precis.environment,
+            "PREFECT_API_URL": precis.api,
+            "PREFECT_WORKER_QUERY_SECONDS": "1",
+            "JUDGE_API_KEY": JUDGE_KEY,
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    yield precis
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(timeout=60)

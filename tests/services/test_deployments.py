@@ -1,19 +1,15 @@
 """The deployments, against a real server and a real worker, as `prefect.yaml` says."""
 
 import json
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
-import pytest
 
-from tests.services.conftest import ROOT, Precis
+from tests.services.conftest import Precis
+from tests.services.prefect_api import client_of, created, reached
 
 CONFIG: dict[str, Any] = {
     "model": "deployed",
@@ -23,45 +19,14 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def deployed(precis: Precis) -> Iterator[Precis]:
-    """Everything in prefect.yaml deployed, with a worker that polls every second."""
-    precis.prefect("work-pool", "create", "--type", "process", "precis")
-    precis.prefect("--no-prompt", "deploy", "--all")
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "worker", "start", "--pool", "precis"],
-        cwd=ROOT,
-        env={
-            **precis.environment,
-            "PREFECT_API_URL": precis.api,
-            "PREFECT_WORKER_QUERY_SECONDS": "1",
-        },
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    yield precis
-    worker.send_signal(signal.SIGTERM)
-    worker.wait(timeout=60)
-
-
 def run_deployment(precis: Precis, name: str, config: dict[str, Any]) -> dict[str, Any]:
     """Start a deployment's run, wait for its end, and return it."""
-    with httpx.Client(base_url=precis.api) as api:
-        deployment = api.get(f"/deployments/name/{name}").raise_for_status().json()
-        body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
-        run = api.post(f"/deployments/{deployment['id']}/create_flow_run", json=body)
-        run_id = run.raise_for_status().json()["id"]
-        deadline = time.monotonic() + 180
-        while time.monotonic() < deadline:
-            found: dict[str, Any] = api.get(f"/flow_runs/{run_id}").json()
-            if found["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED"):
-                return found
-            time.sleep(0.5)
-    raise AssertionError(f"{name} did not end: {found['state']}")
+    with client_of(precis.api) as api:
+        return reached(api, created(api, name, config), "COMPLETED", "FAILED", "CRASHED")
 
 
 def test_both_rehearsals_are_deployed_with_a_form(deployed: Precis) -> None:
-    with httpx.Client(base_url=deployed.api) as api:
+    with client_of(deployed.api) as api:
         for name in ("train/rehearsal", "benchmark/rehearsal"):
             found = api.get(f"/deployments/name/{name}").raise_for_status().json()
             assert found["description"]
@@ -70,12 +35,32 @@ def test_both_rehearsals_are_deployed_with_a_form(deployed: Precis) -> None:
             assert "Documents held out for validation and the benchmark" in schema
 
 
+def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed: Precis) -> None:
+    with client_of(deployed.api) as api:
+        nightly = api.get("/deployments/name/benchmark/nightly").raise_for_status().json()
+        [schedule] = nightly["schedules"]
+        assert schedule["active"]
+        assert schedule["schedule"]["cron"] == "0 3 * * *"
+        assert schedule["schedule"]["timezone"] == "Europe/Berlin"
+        assert nightly["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+        deadline = time.monotonic() + 120
+        while not (found := _upcoming(api, nightly["id"])) and time.monotonic() < deadline:
+            time.sleep(0.5)
+    assert found, "the scheduler has planned no night"
+
+
+def _upcoming(api: httpx.Client, deployment: str) -> list[Any]:
+    query = {"deployments": {"id": {"any_": [deployment]}}}
+    found: list[Any] = api.post("/flow_runs/filter", json=query).raise_for_status().json()
+    return found
+
+
 def test_a_deployed_run_trains_and_benchmarks_and_leaves_nothing_running(
     deployed: Precis, tmp_path: Path
 ) -> None:
     run = run_deployment(deployed, "train/rehearsal", {**CONFIG, "store": str(tmp_path)})
     assert run["state_type"] == "COMPLETED", run["state"]
-    assert run["name"] == "train deployed to step 3"
+    assert run["name"] == "train deployed: step 3 of 3"
     assert (tmp_path / "deployed" / "benchmarks" / "0003" / "report.html").exists()
     assert not _children_of(deployed)
     again = {key: CONFIG[key] for key in ("model", "documents")}
@@ -108,7 +93,7 @@ def test_a_benchmark_on_other_documents_than_were_held_out_is_refused(
 
 
 def test_the_server_refuses_settings_that_do_not_fit(deployed: Precis) -> None:
-    with httpx.Client(base_url=deployed.api) as api:
+    with client_of(deployed.api) as api:
         deployment = api.get("/deployments/name/train/rehearsal").json()
         body = {"parameters": {"config": {**CONFIG, "steps": 0}}}
         answer = api.post(f"/deployments/{deployment['id']}/create_flow_run", json=body)

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from precis.completions import completions_app
@@ -14,6 +13,7 @@ from precis.standins.faults import Fault, Faults
 from precis.standins.faulty import FaultyServer
 from precis.standins.judge import MODEL, lexical_judge
 from tests.services.conftest import Precis
+from tests.services.prefect_api import async_client_of, client_of
 
 KEY = "a-key-that-must-not-be-seen"
 
@@ -116,6 +116,9 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
         spent = ledger(tmp_path).usd
         assert len(ledger(tmp_path).steps) == 1
         assert spent >= 0.006
+        state = _state_of(precis, "train judged: step 1 of 2")
+        assert (state["type"], state["name"]) == ("FAILED", "BudgetReached")
+        assert "Raise budget_usd and start it again to continue." in state["message"]
         assert (await precis.train(settings, **home))[0] == 1
         assert ledger(tmp_path).usd == spent, "a run at its budget has spent more"
         code, output = await precis.train({**settings, "budget_usd": 100}, **home)
@@ -148,9 +151,17 @@ async def test_flows_with_one_key_share_its_limit(
     assert "has 4 slots, and a step takes 5" in output
     code, output = await precis.train(settings, **home)
     assert code == 0, output
-    with httpx.Client(base_url=precis.api) as api:
+    with client_of(precis.api) as api:
         limits = api.post("/v2/concurrency_limits/filter", json={}).json()
     assert [one["active_slots"] for one in limits if one["name"] == "judge"] == [0]
+
+
+def _state_of(precis: Precis, name: str) -> dict[str, Any]:
+    """The state of the last run of this name."""
+    body = {"flow_runs": {"name": {"any_": [name]}}, "sort": "START_TIME_DESC", "limit": 1}
+    with client_of(precis.api) as api:
+        state: dict[str, Any] = api.post("/flow_runs/filter", json=body).json()[0]["state"]
+    return state
 
 
 async def _until(condition: Any, timeout_s: float = 90) -> None:
@@ -165,7 +176,7 @@ async def _until(condition: Any, timeout_s: float = 90) -> None:
 
 
 async def _resume_when_paused(precis: Precis, repair: Any) -> None:
-    async with httpx.AsyncClient(base_url=precis.api) as api, asyncio.timeout(120):
+    async with async_client_of(precis.api) as api, asyncio.timeout(120):
         paused = {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}}
         while not (runs := (await api.post("/flow_runs/filter", json=paused)).json()):
             await asyncio.sleep(0.5)

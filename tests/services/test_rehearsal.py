@@ -17,6 +17,7 @@ from precis.config import TrainConfig
 from precis.ledger import Ledger
 from precis.run import work_folder
 from tests.services.conftest import Precis
+from tests.services.prefect_api import client_of
 
 STEPS = 8
 KILLS = 10
@@ -37,7 +38,7 @@ def ledger_of(store: Path) -> Ledger:
 
 def decisive(ledger: Ledger) -> Any:
     """What must be the same for two runs with one seed: everything but time, money and ids."""
-    steps = [step.model_dump(exclude={"seconds", "judge"}) for step in ledger.steps]
+    steps = [step.model_dump(exclude={"seconds", "judge", "commit_s"}) for step in ledger.steps]
     return steps, [one.model_dump(exclude={"seconds"}) for one in ledger.validations]
 
 
@@ -86,10 +87,10 @@ def test_the_policy_learns(undisturbed: tuple[Path, str]) -> None:
 def test_prefect_shows_the_run_its_steps_and_its_reports(
     undisturbed: tuple[Path, str], precis: Precis
 ) -> None:
-    with httpx.Client(base_url=precis.api) as api:
+    with client_of(precis.api) as api:
         runs = api.post("/flow_runs/filter", json={}).json()
         states = {run["name"]: run["state_type"] for run in runs}
-        assert states["train rehearsal-seed1 to step 8"] == "COMPLETED"
+        assert states["train rehearsal-seed1: step 8 of 8"] == "COMPLETED"
         assert states["benchmark rehearsal-seed1"] == "COMPLETED"
         tasks = {run["name"] for run in api.post("/task_runs/filter", json={}).json()}
         assert {
@@ -101,6 +102,7 @@ def test_prefect_shows_the_run_its_steps_and_its_reports(
         artifacts = {a["key"]: a for a in api.post("/artifacts/latest/filter", json={}).json()}
     assert artifacts["rehearsal-seed1-progress"]["data"] == 100
     assert "step 8 of 8" in artifacts["rehearsal-seed1-progress"]["description"]
+    assert artifacts["rehearsal-seed1-training"]["data"].count("](data:image/png;base64,") == 3
     for key in ("rehearsal-seed1-training", "rehearsal-seed1-benchmark"):
         assert "](data:image/png;base64," in artifacts[key]["data"]
     assert "Worst summary of the last step" in artifacts["rehearsal-seed1-training"]["data"]

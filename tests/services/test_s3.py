@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from precis.checkpoints import commit, newest_whole, restore
+from precis.checkpoints import commit, restore
 from precis.config import Retention
 from precis.errors import (
     CorruptCheckpoint,
@@ -25,6 +25,7 @@ from precis.store.s3 import S3Store
 from precis.store.s3_client import client_for
 from tests.services.fault_proxy import FaultProxy
 from tests.services.s3_server import EXTERNAL, new_store, s3_server, settings_for
+from tests.whole import newest_whole
 
 pytestmark = pytest.mark.services
 

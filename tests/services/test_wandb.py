@@ -1,5 +1,6 @@
 """Weights & Biases: offline it keeps its files; whatever happens to it, nobody waits."""
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from precis.observe import wandb
 from precis.observe.wandb import wandb_log
+from precis.report.curve import StepPoint, learning_curve
+from tests.services.wandb_server import WandbServer
 
 KEY = "0123456789012345678901234567890123456789"
 
@@ -52,3 +55,55 @@ async def test_without_a_network_nobody_waits_for_it(
         logged_s = time.monotonic() - start
     assert logged_s < 1
     assert time.monotonic() - start < 10
+
+
+async def test_metrics_samples_charts_and_results_reach_the_server_under_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, chart = tmp_path / "results.parquet", tmp_path / "curve.png"
+    results.write_bytes(b"PAR1 as far as W&B can tell")
+    chart.write_bytes(learning_curve([StepPoint(0, 0.1), StepPoint(1, 0.2)], {}, None).png())
+    server = WandbServer()
+    async with server as url:
+        monkeypatch.setenv("WANDB_MODE", "online")
+        monkeypatch.setenv("WANDB_BASE_URL", url)
+        async with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
+            assert log is not None
+            log.log(0, {"reward": 0.25})
+            log.table(0, "samples", ["document", "summary"], [["d1", "The mayor."]])
+        async with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
+            assert log is not None
+            log.log(1, {"reward": 0.5})
+            log.images(1, {"curve": chart})
+            log.artifact("m-results", "results", results)
+    output = (tmp_path / "w" / "wandb.log").read_text()
+    assert set(server.runs) == {"id1"} and server.keys == {KEY}, output
+    rows = {row["_step"]: row for row in server.history["id1"]}
+    assert (rows[0]["reward"], rows[1]["reward"]) == (0.25, 0.5), output
+    assert rows[0]["samples"]["_type"] == "table-file"
+    assert "m-results" in server.artifacts
+    assert b"PAR1 as far as W&B can tell" in server.uploads.values()
+    assert any(name.endswith(".png") for name in server.uploads)
+    assert any(b"The mayor." in content for content in server.uploads.values())
+
+
+async def test_a_server_that_goes_away_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wandb, "_FINISH_TIMEOUT_S", 3)
+    server = WandbServer()
+    async with server as url:
+        monkeypatch.setenv("WANDB_MODE", "online")
+        monkeypatch.setenv("WANDB_BASE_URL", url)
+        context = wandb_log("m", "id1", {}, tmp_path / "w")
+        log = await context.__aenter__()
+        assert log is not None
+        log.log(0, {"reward": 0.25})
+        async with asyncio.timeout(60):
+            while not server.runs:
+                await asyncio.sleep(0.05)
+    start = time.monotonic()
+    log.log(1, {"reward": 0.5})
+    assert time.monotonic() - start < 0.1
+    await context.__aexit__(None, None, None)
+    assert time.monotonic() - start < 15

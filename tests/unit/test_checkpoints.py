@@ -11,11 +11,13 @@ from precis.checkpoints import (
     commit,
     committed_steps,
     manifest,
-    newest_whole,
+    mend_pointer,
     restore,
+    whole_around,
 )
 from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
 from precis.store import FolderStore
+from tests.whole import newest_whole
 
 names = st.from_regex(r"\.?[ab]{1,2}(/\.?[ab]{1,2})?", fullmatch=True)
 
@@ -100,7 +102,7 @@ def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
     store.delete("m/checkpoints/0003/sub/config")
     store.put("m/checkpoints/0002/weights", b"v" * 1000)
     warnings: list[str] = []
-    found = newest_whole(store, "m", warn=warnings.append)
+    found = newest_whole(store, "m", warnings=warnings)
     assert found is not None and found.step == 2
     assert "0003/sub/config is missing" in warnings[0]
     with pytest.raises(CorruptCheckpoint, match="0002/weights differs from its manifest"):
@@ -108,21 +110,32 @@ def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
     assert not (tmp_path / "into").exists()
 
 
-def test_checkpoints_after_the_wanted_step_are_not_looked_at(
+def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_newest(
     store: FolderStore, folder: Path
 ) -> None:
-    for step in (1, 2, 3):
+    for step in range(6):
         commit(store, "m", step, folder, "digest")
-    store.delete("m/checkpoints/0003/weights")
-    warnings: list[str] = []
-    found = newest_whole(store, "m", at_most=2, warn=warnings.append)
-    assert found is not None and found.step == 2
-    assert warnings == []
+    assert sorted(whole_around(store, "m", 4)) == [4, 5]
+    store.delete("m/checkpoints/0004/weights")
+    assert sorted(whole_around(store, "m", 4)) == [3, 5]
+    assert sorted(whole_around(store, "m", 4, passed_over=[3])) == [2, 5]
 
 
 def test_a_model_without_a_whole_checkpoint_has_none(store: FolderStore, folder: Path) -> None:
     store.upload(folder / "weights", "m/checkpoints/0001/weights")
     assert newest_whole(store, "m") is None
+
+
+def test_a_pointer_that_a_kill_left_behind_is_mended(store: FolderStore, folder: Path) -> None:
+    for step in (1, 2):
+        commit(store, "m", step, folder, "digest")
+    before = store.get("m/latest.json")
+    mend_pointer(store, "m", 2)
+    assert store.get("m/latest.json") == before
+    store.put("m/latest.json", b'{"step": 1}')
+    mend_pointer(store, "m", 2)
+    mended = store.get("m/latest.json")
+    assert mended is not None and mended.data == b'{"step": 2}'
 
 
 class KilledStore(FolderStore):

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precis.config import TrainerConfig
 from precis.extractive.checkpoints import start
 from precis.extractive.features import NAMES, featurize
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy, logprobs, pick
 from precis.extractive.samples import Sample, batch_of, with_advantages
 from precis.extractive.training import imitation, passes
+from precis.trainers import ExtractiveTrainer
 
 WORDS_MAX = 30
 
@@ -67,7 +67,7 @@ def test_sampled_and_recomputed_logprobs_agree() -> None:
 def test_the_first_pass_has_ratio_one_and_no_kl() -> None:
     trained = start(1)
     samples = with_advantages(groups(trained.policy))
-    first = next(passes(trained, samples, TrainerConfig()))
+    first = next(passes(trained, samples, ExtractiveTrainer()))
     assert first.metrics["loss/kl_policy_ref"] == pytest.approx(0)
     assert first.metrics["loss/clip_fraction"] == 0
 
@@ -92,7 +92,10 @@ def test_the_order_of_arrival_does_not_change_a_bit() -> None:
     ordered = groups(trained.policy)
     shuffled = [random.Random(4).sample(group, len(group)) for group in reversed(ordered)]
     ends = [
-        [one.trained.policy.weights.tobytes() for one in passes(trained, found, TrainerConfig())]
+        [
+            one.trained.policy.weights.tobytes()
+            for one in passes(trained, found, ExtractiveTrainer())
+        ]
         for found in (with_advantages(ordered), with_advantages(shuffled))
     ]
     assert ends[0] == ends[1]
@@ -105,7 +108,7 @@ def test_training_raises_the_reward_on_other_documents() -> None:
             [sample(document(50 * step + d), trained.policy, 10 * d + n) for n in range(8)]
             for d in range(4)
         ]
-        for done in passes(trained, with_advantages(batch), TrainerConfig()):
+        for done in passes(trained, with_advantages(batch), ExtractiveTrainer()):
             trained = done.trained
     unseen = [document(10_000 + n) for n in range(20)]
     rewards = [
@@ -119,7 +122,7 @@ def test_the_kl_penalty_holds_the_policy_back() -> None:
     samples = with_advantages(groups(start(1).policy))
     norms = []
     for coefficient in (0.0, 5.0):
-        settings = TrainerConfig(kl_coefficient=coefficient, epochs=20)
+        settings = ExtractiveTrainer(kl_coefficient=coefficient, epochs=20)
         *_, last = passes(start(1), samples, settings)
         norms.append(np.abs(last.trained.policy.weights).sum())
     assert norms[1] < norms[0]
@@ -148,5 +151,5 @@ def test_a_step_of_the_rehearsal_takes_under_a_tenth_of_a_second() -> None:
     ]
     samples = with_advantages(batch)
     begun = time.process_time()
-    assert len(list(passes(trained, samples, TrainerConfig()))) == TrainerConfig().epochs
+    assert len(list(passes(trained, samples, ExtractiveTrainer()))) == ExtractiveTrainer().epochs
     assert time.process_time() - begun < 0.1

@@ -172,6 +172,16 @@ async def test_a_repeated_verdict_comes_from_the_cache(tmp_path: Path) -> None:
                 assert (len(server.requests), judge.spend.cached) == (calls, 2 - calls)
 
 
+async def test_the_same_verdict_at_the_same_time_is_asked_for_once(tmp_path: Path) -> None:
+    with ReplyCache(tmp_path / "replies.db") as cache:
+        async with judge_of(responding(500, b"oops"), cache=cache, tries_max=1) as (judge, server):
+            verdicts = await asyncio.gather(*(judge.score(FERRY, SUMMARY) for _ in range(4)))
+    # Whose request failed is unscored; the next of those who waited has asked for the others.
+    scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]
+    assert len(scored) == 3
+    assert (len(server.requests), judge.spend.cached) == (3, 4)
+
+
 async def test_what_can_change_a_reply_is_part_of_its_key(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "replies.db") as cache:
         for effort, protocol in (("", "batched"), ("low", "batched"), ("", "per_question")):

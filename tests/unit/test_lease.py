@@ -74,6 +74,33 @@ async def test_whose_lease_was_taken_over_fails_its_next_check(store: FolderStor
     assert holder is not None and holder.run == "second"
 
 
+async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None:
+    """A rehearsal renews its lease some times a second, so a renewal may come in between."""
+
+    class Busy(FolderStore):
+        renewals = 3
+
+        def put_if(self, key: str, data: bytes, version: str | None) -> str:
+            holder = Holder.model_validate_json(data)
+            if holder.run == "second" and self.renewals:
+                self.renewals -= 1
+                present = self.get(key)
+                assert present is not None
+                renewed = Holder.model_validate_json(present.data)
+                renewed = renewed.model_copy(update={"renewals": renewed.renewals + 1})
+                super().put_if(key, renewed.model_dump_json().encode(), present.version)
+            return super().put_if(key, data, version)
+
+    store = Busy(tmp_path / "store")
+    async with (
+        leased(store, "m", "first") as first,
+        leased(store, "m", "second", take_over=True),
+    ):
+        with pytest.raises(LeaseLost, match="taken over by the run second"):
+            await first.check()
+    assert store.renewals == 0
+
+
 async def test_whoever_lost_a_lease_does_not_give_it_back(store: FolderStore) -> None:
     async with leased(store, "m", "second", take_over=True) as second:
         async with leased(store, "m", "third", take_over=True):

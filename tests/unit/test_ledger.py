@@ -73,13 +73,14 @@ def test_validating_again_replaces_the_earlier_figure() -> None:
 
 
 def test_a_new_model_begins_at_step_zero(tmp_path: Path) -> None:
-    ledger = read_ledger(FolderStore(tmp_path), "m", "c", "k")
+    ledger, version = read_ledger(FolderStore(tmp_path), "m", "c", "k")
+    assert version is None
     assert (ledger.next_step, ledger.steps) == (0, ())
 
 
 def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    write_ledger(store, Ledger(model="m", config="old", corpus="k"))
+    write_ledger(store, Ledger(model="m", config="old", corpus="k"), None)
     with pytest.raises(ConfigError, match="other settings"):
         read_ledger(store, "m", "new", "k")
 

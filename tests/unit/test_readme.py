@@ -3,10 +3,7 @@
 import re
 from pathlib import Path
 
-import yaml
-
 from deployments.reference import README, with_reference
-from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 
 ROOT = README.parent
 
@@ -28,19 +25,6 @@ def test_every_make_target_that_the_readme_names_is_there() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"\bmake (\w+)", README.read_text())):
         assert f"\n{target}:" in makefile, target
-
-
-def test_the_parameters_of_every_deployment_are_valid() -> None:
-    manifest = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-    models: dict[str, type[RunConfig]] = {
-        "flows/train.py:train": TrainConfig,
-        "flows/benchmark.py:benchmark": BenchmarkConfig,
-    }
-    assert manifest["deployments"]
-    for deployment in manifest["deployments"]:
-        config = models[deployment["entrypoint"]].model_validate(deployment["parameters"]["config"])
-        assert config.documents.source == "bundled"
-        assert deployment["description"]
 
 
 def test_the_locks_name_no_registry() -> None:

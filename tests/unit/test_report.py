@@ -1,8 +1,14 @@
+import base64
+import gzip
 import json
 import re
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from html.parser import HTMLParser
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -11,12 +17,16 @@ from markdown_it import MarkdownIt
 
 from precis.documents import Document, Question
 from precis.judge.verdict import Answer, Scored, Unscored, Verdict
+from precis.report import wording
 from precis.report.benchmark import Benchmark, benchmark_of
 from precis.report.curve import StepPoint
-from precis.report.html import reader_data, report_html, sparks
-from precis.report.markdown import benchmark_report, escape, training_progress
+from precis.report.files import report_files
+from precis.report.html import report_html
+from precis.report.markdown import benchmark_report, escape
+from precis.report.nights import changes
+from precis.report.reader import reader_data
+from precis.report.sparks import sparks
 from precis.report.standings import Contender
-from precis.report.statistics import Interval
 from precis.results import SCHEMA, Judged, Provenance, Row, Summary, frame_of, rows_of
 
 HOSTILE = "</script><script>alert(1)</script> | *b* `c` ![x](y)"
@@ -99,7 +109,7 @@ class Reader(HTMLParser):
 def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, page: str) -> None:
     own = benchmark.frame.filter((pl.col("step") == 9) & pl.col("answerable"))
     share = own["correct"].cast(pl.Float64).mean()
-    (line,) = [row for row in Reader(page).rows if row[0] == "trained, step 9"]
+    line = next(row for row in Reader(page).rows if row[0] == "trained, step 9")
     standing = benchmark.standings[0]
     assert share == 0.875
     assert line[1] == "87.5%"
@@ -121,16 +131,16 @@ def test_the_page_says_how_many_documents_a_small_difference_takes(
     benchmark: Benchmark, page: str
 ) -> None:
     assert benchmark.documents_needed is not None
-    assert f"takes about {benchmark.documents_needed} documents" in page
+    assert f"takes about {benchmark.documents_needed} documents" in " ".join(page.split())
 
 
 def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
     benchmark: Benchmark, page: str
 ) -> None:
-    line = Reader(page).rows[-1]
+    (line,) = [row for row in Reader(page).rows if row[0].startswith("gpt-4o")]
     assert line[0] == "gpt-4oincomplete, not ranked"
     assert line[-1] == "2 timeout"
-    assert "gpt-4o" not in benchmark.charts()["comparison"].alt
+    assert not [name for name, chart in benchmark.charts().items() if "gpt-4o" in chart.alt]
 
 
 def test_the_curve_takes_its_accuracy_from_the_benchmark(benchmark: Benchmark) -> None:
@@ -147,43 +157,135 @@ def test_the_page_loads_nothing(page: str) -> None:
     assert "default-src 'none'" in page
 
 
+def embedded(page: str) -> dict[str, Any]:
+    """The data of the page's reader, unpacked as a browser does."""
+    found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return data
+
+
 def test_no_summary_can_leave_its_place_in_the_page(page: str) -> None:
     assert Reader(page).tags.count("script") == 2
-    assert "alert(1)</script>" not in page
+    assert "alert(1)" not in page
+
+
+def test_a_hostile_name_is_text_wherever_it_stands() -> None:
+    hostile = benchmark_of(
+        frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])])
+    )
+    shown = report_html(
+        hostile,
+        [{"step": s, HOSTILE: s} for s in (1, 2)],
+        {HOSTILE: HOSTILE},
+        HOSTILE,
+        {HOSTILE: 1},
+    )
+    assert Reader(shown).tags.count("script") == 2
+    assert "<script>alert(1)" not in shown
 
 
 def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     benchmark: Benchmark, page: str
 ) -> None:
-    embedded = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
-    assert embedded is not None
-    data = json.loads(embedded[1])
+    data = embedded(page)
     assert data == reader_data(benchmark)
     names = [contender["name"] for contender in data["contenders"]]
     assert names == ["trained, step 9", "lead-350", "untrained start", "gpt-4o"]
     assert data["sides"] == [0, 1]
-    first = data["contenders"][0]["summaries"]["d0"]
-    assert first["summary"] == f"trained on 0. {HOSTILE}"
-    assert first["answers"][2:4] == [["answer 2", True], ["answer 3", False]]
+    first = data["contenders"][0]
+    assert first["summaries"]["d0"]["summary"] == f"trained on 0. {HOSTILE}"
+    assert first["summaries"]["d0"]["answers"][2:4] == [["answer 2", True], ["answer 3", False]]
+    assert first["topics"]["Topic 1"] == ["100.0%", "39.8% to 100.0%"]
     assert data["contenders"][3]["summaries"]["d3"]["cause"] == "timeout"
     assert data["documents"][0]["questions"][4]["answerable"] is False
 
 
-def test_a_page_of_91_documents_and_10_contenders_stays_small() -> None:
+def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Benchmark) -> None:
+    ahead = reader_data(benchmark)["ahead"]
+    assert ahead["0-1"].startswith(
+        "trained, step 9 is 43.8 points ahead of lead-350 on 8 documents"
+    )
+    assert wording.chance(benchmark.ahead[Contender("lead-350")]) in ahead["0-1"]
+    assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of untrained start")
+    assert not {"1-0", "2-1"} & set(ahead)
+
+
+def test_all_pairs_are_in_a_table_with_stars_for_the_clear_ones(page: str) -> None:
+    lines = [row for row in Reader(page).rows if row[0] == "trained, step 9"]
+    assert lines[-1] == ["trained, step 9", "+43.8*", "+50.0*"]
+
+
+def test_a_published_score_is_a_note_and_never_a_result(benchmark: Benchmark, page: str) -> None:
+    quoting = report_html(benchmark, published={"o4-mini": 0.6})
+    assert "not measured here" in quoting
+    assert "o4-mini 60.0%" in quoting
+    assert not [row for row in Reader(quoting).rows if "o4-mini" in row[0]]
+    assert "not measured here" not in page
+
+
+def test_the_methods_name_judge_protocol_and_digests(page: str) -> None:
+    methods = page[page.index('id="methods"') :]
+    for fact in ("lexical-judge", "batched/1", "<dd>p</dd>", "<dd>c</dd>", "0.1.0", "96.0%", "BCa"):
+        assert fact in methods
+
+
+def test_a_regression_is_announced_on_the_page() -> None:
+    def night(day: int, corrects: list[int | None]) -> pl.DataFrame:
+        began = pl.lit(datetime(2026, 11, day, 3, tzinfo=UTC))
+        return frame_of(rows("gpt-4o", None, corrects)).with_columns(began.alias("night"))
+
+    before = pl.concat([night(day, [4] * 12) for day in (18, 19)])
+    tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
+    worse = benchmark_of(tonight, before=before, changes=changes(tonight, before))
+    assert [each.contender for each in worse.regressions] == [Contender("gpt-4o")]
+    assert "▼" in worse.charts()["nights"].svg()
+    page = report_html(worse)
+    assert "Worse than on the nights before" in page
+    assert "the mean of the 2 nights" in page
+    well = benchmark_of(same, before=before, changes=changes(same, before))
+    assert "Worse than on the nights before" not in report_html(well)
+
+
+def test_a_page_of_91_documents_and_10_contenders_is_small_and_quick() -> None:
     many = [
         row
         for name in range(10)
         for row in rows(f"model-{name}", None, [index % 5 for index in range(91)])
     ]
-    words = " ".join(["considerable"] * 175)
-    frame = frame_of(many).with_columns(pl.lit(words).alias("summary"))
-    assert len(report_html(benchmark_of(frame))) < 3_000_000
+    frame = frame_of(many)
+    # Letters drawn at random: no language compresses as badly.
+    generator = np.random.default_rng(0)
+    texts = ["".join(generator.choice(list("abcdefghijklm nop"), 2100)) for _ in range(910)]
+    keys = frame.select("model", "document_id").unique(maintain_order=True)
+    frame = frame.drop("summary").join(
+        keys.with_columns(pl.Series("summary", texts)), on=["model", "document_id"]
+    )
+    start = time.process_time()
+    summarised = benchmark_of(frame)
+    assert time.process_time() - start < 3
+    assert len(report_html(summarised).encode()) < 3_000_000
+
+
+def test_every_picture_is_there_as_svg_and_png_light_and_dark() -> None:
+    files = report_files(benchmark_of(frame_of(rows("lead-350", None, [2]))), "<page>")
+    assert files.pop("report.html") == b"<page>"
+    endings = ("-dark.png", "-dark.svg", ".png", ".svg")
+    assert sorted(files) == [f"{name}{end}" for name in ("comparison", "words") for end in endings]
+    assert len(set(files.values())) == len(files)
 
 
 def test_metrics_are_drawn_small_with_their_range() -> None:
     (spark,) = sparks([{"step": 1, "kl": 2.0, "a": "x"}, {"step": 0, "kl": 1.0, "b": 3.0}])
     assert (spark.name, spark.first, spark.last, spark.low, spark.high) == ("kl", 1, 2, 1, 2)
     assert spark.path == "0.0,42.0 200.0,2.0 200.0,2.0"
+
+
+def test_a_value_that_is_not_finite_is_no_point_of_a_line() -> None:
+    values = [1.0, float("nan"), float("inf"), 2.0]
+    (spark,) = sparks([{"step": step, "kl": value} for step, value in enumerate(values)])
+    assert (spark.low, spark.high) == (1, 2)
+    assert "nan" not in spark.path
 
 
 def test_an_empty_benchmark_makes_an_empty_report() -> None:
@@ -205,30 +307,6 @@ def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: B
         assert standing.accuracy is not None
         assert f"<td>{standing.accuracy}</td>" in html
     assert "<strong>Ahead of untrained start: +50.0 points</strong>" in html
-
-
-def test_progress_shows_the_curve_the_last_steps_and_two_summaries() -> None:
-    best = Judged(
-        document(0), Summary(f"Fine.\n\n# Not a heading {HOSTILE}"), verdict(document(0), 4)
-    )
-    worst = Judged(document(1), Summary(""), Unscored("timeout", "No answer."))
-    curve = [StepPoint(step, 0.5, Interval(0.6, 0.5, 0.7), 1.25) for step in range(25)]
-    html = rendered(training_progress(curve, {"lead-350": 0.4}, 0.9, best, worst))
-    assert html.count("<img ") == 1
-    assert "<td>15</td>" in html
-    assert "<td>14</td>" not in html
-    assert "60.0% (50.0% to 70.0%)" in html
-    assert "<h1>" not in html
-    assert "<script" not in html
-    assert "<p># Not a heading &lt;/script&gt;" in html
-    assert "4 of 4 right" in html
-    assert "not scored (timeout)" in html
-
-
-def test_a_thousand_steps_and_a_huge_summary_fit_into_an_artifact() -> None:
-    curve = [StepPoint(step, 0.5, Interval(0.6, 0.5, 0.7), 1.0) for step in range(1000)]
-    long = Judged(document(0), Summary("*" * 1_000_000), verdict(document(0), 1))
-    assert len(training_progress(curve, None, None, long, long)) < 500_000
 
 
 @settings(max_examples=200)

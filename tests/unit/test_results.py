@@ -1,4 +1,7 @@
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
@@ -14,10 +17,14 @@ from precis.results import (
     Summary,
     frame_of,
     read_results,
+    results_before,
+    results_key,
     rows_of,
+    scan_results,
     write_results,
 )
 from precis.rewards import zero
+from precis.store import Store, open_store
 
 DOCUMENT = Document(
     id="d1",
@@ -117,3 +124,56 @@ def test_a_file_that_is_not_of_results_is_named(tmp_path: Path) -> None:
 def test_no_file_is_no_result() -> None:
     assert read_results([]).schema == SCHEMA
     assert set(KEY) <= set(SCHEMA)
+
+
+def stored(store: Store, night: int, correct: bool = True) -> pl.DataFrame:
+    """A night's results in the store."""
+    began = datetime(2026, 11, night, 3, tzinfo=UTC)
+    told = replace(provenance(), run=f"202611{night:02}T030000Z-0000", night=began)
+    answers = (Answer("q1", "May", correct, True), Answer("q2", "the city", False, False))
+    frame = frame_of(rows_of(Judged(DOCUMENT, SUMMARY, Scored(answers)), told))
+    with TemporaryDirectory() as folder:
+        write_results(frame, Path(folder) / "results.parquet")
+        store.upload(Path(folder) / "results.parquet", results_key("m", told.run))
+    return frame
+
+
+def test_all_nights_are_read_as_one_lazy_table(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    frames = [stored(store, night) for night in (1, 2, 3)]
+    scanned = scan_results(store, "m")
+    assert scanned.collect_schema() == SCHEMA
+    assert scanned.collect().equals(pl.concat(frames))
+    later = scanned.filter(pl.col("night") > datetime(2026, 11, 2, 12, tzinfo=UTC)).select("run")
+    assert later.unique().collect().rows() == [("20261103T030000Z-0000",)]
+    assert scan_results(store, "another").collect().schema == SCHEMA
+
+
+def test_the_nights_before_one_leave_it_out(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for night in (1, 2, 3, 4):
+        stored(store, night)
+    before = results_before(store, "m", "20261104T030000Z-0000", 2)
+    assert before["run"].unique().sort().to_list() == [
+        "20261102T030000Z-0000",
+        "20261103T030000Z-0000",
+    ]
+    assert results_before(store, "m", "20261104T030000Z-0000", 0).is_empty()
+
+
+def test_results_of_an_older_version_are_read_with_nulls(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    frame = stored(store, 1).drop("served_by", "kept")
+    path = tmp_path / "m" / "results" / "20261101T030000Z-0000.parquet"
+    frame.write_parquet(path)
+    read = scan_results(store, "m").collect()
+    assert read["kept"].null_count() == len(frame)
+    assert read.drop("served_by", "kept").equals(frame)
+
+
+def test_a_file_that_is_no_results_is_named(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    stored(store, 1)
+    (tmp_path / "m" / "results" / "20261102T030000Z-0000.parquet").write_text("not parquet")
+    with pytest.raises(StoreError, match=r"earlier nights in .*m/results/ can't be read"):
+        results_before(store, "m", "20261103T030000Z-0000", 7)

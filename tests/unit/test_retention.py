@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.checkpoints import commit, committed_steps, newest_whole
+from precis.checkpoints import commit, committed_steps
 from precis.config import Retention
 from precis.errors import StoreError
 from precis.retention import kept, prune
 from precis.store import FolderStore
+from tests.whole import newest_whole
 
 steps = st.sets(st.integers(0, 60), min_size=1, max_size=25)
 policies = st.builds(

@@ -281,10 +281,8 @@ def test_the_record_of_a_step_counts_causes_and_leaves_the_unscored_out() -> Non
     record = step_record(
         0,
         rows,
-        digest="d",
         groups_trained=len(kept),
         groups_dropped=dropped,
-        trainer={},
         seconds={},
         judge=Spend(calls=3),
     )

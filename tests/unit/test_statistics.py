@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from precis.report.bootstrap import bca_bounds
+from precis.report.comparisons import all_pairs, difference, differences, documents_to_see
 from precis.report.standings import (
     Contender,
     Standing,
-    difference,
-    differences,
-    documents_to_see,
     summarise,
 )
 from precis.report.statistics import (
@@ -20,6 +19,7 @@ from precis.report.statistics import (
     holm,
     paired_difference,
     ratio_interval,
+    smallest_difference,
 )
 from precis.results import SCHEMA
 
@@ -55,20 +55,45 @@ def only(standings: list[Standing]) -> Standing:
     return standing
 
 
-def simulated(seed: int, documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Correct answers and questions of documents that differ in how hard they are; 50 % each."""
+def simulated(
+    seed: int, documents: int, ease: tuple[float, float] = (2, 2)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Correct answers and questions of documents that differ in how hard they are.
+
+    The true accuracy is the mean of the Beta distribution of their ease.
+    """
     generator = np.random.default_rng(seed)
     asked = generator.integers(3, 6, documents)
-    return generator.binomial(asked, generator.beta(2, 2, documents)), asked
+    return generator.binomial(asked, generator.beta(*ease, documents)), asked
 
 
-@pytest.mark.parametrize("documents", [32, 91])
-def test_the_interval_holds_the_truth_in_95_of_100_experiments(documents: int) -> None:
+@pytest.mark.parametrize(
+    ("documents", "ease"), [(32, (2, 2)), (32, (8, 1)), (91, (2, 2)), (91, (1, 6))]
+)
+def test_the_interval_holds_the_truth_in_95_of_100_experiments(
+    documents: int, ease: tuple[float, float]
+) -> None:
+    truth = ease[0] / sum(ease)
     intervals = [
-        ratio_interval(*simulated(seed, documents), seed=seed, resamples=300)
+        ratio_interval(*simulated(seed, documents, ease), seed=seed, resamples=300)
         for seed in range(1000)
     ]
-    covered = sum(interval.low <= 0.5 <= interval.high for interval in intervals)
+    covered = sum(interval.low <= truth <= interval.high for interval in intervals)
+    assert 930 <= covered <= 970
+    # 25 should be too high; of plain percentiles near the ceiling 56 are.
+    assert sum(interval.low > truth for interval in intervals) <= 40
+
+
+def test_the_paired_interval_holds_the_true_difference_in_95_of_100_experiments() -> None:
+    covered = 0
+    for seed in range(1000):
+        generator = np.random.default_rng(seed)
+        ease, asked = generator.beta(4, 2, 40), generator.integers(3, 6, 40)
+        # Where the document is easy for one, it is easy for the other: half as often wrong.
+        better = generator.binomial(asked, 1 - (1 - ease) / 2)
+        worse = generator.binomial(asked, ease)
+        low, high = bca_bounds((better - worse).astype(float), asked.astype(float), 0.95, seed, 300)
+        covered += low <= 1 / 6 <= high
     assert 930 <= covered <= 970
 
 
@@ -95,6 +120,15 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 def test_one_document_says_nothing_of_the_spread() -> None:
     assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("documents", [32, 91])
+def test_all_right_is_not_certainty(documents: int) -> None:
+    whole = [4] * documents
+    perfect, hopeless = ratio_interval(whole, whole), ratio_interval([0] * documents, whole)
+    assert perfect.low == pytest.approx(1 - hopeless.high)
+    assert perfect.low**documents == pytest.approx(0.025)
+    assert (perfect.mean, perfect.high, hopeless.mean, hopeless.low) == (1, 1, 0, 0)
 
 
 @pytest.mark.parametrize(("parts", "wholes"), [([], []), ([1], [1, 2]), ([1, 1], [1, 0])])
@@ -139,8 +173,10 @@ def test_the_documents_needed_do_see_the_difference() -> None:
     seen = 0
     for seed in range(100):
         first, second = generator.binomial(4, 0.55, needed), generator.binomial(4, 0.5, needed)
-        pair = ratio_interval(first - second, np.full(needed, 4.0), seed, resamples=200)
-        seen += pair.excludes_zero
+        low, high = bca_bounds(
+            (first - second).astype(float), np.full(needed, 4.0), 0.95, seed, 200
+        )
+        seen += low > 0 or high < 0
     assert 65 <= seen <= 95
 
 
@@ -150,6 +186,7 @@ def test_a_smaller_difference_needs_more_documents() -> None:
     assert documents_needed(first, second, [4] * 5, difference=0.03) == pytest.approx(
         4 * few, abs=4
     )
+    assert smallest_difference(4 * few, few, 0.03) == pytest.approx(0.06)
     with pytest.raises(ValueError, match="two documents"):
         documents_needed([1], [1], [4])
 
@@ -252,3 +289,17 @@ def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None
     assert list(found) == [lead]
     assert (found[lead].accuracy.mean, found[lead].documents) == (1.0, 8)
     assert found[lead].p_value == pytest.approx(2 / 256, abs=0.003)
+
+
+def test_every_two_contenders_are_compared_once_and_corrected_together() -> None:
+    names = [Contender(name) for name in "abcd"]
+    frame = pl.concat(
+        rows(each.model, {f"d{i}": [i % 4 >= k] * 5 for i in range(20)})
+        for k, each in enumerate(names)
+    )
+    pairs = all_pairs(frame, names)
+    assert len(pairs) == 6
+    assert pairs[names[0], names[1]].accuracy.mean == pytest.approx(0.25)
+    alone = difference(frame.filter(model="a"), frame.filter(model="b"))
+    assert alone is not None
+    assert pairs[names[0], names[1]].p_value > alone.p_value

@@ -1,6 +1,7 @@
 """The trainer over HTTP: behind its token, once for each step, and ART's own client on top."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,25 @@ import pytest
 from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 
+from precis.cluster.site import Address
 from precis.completions import ChatRequest, Completion, completions_app
 from precis.completions import Choice as Answer
 from precis.errors import RolloutError, StepConflict, TrainerError, TrainerLost, Unauthorized
 from precis.extractive.serving import LoopServer
 from precis.store import FolderStore
 from precis.trainer import RemoteTrainer
-from precis.trainer.protocol import decode_groups, digest_of, encode_groups
+from precis.trainer.host import Host
+from precis.trainer.journal import Journal
+from precis.trainer.protocol import (
+    BeginRequest,
+    FileRequest,
+    ModelSpec,
+    TrainedStep,
+    TrainerState,
+    decode_groups,
+    digest_of,
+    encode_groups,
+)
 from precis.trainer.server import trainer_app
 
 TOKEN = "a-token"
@@ -255,9 +268,124 @@ async def test_a_checkpoint_is_committed_and_comes_back(
     await trainer.commit(model, 1, store.url, "m", "digest")
     blob = store.get("m/checkpoints/0001/weights")
     assert blob is not None and blob.data == b"1"
-    await trainer.restore(model, 1, store.url, "m")
+    await trainer.restore(model, 1, store.url, "m", "a-run")
     kept = backend.path / "p" / "models" / "m" / "checkpoints"
     assert [path.name for path in kept.iterdir()] == ["0001"]
+
+
+async def test_a_trainer_says_what_it_holds_and_of_which_run(
+    model: Model, trainer: RemoteTrainer
+) -> None:
+    assert (await trainer.state(model)).run == ""
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    await trainer.train(model, [group(0, 1)], step=0, run="a-run", note={"seen": 1})
+    state = await trainer.state(model)
+    assert (state.run, sorted(state.checkpoints), sorted(state.trained)) == ("a-run", [0, 1], [0])
+    assert state.trained[0].note == {"seen": 1}
+    assert [file.path for file in state.checkpoints[1]] == ["weights"]
+
+
+async def test_another_run_is_refused_until_it_restores(
+    model: Model, trainer: RemoteTrainer, tmp_path: Path
+) -> None:
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    with pytest.raises(StepConflict, match="of the run a-run, not of another"):
+        await trainer.train(model, [group(0, 1)], step=0, run="another")
+    store = FolderStore(tmp_path / "store")
+    await trainer.commit(model, 0, store.url, "m", "digest")
+    await trainer.restore(model, 0, store.url, "m", "another")
+    assert (await trainer.train(model, [group(0, 1)], step=0, run="another")).step == 1
+
+
+async def test_a_run_that_begins_anew_forgets_what_was_here(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    await trainer.begin(model, "a-run")
+    await trainer.train(model, [group(0, 1)], step=0)
+    await trainer.begin(model, "another")
+    state = await trainer.state(model)
+    assert (state.run, state.checkpoints, state.trained) == ("another", {}, {})
+
+
+class RecoveringBackend(CountingBackend):
+    """One whose checkpoints tell whether they are whole, as the embedded policy's do."""
+
+    def recover(self, checkpoint: Path) -> dict[str, float] | None:
+        return {"recovered": 1.0} if (checkpoint / "weights").exists() else None
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("kind", [RecoveringBackend, CountingBackend])
+async def test_a_training_that_a_kill_cut_off_counts_if_its_weights_are_saved(
+    kind: type[CountingBackend], saved: bool, tmp_path: Path
+) -> None:
+    spec = ModelSpec(name="m", project="p", base_model="b")
+    backend = kind(tmp_path)
+    killed = Host(backend, tmp_path)
+    await killed.begin(BeginRequest(model=spec, run="a-run"))
+    await killed.register(spec)
+    Journal(killed.folder(spec)).began(0, "groups", {"seen": 1})
+    if saved:
+        backend.step = 1
+        backend._checkpoint(killed.models["m"])
+    again = Host(backend, tmp_path)
+    state = TrainerState.model_validate(await again.state(spec))
+    if saved and kind is RecoveringBackend:
+        assert state.trained[0].result == {"step": 1, "metrics": {"recovered": 1.0}}
+        assert state.trained[0].note == {"seen": 1}
+        assert sorted(state.checkpoints) == [0, 1]
+    else:
+        assert (sorted(state.checkpoints), state.trained) == ([0], {})
+        assert not (again.folder(spec) / "checkpoints" / "0001").exists()
+
+
+def test_a_training_is_logged_once_however_often_it_is_found_finished(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.belongs("a-run", 0)
+    journal.began(0, "groups", {})
+    for _ in range(2):
+        journal.finished(0, TrainedStep(digest="groups", result={"step": 1}, note={}))
+    lines = (tmp_path / "trainings.jsonl").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    assert events == ["began", "trained"]
+    assert journal.pending is None
+
+
+async def test_a_checkpoint_that_can_not_be_uploaded_is_saved_on_this_side(
+    model: Model, trainer: RemoteTrainer, tmp_path: Path
+) -> None:
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    await trainer.save(model, 0, tmp_path / "kept")
+    assert (tmp_path / "kept" / "weights").read_text() == "0"
+
+
+@pytest.mark.parametrize("path", ["../../model.json", "/etc/hostname", "no-such-file"])
+def test_only_a_checkpoints_own_files_are_sent(path: str, tmp_path: Path) -> None:
+    spec = ModelSpec(name="m", project="p", base_model="b")
+    host = Host(CountingBackend(tmp_path), tmp_path)
+    (host.folder(spec) / "checkpoints" / "0000").mkdir(parents=True)
+    (host.folder(spec) / "model.json").write_text("{}")
+    with pytest.raises(TrainerError, match="has no file"):
+        host.file(FileRequest(model=spec, step=0, path=path))
+
+
+async def test_a_trainer_that_moved_is_followed(
+    model: Model, trainer: RemoteTrainer, tmp_path: Path
+) -> None:
+    elsewhere = CountingBackend(tmp_path / "elsewhere")
+    server = LoopServer(trainer_app(elsewhere, elsewhere.path, "another-token"))
+    await server.start()
+    client = model.openai_client()
+    await trainer.move_to(Address(f"http://127.0.0.1:{server.port}", "another-token"))
+    await model.register(trainer)
+    assert model.openai_client() is not client
+    assert str(model.openai_client().base_url).startswith(trainer.url)
+    await trainer.train(model, [group(0, 1)], step=0)
+    assert elsewhere.trained == 1
+    await server.stop()
 
 
 async def test_nobody_at_the_address_is_a_lost_trainer(tmp_path: Path) -> None:

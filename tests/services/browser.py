@@ -1,0 +1,55 @@
+"""Debian's Chromium, driven by Playwright, and what tests ask of a page."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from playwright.async_api import Locator, Page, async_playwright
+
+SCREENSHOTS = Path(__file__).parents[2] / "artifacts" / "screenshots"
+
+_INKED = """image => {
+    const canvas = Object.assign(document.createElement('canvas'),
+        {width: image.naturalWidth, height: image.naturalHeight});
+    const context = canvas.getContext('2d');
+    context.drawImage(image, 0, 0);
+    const pixels = new Uint32Array(
+        context.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+    return new Set(pixels).size;
+}"""
+
+
+@asynccontextmanager
+async def chromium_page() -> AsyncIterator[Page]:
+    """A page of a fresh browser, 1280 by 900."""
+    path = shutil.which("chromium")
+    assert path, "Chromium is missing: tests/services/install.sh chromium"
+    # Chromium refuses its sandbox to root, who runs the tests in a container.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=arguments)
+        page = await browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(180_000)
+        try:
+            yield page
+        except BaseException:
+            await photograph(page, "when-it-failed")
+            raise
+        finally:
+            await browser.close()
+
+
+async def colours_of(image: Locator) -> int:
+    """How many colours are drawn in an image: one of a blank one, none of a broken one."""
+    await image.wait_for()
+    await image.evaluate("image => image.decode()")
+    found: int = await image.evaluate(_INKED)
+    return found
+
+
+async def photograph(page: Page, name: str) -> None:
+    """Keep what the page shows, for people to look at."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=SCREENSHOTS / f"{name}.png")

@@ -1,0 +1,172 @@
+"""The training flow and its services as processes that are forked, for tests that kill hundreds.
+
+A server process imports everything once (Python's own forkserver; `warmed` says what else it
+does) and forks each process from there, so that a life of the pipeline takes two seconds instead
+of ten. Apart from how they are started they are what users run: the flow against a real Prefect
+server, the trainer and the judge behind HTTP, each a process that SIGKILL can hit.
+"""
+
+import asyncio
+import io
+import json
+import multiprocessing
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import openai.resources  # noqa: F401  (otherwise imported by the first request of each life)
+
+import precis.cluster.local
+import precis.loopback
+import precis.standins.serve
+import precis.trainer.client
+import precis.trainer.server
+import tasks.checkpoints
+import tasks.cluster
+from flows.train import train
+from precis.config import TrainConfig
+from precis.loopback import TOKEN_VARIABLE, Service, is_running
+from tests.services.crash_points import Kill, arm, sign_in
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__, "tests.services.warmed"])
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a flow asks for its services to be forked: of its own accord it would start, and
+    fill, another server. All that is forked has this environment."""
+
+    address: str
+    environment: Mapping[str, str]
+
+
+@contextmanager
+def forking(environment: Mapping[str, str]) -> Iterator[Desk]:
+    """Start the server that forks, if it is not there; it ends with this process."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        probe = CONTEXT.Process(target=os.getpid)
+        probe.start()
+        probe.join()
+        with Listener(family="AF_UNIX") as listener:
+            desk = Desk(str(listener.address), environment)
+            threading.Thread(target=_fork_on_request, args=(listener, desk), daemon=True).start()
+            yield desk
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def start_flow(config: Mapping[str, Any], kill: Kill, log: Path, desk: Desk) -> ForkServerProcess:
+    """Start a life of the training flow."""
+    process = CONTEXT.Process(target=_flow, args=(json.dumps(config), kill, str(log), desk))
+    process.start()
+    return process
+
+
+def _fork_on_request(listener: Listener, desk: Desk) -> None:
+    while True:
+        try:
+            with listener.accept() as flow:
+                process = CONTEXT.Process(target=_service, args=(desk, *flow.recv()))
+                process.start()
+                flow.send(process.pid)
+        except (OSError, EOFError):
+            if listener._listener is None:  # type: ignore[attr-defined]
+                return
+
+
+def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
+    _to_file(log)
+    os.environ.update(desk.environment)
+    tasks.cluster.child_service = _forked_service(kill, desk)  # type: ignore[attr-defined]
+    precis.cluster.local.child_service = _forked_service(kill, desk)  # type: ignore[attr-defined]
+    # As often as ever, but sooner.
+    tasks.checkpoints.commit_step.retry_delay_seconds = [0.1]
+    precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
+    sign_in("flow", kill)
+    arm("flow", kill)
+    asyncio.run(train(TrainConfig.model_validate_json(config)))
+
+
+def _forked_service(kill: Kill, desk: Desk) -> Any:
+    @asynccontextmanager
+    async def service(
+        module: str, arguments: Sequence[str], log: Path, _python: str = ""
+    ) -> AsyncIterator[Service]:
+        token = secrets.token_urlsafe(32)
+        with Listener(family="AF_UNIX") as door:
+            with Client(desk.address) as ask:
+                ask.send((module, list(arguments), token, door.address, str(log), kill))
+                pid = int(ask.recv())
+            line = await asyncio.to_thread(door.accept)
+        with line:
+            port = await asyncio.to_thread(line.recv)
+            try:
+                yield Service(f"http://127.0.0.1:{port}", token, pid)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                while is_running(pid):
+                    await asyncio.sleep(0.01)
+
+    return service
+
+
+def _service(
+    desk: Desk, module: str, arguments: list[str], token: str, door: str, log: str, kill: Kill
+) -> None:
+    _to_file(log)
+    os.environ.update(desk.environment)
+    parent = Client(door)
+    os.environ[TOKEN_VARIABLE] = token
+    sys.stdout = _Port(parent, lambda: None)
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
+    if module == "precis.trainer.server":
+        arm("trainer", kill)
+        sys.stdout = _Port(parent, lambda: sign_in("trainer", kill))
+        arguments.remove("--with-parent")
+        options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        precis.trainer.server.main(Path(options["--path"]), int(options["--seed"]))
+    else:
+        precis.standins.serve.main()
+
+
+def _exit_with(parent: Connection) -> None:
+    """As `serve(with_parent=True)` does: the kernel closes the pipe when the parent goes."""
+    try:
+        parent.recv()
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+class _Port(io.TextIOBase):
+    """Standard output of a service, which says its port on its first line."""
+
+    def __init__(self, parent: Connection, listening: Callable[[], None]) -> None:
+        self._parent, self._listening = parent, listening
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            self._listening()
+            self._parent.send(json.loads(text)["port"])
+        return len(text)
+
+
+def _to_file(log: str) -> None:
+    Path(log).parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)

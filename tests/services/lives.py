@@ -1,0 +1,117 @@
+"""Runs that are to be killed: each with a store of its own, in one home and one bucket."""
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from precis.checkpoints import manifest
+from precis.config import TrainConfig
+from precis.ledger import Ledger, stored_ledger
+from precis.run import work_folder
+from precis.store.s3 import S3Store
+from tests.services.conftest import Precis
+from tests.services.crash_points import Kill
+from tests.services.forked import Desk, forking, start_flow
+from tests.services.s3_server import settings_for
+
+
+@dataclass(frozen=True)
+class Life:
+    """A run; its flow may live several times."""
+
+    url: str
+    home: Path
+    desk: Desk
+    bucket: str
+    name: str
+    steps: int = 2
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {
+            "model": "crash",
+            "steps": self.steps,
+            "validate_every": 1 if self.steps == 2 else 5,
+            "benchmark": False,
+            "store": f"s3://{self.bucket}/{self.name}",
+            "documents": {"source": "bundled", "train_size": 12, "val_size": 3},
+            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
+            "retention": {"keep_last": 1, "keep_every": 0, "keep_best": 0},
+            "judge_patience_s": 0,
+            "recoveries_max": 100,
+        }
+
+    def start(self, kill: Kill) -> Any:
+        return start_flow(self.config, kill, self.log, self.desk)
+
+    def live(self, kill: Kill) -> int:
+        """One life of the flow; its exit status."""
+        process = self.start(kill)
+        process.join(200)
+        if process.exitcode is None:
+            process.kill()
+            raise AssertionError(f"the flow hangs: {self.log}")
+        return int(process.exitcode)
+
+    def named(self, name: str, steps: int = 2) -> "Life":
+        """Another run beside this one."""
+        return replace(self, name=name, steps=steps)
+
+    @property
+    def log(self) -> Path:
+        return self.home / f"{self.name}.log"
+
+    @property
+    def store(self) -> S3Store:
+        return S3Store(self.bucket, self.name, settings_for(self.url))
+
+    @property
+    def ledger(self) -> Ledger:
+        return stored_ledger(self.store, "crash")
+
+    @property
+    def work(self) -> Path:
+        """The run's local files."""
+        return self.home / "work" / work_folder(TrainConfig.model_validate(self.config)).name
+
+    @property
+    def outcome(self) -> Any:
+        """What must be the same for all: every figure of the ledger, and every weight's digest."""
+        store, ledger = self.store, self.ledger
+        last, pointer = manifest(store, "crash", self.steps), store.get("crash/latest.json")
+        steps = [one.model_dump(exclude={"seconds", "judge", "commit_s"}) for one in ledger.steps]
+        validations = [one.model_dump(exclude={"seconds"}) for one in ledger.validations]
+        return steps, validations, last and last.files, pointer and pointer.data
+
+    @property
+    def trainings(self) -> Counter[tuple[str, int]]:
+        """How often each step's training began and ended, by the trainer's own log."""
+        log = self.work / "trainer/precis/models/crash/trainings.jsonl"
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        return Counter((one["event"], one["step"]) for one in events)
+
+
+@contextmanager
+def first_life(precis: Precis, s3: str) -> Iterator[Life]:
+    """A run to make others of, while the server that forks them has what they need of S3."""
+    environment = {
+        **precis.environment,
+        "PREFECT_API_URL": precis.api,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3,
+        "PRECIS_S3_CREATE_BUCKET": "1",
+        "PRECIS_S3_TRIES_MAX": "2",
+    }
+    with forking(environment) as desk:
+        yield Life(s3, precis.home, desk, f"precis-{secrets.token_hex(4)}", "undisturbed")
+
+
+def nobody(folder: Path) -> Kill:
+    return Kill("", (), str(folder))

@@ -1,0 +1,79 @@
+"""A private PostgreSQL for as long as a block lasts: Debian's, in a temporary folder."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """Start one on a free port, with a database of its own; yields its address for Prefect."""
+    binaries = _binaries()
+    folder = Path(tempfile.mkdtemp(prefix="precis-postgres-"))
+    user = _owner(folder)
+    data, log = folder / "data", folder / "log"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    try:
+        # No fsync: the data need not outlive this machine.
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        control = [str(binaries / "pg_ctl"), "-D", str(data), "-w"]
+        _run(user, [str(binaries / "initdb"), "-D", str(data), "-U", "precis", "-A", "trust"])
+        _run(user, [*control, "-l", str(log), "-o", options, "start"])
+        try:
+            yield f"postgresql+asyncpg://precis@127.0.0.1:{port}/postgres"
+        finally:
+            _run(user, [*control, "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder)
+
+
+def dump(address: str) -> str:
+    """All data of the database, as text."""
+    plain = address.replace("+asyncpg", "")
+    done = subprocess.run(
+        [str(_binaries() / "pg_dump"), "--data-only", "--inserts", plain],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def _binaries() -> Path:
+    """Where Debian keeps the server's programs; root has the package installed if need be."""
+    if not _installed():
+        subprocess.run([str(Path(__file__).with_name("install.sh")), "postgresql"], check=True)
+    return _installed()[-1]
+
+
+def _installed() -> list[Path]:
+    return sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+def _owner(folder: Path) -> str | None:
+    """The user to run it as: PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    entry = pwd.getpwnam("postgres")
+    os.chown(folder, entry.pw_uid, entry.pw_gid)
+    return entry.pw_name
+
+
+def _run(user: str | None, command: Sequence[str]) -> None:
+    switched = ["runuser", "-u", user, "--"] if user else []
+    done = subprocess.run(
+        [*switched, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+    )
+    assert done.returncode == 0, f"{command[0]} ended with {done.returncode}"

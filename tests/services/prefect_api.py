@@ -1,0 +1,61 @@
+"""Prefect's API as the tests ask it: again where its SQLite was locked, as its own client does."""
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+
+_PAUSES_S = (0.5, 1, 2, 5, 10)
+_BUSY = 503
+
+
+class _Patient(httpx.HTTPTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        for pause_s in _PAUSES_S:
+            response = super().handle_request(request)
+            if response.status_code != _BUSY:
+                return response
+            response.close()
+            time.sleep(pause_s)
+        return super().handle_request(request)
+
+
+class _PatientAsync(httpx.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        for pause_s in _PAUSES_S:
+            response = await super().handle_async_request(request)
+            if response.status_code != _BUSY:
+                return response
+            await response.aclose()
+            await asyncio.sleep(pause_s)
+        return await super().handle_async_request(request)
+
+
+def client_of(api: str, **options: Any) -> httpx.Client:
+    """A client of the server whose API is at this address."""
+    return httpx.Client(base_url=api, transport=_Patient(), timeout=30, **options)
+
+
+def async_client_of(api: str) -> httpx.AsyncClient:
+    """The same for a test that is a coroutine."""
+    return httpx.AsyncClient(base_url=api, transport=_PatientAsync(), timeout=30)
+
+
+def created(api: httpx.Client, deployment: str, config: dict[str, Any]) -> str:
+    """Ask for a run of a deployment; its id."""
+    found = api.get(f"/deployments/name/{deployment}").raise_for_status().json()
+    body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
+    run = api.post(f"/deployments/{found['id']}/create_flow_run", json=body)
+    return str(run.raise_for_status().json()["id"])
+
+
+def reached(api: httpx.Client, run: str, *wanted: str, seconds: float = 300) -> dict[str, Any]:
+    """Wait until a run is in one of these types of state; the run."""
+    deadline = time.monotonic() + seconds
+    found: dict[str, Any] = api.get(f"/flow_runs/{run}").raise_for_status().json()
+    while found["state_type"] not in wanted:
+        assert time.monotonic() < deadline, f"{found['name']} is {found['state']}, not {wanted}"
+        time.sleep(0.3)
+        found = api.get(f"/flow_runs/{run}").raise_for_status().json()
+    return found

@@ -1,0 +1,34 @@
+"""A judge behind HTTP that a test can turn away from, and back."""
+
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from precis.completions import completions_app
+from precis.standins.faulty import FaultyServer
+from precis.standins.judge import MODEL, lexical_judge
+
+JUDGE_KEY = "a-key-that-must-not-be-seen"
+
+
+class SwitchedJudge:
+    """The lexical judge; while `refuses` is set, it takes nobody's key.
+
+    async with SwitchedJudge() as judge: judge.url, judge.refuses = True
+    """
+
+    def __init__(self) -> None:
+        self.refuses = False
+        self.url = ""
+        self._judge = completions_app(lexical_judge(), lambda: [MODEL], JUDGE_KEY)
+        self._server = FaultyServer(self._answer)
+
+    async def __aenter__(self) -> "SwitchedJudge":
+        self.url = await self._server.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._server.__aexit__(*error)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = JSONResponse({"error": {"message": "This key is no longer valid."}}, 401)
+        await (refusal if self.refuses else self._judge)(scope, receive, send)

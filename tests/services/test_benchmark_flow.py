@@ -1,0 +1,229 @@
+"""The benchmark as a process: killed in the middle, run again, and night after night."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import psutil
+import pytest
+
+from precis.benchmark import TRAINED
+from precis.checkpoints import committed_steps
+from precis.completions import ApiError, ChatRequest, Completion, completions_app
+from precis.nightly import REGRESSION
+from precis.results import scan_results
+from precis.standins.baselines import baselines
+from precis.standins.faulty import FaultyServer
+from precis.standins.judge import MODEL, lexical_judge
+from precis.store import open_store
+from tests.services.conftest import ROOT, Precis
+from tests.services.prefect_api import async_client_of
+from tests.services.test_retry import trainer_of
+
+_RUN = """
+import asyncio, json, sys
+from flows.benchmark import benchmark
+from precis.config import BenchmarkConfig
+
+report = asyncio.run(benchmark(BenchmarkConfig.model_validate_json(sys.argv[1])))
+print(json.dumps({"regressions": report.regressions, "usd": report.usd, "lines": report.standings}))
+"""
+KEY = "a-key-that-must-not-be-seen"
+HOSTED = {"good": "lead-350", "better": "centroid"}
+
+
+class Hosts:
+    """Judge and hosted models behind one address: counts what was paid for, by its request.
+
+    Attributes:
+        answers: how many are given before all others are held; None for no end.
+        paid: how often each request was answered.
+    """
+
+    def __init__(self) -> None:
+        self.answers: int | None = None
+        self.paid: Counter[str] = Counter()
+        self.models = {name: baselines()[rule] for name, rule in HOSTED.items()}
+        self.models |= {MODEL: lexical_judge()}
+        self._released = asyncio.Event()
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        if self.answers == 0:
+            await self._released.wait()
+            raise ApiError(503, "The client that asked this is gone.", "gone")
+        if self.answers is not None:
+            self.answers -= 1
+        completion = await self.models[request.model](request)
+        self.paid[request.model_dump_json()] += 1
+        return replace(completion, prompt_tokens=1000)
+
+    def release(self) -> None:
+        """Refuse what is held, and answer everything from now on."""
+        self.answers = None
+        self._released.set()
+
+
+@pytest.fixture
+async def hosts() -> Hosts:
+    return Hosts()
+
+
+@pytest.fixture
+async def url(hosts: Hosts) -> AsyncIterator[str]:
+    async with FaultyServer(completions_app(hosts, lambda: [], KEY)) as address:
+        yield address
+
+
+def config(precis: Precis, url: str, store: Path, **settings: Any) -> dict[str, Any]:
+    quick = {"provider": "url", "base_url": url, "backoff_s": 0.01, "prices": [1.0, 1.0]}
+    # Hedging asks twice on purpose.
+    judge = {"provider": "url", "base_url": url, "model": MODEL, "hedge_quantile": 0}
+    limits = {"requests_per_minute": 100_000, "tokens_per_minute": 10**9}
+    return {
+        "model": "nightly",
+        "store": str(store),
+        "documents": {"source": "bundled", "train_size": 160, "val_size": 12},
+        "checkpoints": "none",
+        "baselines": ["empty", "random-350"],
+        "judge": {**judge, "limits": limits, "prices": {MODEL: [1.0, 1.0]}},
+        "contenders": [{"model": name, **quick} for name in HOSTED],
+        **settings,
+    }
+
+
+async def start(precis: Precis, config: dict[str, Any], home: Path) -> asyncio.subprocess.Process:
+    keys = {"JUDGE_API_KEY": KEY, "CONTENDER_API_KEY": KEY, "PRECIS_HOME": str(home)}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _RUN, json.dumps(config)),
+        cwd=ROOT,
+        env={**precis.environment, "PREFECT_API_URL": precis.api, **keys},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+
+
+async def finished(process: asyncio.subprocess.Process) -> tuple[dict[str, Any], str]:
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), 300)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    told = output.decode()
+    assert process.returncode == 0, told
+    return json.loads(told.splitlines()[-1]), told
+
+
+async def test_killed_in_the_middle_and_run_again_it_pays_for_nothing_twice(
+    precis: Precis, hosts: Hosts, url: str, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    settings = config(precis, url, store)
+    hosts.answers = 30
+    killed = await start(precis, settings, tmp_path / "a")
+    await until(lambda: hosts.answers == 0)
+    await settled(store)
+    children = psutil.Process(killed.pid).children(recursive=True)
+    os.kill(killed.pid, signal.SIGKILL)
+    await killed.communicate()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive, "a child outlived the benchmark"
+    assert sum(hosts.paid.values()) == 30
+    hosts.release()
+    report, output = await finished(await start(precis, settings, tmp_path / "a"))
+    assert len(hosts.paid) > 60
+    assert "are kept" in output and KEY not in output
+    assert set(hosts.paid.values()) == {1}, "something was paid for twice"
+    assert {line[0] for line in report["lines"]} == {*HOSTED, "empty", "random-350"}
+    # Another night on another machine, whose cache of replies is empty.
+    total = sum(hosts.paid.values())
+    again, _ = await finished(await start(precis, settings, tmp_path / "b"))
+    assert sum(hosts.paid.values()) == total, "a new night has paid for what was kept"
+    assert again["usd"] == 0 and again["lines"] == report["lines"]
+    frame = scan_results(open_store(str(store)), "nightly").collect()
+    newest = frame.filter((pl.col("run") == pl.col("run").max()) & (pl.col("usd") > 0))
+    assert frame["run"].n_unique() == 2 and len(newest) and newest["kept"].all()
+
+
+async def test_a_contender_that_became_worse_raises_an_event(
+    precis: Precis, hosts: Hosts, url: str, tmp_path: Path
+) -> None:
+    settings = config(precis, url, tmp_path / "store", model="watched", baselines=["random-350"])
+    settings["judge"] = {"provider": "lexical"}
+    first, _ = await finished(await start(precis, settings, tmp_path / "home"))
+    assert first["regressions"] == []
+    hosts.models["good"] = baselines()["empty"]
+    settings["contenders"][0]["reasoning"] = True  # other parameters: what is kept is no answer
+    second, output = await finished(await start(precis, settings, tmp_path / "home"))
+    (worse,) = second["regressions"]
+    assert worse.startswith("good: -") and worse in output.replace("\n", " ")
+    event = await the_event(precis)
+    assert event["resource"]["prefect.resource.id"] == "precis.model.watched"
+    assert event["payload"]["regressions"][0]["contender"] == "good"
+
+
+async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
+    precis: Precis, url: str, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    settings = config(precis, url, store, model="served", judge={"provider": "lexical"})
+    shared = {name: settings[name] for name in ("model", "store", "documents", "judge")}
+    training = asyncio.create_task(precis.train({**shared, "steps": 20, "benchmark": True}))
+    await until(lambda: list(store.glob("ceilings/*")))  # the benchmark has begun
+    trainer_of("served").kill()
+    code, output = await training
+    assert code == 0, output
+    assert "It is brought up again" in output
+    assert_all_scored(store, "served")
+    # And one that the benchmark has started itself.
+    shutil.rmtree(store / "ceilings")
+    alone = await start(precis, {**shared, "baselines": [], "every": 1}, precis.home)
+    await until(lambda: list(store.glob("ceilings/*")))
+    trainer_of("served").kill()
+    _, output = await finished(alone)
+    assert "It is brought up again" in output
+    assert_all_scored(store, "served")
+
+
+def assert_all_scored(store: Path, model: str) -> None:
+    """The newest benchmark has measured all checkpoints, and left nothing unscored."""
+    frame = scan_results(open_store(str(store)), model).collect()
+    newest = frame.filter(pl.col("night") == pl.col("night").max())
+    steps = newest.filter(pl.col("model") == TRAINED)["step"].unique().sort().to_list()
+    assert steps == committed_steps(open_store(str(store)), model)
+    assert newest["cause"].drop_nulls().to_list() == []
+
+
+async def the_event(precis: Precis) -> dict[str, Any]:
+    """The newest regression that the Prefect server knows of."""
+    wanted = {"filter": {"event": {"name": [REGRESSION]}}, "limit": 1}
+    async with async_client_of(precis.api) as api, asyncio.timeout(30):
+        while not (found := (await api.post("/events/filter", json=wanted)).json()["events"]):
+            await asyncio.sleep(0.2)
+    event: dict[str, Any] = found[0]
+    return event
+
+
+async def until(condition: Any, timeout_s: float = 90) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def settled(store: Path) -> None:
+    """Return once nothing has been written for half a second: all answers are kept."""
+    quiet_since, seen = time.monotonic(), -1
+    while time.monotonic() - quiet_since < 0.5:
+        now = sum(1 for _ in store.rglob("*.json"))
+        if now != seen:
+            quiet_since, seen = time.monotonic(), now
+        await asyncio.sleep(0.05)

@@ -1,0 +1,145 @@
+"""The pipeline as a person uses it: Prefect's own pages in a real browser."""
+
+import asyncio
+import re
+import time
+from pathlib import Path
+
+import httpx
+import yaml
+from playwright.async_api import Page, expect
+
+from precis.standins.judge import MODEL
+from tests.services.browser import chromium_page, colours_of, photograph
+from tests.services.conftest import ROOT, Precis
+from tests.services.switched_judge import SwitchedJudge
+
+STEPS = 12
+LONG = 240_000
+"""Milliseconds: a worker starts a run in ten seconds, or in a minute on a machine that is busy."""
+
+
+async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    ui = deployed.api.removesuffix("/api")
+    async with SwitchedJudge() as judge, chromium_page() as page:
+        await start_from_the_form(page, deployed, judge.url, tmp_path)
+        await progress_moves(page)
+        judge.refuses = True
+        await expect(page.get_by_text("Failed", exact=True).first).to_be_visible(timeout=LONG)
+        await page.reload()  # Prefect asks for no more logs of a run that has ended
+        await expect(page.get_by_text("JUDGE_API_KEY").first).to_be_visible(timeout=LONG)
+        await photograph(page, "failed")
+        judge.refuses = False
+        await press_retry(page)
+        name = page.get_by_text(f"train browsed: step {STEPS} of {STEPS}")
+        await expect(name.first).to_be_visible(timeout=LONG)
+        await expect(page.get_by_text("Completed", exact=True).first).to_be_visible(timeout=LONG)
+        await photograph(page, "completed")
+        await read_the_report(page, ui)
+        await open_the_benchmark(page, tmp_path / "browsed" / "benchmarks" / f"{STEPS:04d}")
+
+
+async def test_every_schedule_is_listed(deployed: Precis) -> None:
+    async with chromium_page() as page:
+        await the_schedules_are_listed(page, deployed.api.removesuffix("/api"))
+
+
+async def the_schedules_are_listed(page: Page, ui: str) -> None:
+    manifest = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    scheduled = [one["name"] for one in manifest["deployments"] if one.get("schedules")]
+    assert "nightly" in scheduled
+    await page.set_viewport_size({"width": 1600, "height": 900})  # else long ones are only counted
+    await page.goto(f"{ui}/v2/deployments")
+    for name in scheduled:
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+        await expect(row).to_contain_text("Active", timeout=LONG)
+        if name == "nightly":
+            await expect(row).to_contain_text("At 03:00 AM")
+    await photograph(page, "schedules")
+
+
+async def start_from_the_form(page: Page, deployed: Precis, judge: str, store: Path) -> None:
+    ui = deployed.api.removesuffix("/api")
+    found = httpx.get(f"{deployed.api}/deployments/name/train/rehearsal").json()
+    await page.goto(f"{ui}/v2/deployments/deployment/{found['id']}")
+    await page.get_by_role("button", name="Run").first.click()
+    await page.get_by_role("menuitem", name="Custom run").click()
+    fields = {
+        "Train Size": "40",
+        "Val Size": "8",
+        "Base Url": judge,
+        "Store": str(store),
+        "Steps": str(STEPS),
+        "Validate Every": "4",
+    }
+    for label, value in fields.items():
+        await page.get_by_label(f"{label} (Optional)", exact=True).fill(value)
+    names = page.get_by_label("Model (Optional)", exact=True)
+    await names.nth(0).fill("browsed")
+    await names.nth(1).fill(MODEL)
+    await page.get_by_role("button", name="Select Provider").click()
+    await page.get_by_role("option", name="url").click()
+    await expect(page.get_by_text("Documents held out for validation")).to_be_visible()
+    await photograph(page, "form")
+    await page.goto(f"{ui}/v2/runs/flow-run/{await submitted(page, deployed, 'browsed')}")
+
+
+async def submitted(page: Page, deployed: Precis, model: str) -> str:
+    """Submit the form; the id of the model's run.
+
+    As a person would, press again where the notice says that it did not work, which is when the
+    server's SQLite is locked. The notice with a link to the run goes before it can be clicked on.
+    """
+    for _ in range(5):
+        await page.get_by_role("button", name="Submit").click()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            found = httpx.post(f"{deployed.api}/flow_runs/filter", json={"sort": "ID_DESC"})
+            for run in found.json() if found.is_success else ():
+                if run["parameters"].get("config", {}).get("model") == model:
+                    return str(run["id"])
+            await asyncio.sleep(0.2)
+    raise AssertionError(f"no run of {model} was created")
+
+
+async def progress_moves(page: Page) -> None:
+    """The run's name says which step it has reached, and goes on saying so."""
+    first = page.get_by_text(re.compile(rf"train browsed: step [1-9]\d* of {STEPS}")).first
+    await expect(first).to_be_visible(timeout=LONG)
+    seen = await first.inner_text()
+    await photograph(page, "training")
+    await expect(first).not_to_have_text(seen, timeout=LONG)
+
+
+async def press_retry(page: Page) -> None:
+    await page.get_by_role("button", name="Open menu").first.click()
+    await page.get_by_role("menuitem", name="Retry").click()
+    await page.get_by_role("alertdialog").get_by_role("button", name="Retry").click()
+
+
+async def read_the_report(page: Page, ui: str) -> None:
+    """The curve is drawn, not only there."""
+    await page.get_by_role("tab", name="Artifacts").click()
+    await page.get_by_text("browsed-training").first.click()
+    await page.get_by_role("link", name=re.compile("^[0-9a-f]{8}$")).first.click()
+    curve = page.get_by_role("img", name="What the summaries keep, by training step")
+    assert await colours_of(curve) > 50
+    assert await page.locator("img[src^='data:image/png']").count() == 3
+    await expect(page.get_by_text("Most changed summary")).to_be_visible()
+    await photograph(page, "report")
+
+
+async def open_the_benchmark(page: Page, folder: Path) -> None:
+    """The page needs nobody: nothing is asked of any server, and nothing goes wrong."""
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: wrong.append(request.url))
+    address = (folder / "report.html").as_uri()
+    await page.goto(address)
+    for image in await page.locator("img").all():
+        assert await colours_of(image) > 10
+    assert [one for one in wrong if not one.startswith(("data:", address))] == []
+    await photograph(page, "benchmark")

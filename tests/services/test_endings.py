@@ -1,0 +1,65 @@
+"""How a run ends when it is told to, or when its store is gone: never inside a commit."""
+
+import secrets
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.services.conftest import Precis
+from tests.services.crash_points import Kill
+from tests.services.fault_proxy import Fault, FaultProxy
+from tests.services.lives import Life, first_life, nobody
+from tests.services.s3_server import s3_server
+
+
+@pytest.fixture(scope="module")
+def weather() -> Iterator[FaultProxy]:
+    with s3_server() as url, FaultProxy(url) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def first(precis: Precis, weather: FaultProxy) -> Iterator[Life]:
+    with first_life(precis, weather.url) as life:
+        yield life
+
+
+def test_a_run_that_is_told_to_end_ends_after_its_commit(
+    first: Life, precis: Precis, tmp_path: Path
+) -> None:
+    life = first.named(f"told-{secrets.token_hex(2)}")
+    kill = Kill("first file uploaded", ("flow",), str(tmp_path), signal.SIGTERM)
+    assert life.live(kill) != 0
+    assert (tmp_path / "struck").exists()
+    assert life.ledger.next_step == 2, "the commit in hand was not finished"
+    query = {"sort": "START_TIME_DESC", "limit": 1}
+    newest = httpx.post(f"{precis.api}/flow_runs/filter", json=query).raise_for_status().json()[0]
+    assert newest["state_type"] == "CRASHED", newest["state"]
+    assert life.live(nobody(tmp_path)) == 0
+    assert set(life.trainings.values()) == {1}
+
+
+@pytest.mark.parametrize("trainer_is_left", [True, False])
+def test_what_cannot_be_uploaded_is_kept_and_goes_up_with_the_next_start(
+    trainer_is_left: bool, first: Life, weather: FaultProxy, tmp_path: Path
+) -> None:
+    life = first.named(f"kept-{trainer_is_left}")
+    weather.spoil(Fault.SERVER_ERROR, method="PUT", path="checkpoints/0002", times=1000)
+    assert life.live(nobody(tmp_path)) == 1
+    weather.clear()
+    [kept] = life.work.glob("kept-*")
+    assert "goes to the store when the run is started again" in life.log.read_text()
+    assert life.ledger.next_step == 1
+    trainings = life.trainings
+    if not trainer_is_left:  # as when the machine was rented
+        shutil.rmtree(life.work / "trainer")
+    assert life.live(nobody(tmp_path)) == 0
+    assert life.ledger.next_step == 2
+    assert not kept.exists()
+    assert set(trainings.values()) == {1}
+    if trainer_is_left:
+        assert life.trainings == trainings

@@ -1,0 +1,155 @@
+"""The packages of a GPU's machine, which can't run here: that they resolve, and fit our side.
+
+ART's release there is another one than here (see `pyproject.toml`), so what we override, call and
+send over the wire is compared with that release's own source.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precis.trainers import ArtTrainer
+from tests.services.conftest import ROOT
+
+UV = Path(sys.executable).with_name("uv")
+LOCK = ROOT / "requirements-gpu.lock"
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+
+_ROUND_TRIP = """
+import art
+from openai.types.chat.chat_completion import Choice
+from precis.trainer.protocol import decode_groups, digest_of, encode_groups
+
+choice = Choice(finish_reason="stop", index=0, message={"role": "assistant", "content": "Yes."})
+one = art.Trajectory(messages_and_choices=[{"role": "user", "content": "?"}, choice], reward=0.5)
+groups = [art.TrajectoryGroup([one])]
+encoded = encode_groups(groups)
+decoded = decode_groups(encoded)
+assert isinstance(decoded[0].trajectories[0].messages_and_choices[1], Choice)
+assert digest_of(encode_groups(decoded)) == digest_of(encoded)
+print(art.__file__)
+"""
+
+_IMPORTED = """
+import sys
+import art
+of_art = set(sys.modules)
+import precis.store.s3, precis.trainer.server
+from importlib.metadata import packages_distributions
+distributions = packages_distributions()
+for module in {name.partition(".")[0] for name in set(sys.modules) - of_art}:
+    print(*distributions.get(module, []))
+"""
+
+
+@pytest.fixture(scope="module")
+def art_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ART as it is on the GPU's machine, without what it needs."""
+    folder = tmp_path_factory.mktemp("art")
+    release = dict(_PIN.findall(LOCK.read_text()))["openpipe-art"]
+    into = ("--python", sys.executable, "--no-deps", "--target", str(folder))
+    uv("pip", "install", "--quiet", *into, f"openpipe-art=={release}")
+    return folder
+
+
+def test_the_packages_resolve_for_a_gpu_machine_as_they_are_locked(tmp_path: Path) -> None:
+    resolved = tmp_path / "resolved.txt"
+    machine = ("--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_28")
+    resolved.write_text(LOCK.read_text())
+    uv("pip", "compile", "--quiet", "--group", "gpu", *machine, "--output-file", str(resolved))
+    assert _PIN.findall(resolved.read_text()) == _PIN.findall(LOCK.read_text())
+
+
+def test_what_we_override_and_call_is_there(art_there: Path) -> None:
+    backend = methods(art_there / "art/local/backend.py", "LocalBackend")
+    assert backend["_prepare_backend_for_training"] == ["self", "model", "config"]
+    assert backend["_train_model"][:5] == [
+        *("self", "model", "trajectory_groups", "config", "dev_config")
+    ]
+    assert {"_get_service", "_get_step", "_model_inference_name"} <= set(backend)
+    assert set(ArtTrainer(epsilon=0.2).options) <= set(backend["train"])
+    service = methods(art_there / "art/unsloth/service.py", "UnslothService")
+    assert service["register_lora_for_step"] == ["self", "step", "checkpoint_dir"]
+    assert "close_proxy" in functions(art_there / "mp_actors/__init__.py")
+
+
+def test_the_engine_settings_are_ones_that_art_knows(art_there: Path) -> None:
+    known = {
+        "init_args": fields(art_there / "art/dev/model.py", "InitArgs"),
+        "peft_args": fields(art_there / "art/dev/model.py", "PeftArgs"),
+        "engine_args": fields(art_there / "art/dev/engine.py", "EngineArgs"),
+    }
+    for section, chosen in ArtTrainer().internal_config.items():
+        assert set(chosen) <= known[section], section
+    server = fields(art_there / "art/dev/openai_server.py", "ServerArgs")
+    assert {"host", "port", "api_key"} <= server
+
+
+def test_rollouts_reach_that_release_as_they_were_sent(art_there: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(art_there)}
+    environment["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    command = [sys.executable, "-c", _ROUND_TRIP]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(art_there))
+
+
+def test_the_trainer_needs_no_package_that_is_not_locked() -> None:
+    command = [sys.executable, "-c", _IMPORTED]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    locked = {normal(name) for name, _ in _PIN.findall(LOCK.read_text())}
+    imported = set(map(normal, done.stdout.split())) - {"precis"}
+    assert "boto3" in imported
+    assert imported <= locked
+
+
+def normal(name: str) -> str:
+    """A distribution's name as the index compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def methods(source: Path, name: str) -> dict[str, list[str]]:
+    """The parameters of a class's methods."""
+    return {
+        one.name: [argument.arg for argument in (*one.args.args, *one.args.kwonlyargs)]
+        for one in class_in(source, name).body
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def fields(source: Path, name: str) -> set[str]:
+    """The keys of a typed dictionary."""
+    body = class_in(source, name).body
+    return {
+        one.target.id
+        for one in body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    }
+
+
+def functions(source: Path) -> set[str]:
+    """What a module imports or defines."""
+    tree = ast.parse(source.read_text())
+    imported = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {alias.name for node in imported for alias in node.names}
+
+
+def class_in(source: Path, name: str) -> ast.ClassDef:
+    tree = ast.parse(source.read_text())
+    (found,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
+    return found
+
+
+def uv(*arguments: str) -> None:
+    done = subprocess.run(
+        [str(UV), *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,87 @@
+"""Two hundred kills at random moments: of the flow, of its trainer, of both."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.conftest import Precis
+from tests.services.crash_points import VICTIMS, Role
+from tests.services.lives import Life, first_life, nobody
+from tests.services.s3_server import s3_server
+
+KILLS_EACH, KILLS_A_RUN, STEPS = 50, 17, 20
+"""After so many kills a run is left in peace: on a slow machine it would never get anywhere."""
+_LATEST_S = 1.5
+"""By then a run that has come up is some steps further; on a slow machine it still resumes."""
+KILL_SEED = int(os.environ.get("PRECIS_TEST_KILL_SEED", "20261"))
+
+
+@pytest.fixture(scope="module")
+def first(precis: Precis) -> Iterator[Life]:
+    with s3_server() as url, first_life(precis, url) as life:
+        yield life
+
+
+@pytest.fixture(scope="module")
+def calm(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a run ends with that nobody disturbs."""
+    life = first.named("calm", steps=STEPS)
+    assert life.live(nobody(tmp_path_factory.mktemp("calm"))) == 0
+    return life.outcome
+
+
+@pytest.mark.parametrize("seed", range(KILL_SEED, KILL_SEED + 4))
+def test_kills_at_random_moments_change_nothing(
+    seed: int, first: Life, calm: Any, tmp_path: Path
+) -> None:
+    print(f"kill seed {seed}")
+    moments, kills, runs = random.Random(seed), 0, 0
+    while kills < KILLS_EACH:
+        life = first.named(f"random-{seed}-{runs}", steps=STEPS)
+        before, runs = kills, runs + 1
+        for moment in _harassed(life, tmp_path):
+            if kills < min(KILLS_EACH, before + KILLS_A_RUN):
+                time.sleep(moments.uniform(0, _LATEST_S))
+                kills += _kill(moments.choice(VICTIMS), moment)
+        assert life.outcome == calm
+        assert {life.trainings["trained", step] for step in range(life.steps)} == {1}
+    print(f"{kills} kills in {runs} runs")
+
+
+def _harassed(life: Life, folder: Path) -> Iterator[Path]:
+    """Start a run as often as it takes to end; yields whenever flow and trainer are up anew."""
+    deadline = time.monotonic() + 900
+    code: int | None = -signal.SIGKILL
+    while code != 0:
+        assert code == -signal.SIGKILL, life.log.read_text()[-3000:]
+        assert time.monotonic() < deadline
+        _forget_ids(folder)
+        process = life.start(nobody(folder))
+        while process.exitcode is None:
+            if (folder / "flow").exists() and (folder / "trainer").exists():
+                yield folder
+                (folder / "trainer").unlink(missing_ok=True)
+            process.join(0.05)
+        code = process.exitcode
+
+
+def _forget_ids(folder: Path) -> None:
+    for role in ("flow", "trainer"):
+        (folder / role).unlink(missing_ok=True)
+
+
+def _kill(victims: tuple[Role, ...], folder: Path) -> bool:
+    """Kill those that are up; whether somebody was."""
+    hit = False
+    for role in victims:
+        with suppress(FileNotFoundError, ProcessLookupError, ValueError):
+            os.kill(int((folder / role).read_text()), signal.SIGKILL)
+            hit = True
+    return hit

@@ -1,0 +1,129 @@
+"""A step fails on a worker; Retry goes on with that step, and does nothing twice."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from precis.ledger import Ledger
+from precis.standins.judge import MODEL
+from tests.services.conftest import Precis
+from tests.services.prefect_api import async_client_of, client_of, created
+from tests.services.switched_judge import SwitchedJudge
+
+STEPS = 10
+
+
+async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path: Path) -> None:
+    async with SwitchedJudge() as judge, async_client_of(deployed.api) as api:
+        run = await started(deployed, settings(tmp_path, judge.url))
+        await until(lambda: len(ledger(tmp_path).steps) >= 2)
+        judge.refuses = True
+        stopped = await end_of(api, run)
+        before = ledger(tmp_path)
+        judge.refuses = False
+        await asyncio.to_thread(deployed.prefect, "flow-run", "retry", run)
+        done = await end_of(api, run, runs=2)
+        tasks = await named(api, "task_runs", run)
+        artifacts = await named(api, "artifacts", run)
+    assert (stopped["state_type"], stopped["state_name"]) == ("FAILED", "Failed")
+    assert "JUDGE_API_KEY" in stopped["state"]["message"]
+    assert done["state_type"] == "COMPLETED", done["state"]
+    assert done["name"] == f"train retried: step {STEPS} of {STEPS}"
+    after = ledger(tmp_path)
+    assert 2 <= len(before.steps) < len(after.steps) == STEPS
+    assert after.steps[: len(before.steps)] == before.steps
+    trained = Counter(one["name"] for one in tasks if ": train " in one["name"])
+    assert sum(trained.values()) == STEPS, f"a step was trained twice: {trained}"
+    assert Counter(one["key"] for one in artifacts) == {
+        "retried-preflight": 2,  # each start has looked for itself
+        "retried-progress": 1,
+        "retried-training": 1,
+    }
+
+
+async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
+    precis: Precis, tmp_path: Path
+) -> None:
+    config = {**settings(tmp_path, ""), "judge": {"provider": "lexical"}, "model": "recovered"}
+    training = asyncio.create_task(precis.train(config))
+    await until(lambda: len(ledger(tmp_path, "recovered").steps) >= 2)
+    trainer_of("recovered").kill()
+    code, output = await training
+    assert code == 0, output
+    assert len(ledger(tmp_path, "recovered").steps) == STEPS
+    async with async_client_of(precis.api) as api:
+        body = {"flow_runs": {"name": {"any_": [f"train recovered: step {STEPS} of {STEPS}"]}}}
+        (run,) = (await api.post("/flow_runs/filter", json=body)).json()
+        states = (await api.get("/flow_run_states/", params={"flow_run_id": run["id"]})).json()
+    states.sort(key=lambda state: state["timestamp"])
+    names = [one["name"] for one in states][-5:]
+    assert names == ["Running", "Preempted", "Recovering", "Running", "Completed"]
+    assert "It is brought up again (1)." in states[-3]["message"]
+
+
+def settings(store: Path, judge: str) -> dict[str, Any]:
+    return {
+        "model": "retried",
+        "steps": STEPS,
+        "store": str(store),
+        "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
+        "judge": {"provider": "url", "base_url": judge, "model": MODEL},
+        "validate_every": STEPS,
+        "benchmark": False,
+    }
+
+
+def trainer_of(model: str) -> psutil.Process:
+    """The process that trains a model, which its folder names."""
+    found = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "precis.trainer.server" in (command := " ".join(process.info["cmdline"] or []))
+        and f"/work/{model}-" in command
+    ]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def ledger(store: Path, model: str = "retried") -> Ledger:
+    path = store / model / "ledger.json"
+    if not path.exists():
+        return Ledger(model=model, config="", corpus="")
+    return Ledger.model_validate_json(path.read_text())
+
+
+async def started(precis: Precis, config: dict[str, Any]) -> str:
+    with client_of(precis.api) as api:
+        return await asyncio.to_thread(created, api, "train/rehearsal", config)
+
+
+async def end_of(api: httpx.AsyncClient, run: str, runs: int = 1) -> dict[str, Any]:
+    """The run once it has ended, after so many runs of it."""
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        found: dict[str, Any] = (await api.get(f"/flow_runs/{run}")).raise_for_status().json()
+        ended = found["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+        if ended and found["run_count"] >= runs:
+            return found
+        await asyncio.sleep(0.3)
+    raise AssertionError(f"The run did not end: {found['state']}")
+
+
+async def named(api: httpx.AsyncClient, kind: str, run: str) -> list[dict[str, Any]]:
+    """A run's task runs or artifacts, once the server has recorded them."""
+    await asyncio.sleep(2)  # task runs are recorded in the background, a second's worth at a time
+    body = {"flow_runs": {"id": {"any_": [run]}}}
+    found: list[dict[str, Any]] = (await api.post(f"/{kind}/filter", json=body)).json()
+    return found
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.02)

@@ -1,0 +1,53 @@
+"""Results of many nights on S3, read lazily over HTTP."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from precis.errors import StoreError
+from precis.judge.verdict import Answer, Scored
+from precis.results import (
+    Judged,
+    frame_of,
+    results_before,
+    results_key,
+    rows_of,
+    scan_results,
+    write_results,
+)
+from precis.store.s3 import S3Store
+from tests.services.s3_server import new_store, s3_server
+from tests.unit.test_results import DOCUMENT, SUMMARY, provenance
+
+
+def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:
+    began = datetime(2026, 11, night, 3, tzinfo=UTC)
+    told = replace(provenance(), run=f"202611{night:02}T030000Z-0000", night=began)
+    answers = (Answer("q1", "May", night != 2, True), Answer("q2", "x", False, False))
+    frame = frame_of(rows_of(Judged(DOCUMENT, SUMMARY, Scored(answers)), told))
+    write_results(frame, folder / "results.parquet")
+    store.upload(folder / "results.parquet", results_key("m", told.run))
+    return frame
+
+
+def test_nights_on_s3_are_one_lazy_table(tmp_path: Path) -> None:
+    with s3_server() as url:
+        store = new_store(url)
+        frames = [put_night(store, night, tmp_path) for night in (1, 2, 3)]
+        assert scan_results(store, "m").collect().equals(pl.concat(frames))
+        asked = pl.col("answerable") & (pl.col("night").dt.day() > 1)
+        right = scan_results(store, "m").filter(asked).group_by("run").agg(pl.col("correct").sum())
+        assert right.sort("run").collect()["correct"].to_list() == [0, 1]
+        before = results_before(store, "m", "20261103T030000Z-0000", 7)
+        assert before.equals(pl.concat(frames[:2]))
+    with pytest.raises(StoreError):
+        results_before(replaced(store), "m", "20261103T030000Z-0000", 7)
+
+
+def replaced(store: S3Store) -> S3Store:
+    """The same store by an impatient client, whose server is gone."""
+    settings = store.settings.model_copy(update={"tries_max": 1, "timeout_s": 1.0})
+    return S3Store(store.bucket, store.prefix, settings)

@@ -1,0 +1,90 @@
+"""Studying, forking and restarting runs whose store is a bucket."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from precis.checkpoints import committed_steps, restore
+from precis.config import FromCheckpoint
+from precis.errors import StoreError, StoreRefused
+from precis.forking import fork, origin_of
+from precis.ledger import stored_ledger
+from precis.restarting import restart
+from precis.runs.export import export
+from precis.runs.overview import Overview, kept_checkpoints, overviews
+from precis.store.files import read_files, written_at
+from precis.store.s3 import S3Store
+from precis.trajectories import put_trajectories, scan_trajectories, trajectories_key
+from precis.transcript import transcript
+from tests.services.s3_server import new_store, s3_server, settings_for
+from tests.unit.test_runs import make_run
+from tests.unit.test_trajectories import ROLLOUTS
+
+FILES = ("manifest.json", "weights")
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def store(server: str) -> S3Store:
+    return new_store(server)
+
+
+def test_trajectories_are_read_from_a_bucket(store: S3Store) -> None:
+    for step in (1, 2):
+        put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}", 350))
+    frame = scan_trajectories(store, "m", "train").filter(verdict="ranked").collect()
+    assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", 0.25), (2, "m@2", 0.25)]
+    since = datetime.now(UTC) - written_at(store, trajectories_key("m", "train", 1))
+    assert timedelta(minutes=-1) < since < timedelta(minutes=1)
+
+
+def test_runs_in_a_bucket_are_listed_and_exported(store: S3Store, tmp_path: Path) -> None:
+    make_run(store, "m", 2)
+    (run,) = overviews(store, datetime.now(UTC))
+    assert isinstance(run, Overview)
+    assert (run.model, run.ledger.next_step, run.holder) == ("m", 2, None)
+    assert [one.damage for one in kept_checkpoints(store, "m")] == [""] * 3
+    assert len(export(store, "m", tmp_path, checkpoint=1)) == 7
+    assert (tmp_path / "checkpoints" / "0001" / "weights").read_bytes() == b"\x01" * 1000
+
+
+def test_a_run_is_forked_within_a_bucket(store: S3Store, tmp_path: Path) -> None:
+    make_run(store, "m", 2)
+    origin = origin_of(store, FromCheckpoint(model="m", step=1))
+    checkpoint = fork(store, "forked", origin, "other settings")
+    assert fork(store, "forked", origin, "other settings") == checkpoint
+    restore(store, "forked", 0, tmp_path / "restored")
+    assert (tmp_path / "restored" / "weights").read_bytes() == b"\x01" * 1000
+
+
+async def test_a_run_in_a_bucket_is_restarted(store: S3Store) -> None:
+    make_run(store, "m", 3)
+    ledger = await restart(store, "m", 1)
+    assert stored_ledger(store, "m") == ledger
+    assert (ledger.next_step, committed_steps(store, "m")) == (1, [0, 1])
+    assert sorted(store.keys("m/")) == [
+        *(f"m/checkpoints/{step:04d}/{name}" for step in (0, 1) for name in FILES),
+        "m/latest.json",
+        "m/lease.json",
+        "m/ledger.json",
+        "m/trajectories/train/0000.parquet",
+    ]
+
+
+def test_what_cannot_be_read_is_a_sentence(server: str, store: S3Store) -> None:
+    with pytest.raises(StoreError, match="it is not there"):
+        read_files(store, ["m/no-such-key"])
+    with pytest.raises(StoreError, match="it is not there"):
+        written_at(store, "m/no-such-key")
+    nowhere = S3Store("precis-nowhere", "", settings_for(server))
+    with pytest.raises(StoreRefused, match="no such bucket"):
+        read_files(nowhere, ["m/ledger.json"])

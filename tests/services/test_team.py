@@ -1,0 +1,288 @@
+"""The set-up for a team, without containers: a server on a real PostgreSQL, shared by password,
+with its automations, and a worker. One server for all of it, since starting it takes longest."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from precis.standins.judge import MODEL
+from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.postgres_server import dump, postgres
+from tests.services.prefect_api import client_of, created, reached
+from tests.services.test_up import Up
+
+PASSWORD = "ana:correct-horse-battery"
+CANARIES = {
+    name: f"canary-{name.lower()}-5f2c81"
+    for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "JUDGE_API_KEY", "AWS_SECRET_ACCESS_KEY")
+}
+SMALL: dict[str, Any] = {"documents": {"source": "bundled", "train_size": 40, "val_size": 8}}
+CRASHED_WITHIN_S = 150
+"""90 s without heartbeat, up to 30 s since the last one, and what the server takes to notice."""
+
+
+@dataclass
+class Team:
+    """A shared server with a worker, and what was sent to its channel of notifications."""
+
+    precis: Precis
+    up: Up
+    api: httpx.Client
+    database: str
+    notified: list[str]
+
+    def eventually_notified(self, *words: str, seconds: float = 180) -> str:
+        """The notification with these words, once it is there."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for text in self.notified:
+                if all(word in text for word in words):
+                    return text
+            time.sleep(0.2)
+        raise AssertionError(f"no notification with {words}: {self.notified}")
+
+    def runs_of(self, flow: str) -> list[dict[str, Any]]:
+        query = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC"}
+        found: list[dict[str, Any]] = self.api.post("/flow_runs/filter", json=query).json()
+        return [run for run in found if run["state_type"] != "SCHEDULED"]
+
+
+@pytest.fixture(scope="module")
+def channel() -> Iterator[tuple[str, list[str]]]:
+    """Where notifications go: an address as Apprise writes it, and what arrived there."""
+    arrived: list[str] = []
+
+    class Inbox(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            arrived.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Inbox) as listening:
+        Thread(target=listening.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"json://127.0.0.1:{listening.server_port}/", arrived
+        listening.shutdown()
+
+
+@pytest.fixture(scope="module")
+def team(
+    tmp_path_factory: pytest.TempPathFactory, channel: tuple[str, list[str]]
+) -> Iterator[Team]:
+    precis = Precis(tmp_path_factory.mktemp("team"))
+    address, arrived = channel
+    with postgres() as database:
+        precis.environment |= {
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
+            "PREFECT_SERVER_API_AUTH_STRING": PASSWORD,
+            "PREFECT_API_AUTH_STRING": PASSWORD,
+            "PRECIS_NOTIFY_URL": address,
+            **CANARIES,
+        }
+        up = Up(precis, precis.home / "up.txt", "--share")
+        up.prints("Ctrl-C waits", seconds=300)
+        user, _, password = PASSWORD.partition(":")
+        with client_of(precis.api, auth=(user, password)) as api:
+            team = Team(precis, up, api, database, arrived)
+            yield team
+            ended = team.up.ends(signal.SIGTERM)
+            precis.run("stop")
+        assert ended == 0
+
+
+def test_the_server_asks_for_the_password(team: Team) -> None:
+    assert httpx.get(f"{team.precis.api}/flows/count").status_code == 401
+    assert httpx.get(f"{team.precis.api}/health").is_success
+    page = team.precis.api.removesuffix("/api")
+    assert httpx.get(f"{page}/ui-settings").json()["api_url"] == "/api"
+
+
+def test_automations_that_are_there_are_left_alone(team: Team) -> None:
+    before = _automations(team.api)
+    assert len(before) == 5
+    environment = {**team.precis.environment, "PREFECT_API_URL": team.precis.api}
+    again = "import asyncio; from deployments.automations import apply; asyncio.run(apply())"
+    subprocess.run([sys.executable, "-c", again], env=environment, check=True, timeout=300)
+    assert _automations(team.api) == before
+
+
+def _automations(api: httpx.Client) -> dict[str, tuple[str, str]]:
+    """By name, the id of each and when it was changed."""
+    found = api.post("/automations/filter", json={}).raise_for_status().json()
+    assert all(each["enabled"] for each in found)
+    return {each["name"]: (each["id"], each["updated"]) for each in found}
+
+
+def test_a_run_that_dies_with_its_machine_crashes_and_can_be_retried(
+    team: Team, tmp_path: Path
+) -> None:
+    """Everything else that the automations do is tested while the heartbeat is missed."""
+    config = {**SMALL, "model": "lost", "steps": 12, "benchmark": False, "store": str(tmp_path)}
+    run = created(team.api, "train/rehearsal", config)
+    _wait_for(tmp_path / "lost" / "ledger.json")
+    killed = datetime.now(UTC)
+    _kill_all_of(team)
+    _restart_worker(team)
+    _a_failed_run_notifies(team, tmp_path)
+    _a_regression_notifies(team)
+    _what_was_trained_elsewhere_is_benchmarked(team, tmp_path)
+    crashed = reached(team.api, run, "CRASHED", seconds=CRASHED_WITHIN_S)
+    assert "No heartbeat for 90 s" in crashed["state"]["message"]
+    at = datetime.fromisoformat(crashed["state"]["timestamp"])
+    assert 60 < (at - killed).total_seconds() < CRASHED_WITHIN_S
+    team.eventually_notified("train lost to step 12 is Crashed", "No heartbeat")
+    done = len(json.loads((tmp_path / "lost" / "ledger.json").read_text())["steps"])
+    assert done < 12
+    team.precis.prefect("flow-run", "retry", run)
+    assert reached(team.api, run, "COMPLETED", "FAILED")["state_type"] == "COMPLETED"
+    ledger = json.loads((tmp_path / "lost" / "ledger.json").read_text())
+    assert [step["step"] for step in ledger["steps"]] == list(range(12))
+    _a_spent_budget_notifies(team, tmp_path)
+
+
+def _kill_all_of(team: Team) -> None:
+    """Kill the worker, its run, and all they started, at once: as a lost machine does."""
+    doomed = [team.up.process.pid, *_in_home(team.precis.home, "prefect.engine", "supervisor")]
+    for pid in doomed:
+        os.kill(pid, signal.SIGSTOP)  # so that none hears of another's end
+    for pid in doomed:
+        os.kill(pid, signal.SIGKILL)
+    team.up.process.wait(10)
+
+
+def _in_home(home: Path, *words: str) -> list[int]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            ours = process.environ().get("PRECIS_HOME") == str(home)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+        if ours and any(word in line for word in words):
+            found.append(process.pid)
+    return found
+
+
+def _restart_worker(team: Team) -> None:
+    """`precis up` again: it finds the server of the one that was killed."""
+    team.up = Up(team.precis, team.precis.home / "up-again.txt", "--automations")
+    team.up.prints("Ctrl-C waits")
+
+
+def _a_failed_run_notifies(team: Team, store: Path) -> None:
+    config = {**SMALL, "model": "nobody", "store": str(store)}
+    run = created(team.api, "benchmark/rehearsal", config)
+    reached(team.api, run, "FAILED")
+    told = team.eventually_notified("benchmark nobody is Failed")
+    assert "nobody" in told and "/runs/flow-run/" in told
+
+
+def _a_spent_budget_notifies(team: Team, store: Path) -> None:
+    judge = {"provider": "lexical", "prices": {MODEL: [1.0, 1.0]}}
+    config = {**SMALL, "model": "spent", "store": str(store), "judge": judge, "budget_usd": 0.001}
+    run = created(team.api, "train/rehearsal", config)
+    assert reached(team.api, run, "FAILED", "COMPLETED")["state_name"] == "BudgetReached"
+    told = team.eventually_notified("train spent", "has reached its budget")
+    assert "Raise budget_usd" in told
+
+
+def _a_regression_notifies(team: Team) -> None:
+    event = {
+        "occurred": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "event": "precis.benchmark.regression",
+        "resource": {"prefect.resource.id": "precis.model.m", "prefect.resource.name": "m"},
+        "payload": {
+            "model": "m",
+            "message": "Worse than on the benchmark before: gpt-4o lost 12 points.",
+            "report": "s3://bucket/m/benchmarks/0030/report.html",
+        },
+        "id": "00000000-0000-4000-8000-000000000001",
+    }
+    assert team.api.post("/events", json=[event]).status_code == 204
+    told = team.eventually_notified("the benchmark of m has got worse")
+    assert "gpt-4o lost 12 points" in told and "report.html" in told
+
+
+def _what_was_trained_elsewhere_is_benchmarked(team: Team, store: Path) -> None:
+    config = {**SMALL, "model": "bare", "steps": 1, "benchmark": False, "store": str(store)}
+    train = (
+        "import asyncio, sys; from flows.train import train; from precis.config import TrainConfig;"
+        "asyncio.run(train(TrainConfig.model_validate_json(sys.argv[1])))"
+    )
+    environment = {**team.precis.environment, "PREFECT_API_URL": team.precis.api}
+    command = [sys.executable, "-c", train, json.dumps(config)]
+    subprocess.run(command, env=environment, check=True, timeout=300)
+    deadline = time.monotonic() + 180
+    while not (found := _benchmarks_of(team, "bare")) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert len(found) == 1
+    reached(team.api, found[0]["id"], "COMPLETED")
+    assert (store / "bare" / "benchmarks" / "0001" / "report.html").exists()
+
+
+def _benchmarks_of(team: Team, model: str) -> list[dict[str, Any]]:
+    runs = team.runs_of("benchmark")
+    return [run for run in runs if run["parameters"]["config"].get("model") == model]
+
+
+def test_a_key_in_a_secret_block_reaches_a_run_and_is_kept_encrypted(team: Team) -> None:
+    canary = "canary-in-a-block-77b1f0"
+    environment = {
+        **team.precis.environment,
+        "PREFECT_API_URL": team.precis.api,
+        "OPENAI_API_KEY": "",
+    }
+    kept = subprocess.run(
+        [str(COMMAND), "secret", "OPENAI_API_KEY"],
+        input=canary,
+        env=environment,
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert "'precis-openai-api-key'" in kept.stdout, kept.stdout + kept.stderr
+    look = (
+        "import asyncio, os; from tasks.secrets import adopt_secrets;"
+        "print(asyncio.run(adopt_secrets()), os.environ['OPENAI_API_KEY'])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", look], env=environment, text=True, capture_output=True, timeout=300
+    )
+    assert found.stdout.split("\n")[-2] == f"['OPENAI_API_KEY'] {canary}", found.stderr
+    assert canary not in dump(team.database)
+
+
+def test_no_key_gets_into_the_database_or_a_log(team: Team) -> None:
+    """After the runs above, whose environment held them all."""
+    data = dump(team.database)
+    assert "train lost to step 12" in data, "the dump holds no runs"
+    logs = "".join(path.read_text() for path in team.precis.home.rglob("*.log"))
+    assert "Beginning flow run" in logs
+    for name, canary in CANARIES.items():
+        assert canary not in data, f"{name} is in Prefect's database"
+        assert canary not in logs, f"{name} is in a log"
+    assert PASSWORD.partition(":")[2] not in data
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 300
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert path.exists()

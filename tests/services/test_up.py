@@ -1,0 +1,129 @@
+"""`precis up` on a server that is there already: what it makes, and what its end leaves."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.prefect_api import client_of, created, reached
+
+LONG = {
+    "model": "interrupted",
+    "steps": 500,
+    "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
+    "benchmark": False,
+}
+
+
+class Up:
+    """`precis up` at work, and what it has printed so far."""
+
+    def __init__(self, precis: Precis, output: Path, *options: str, **environment: str) -> None:
+        self.output = output
+        with output.open("w") as file:
+            self.process = subprocess.Popen(
+                [str(COMMAND), "up", *options],
+                cwd=ROOT,
+                env={**precis.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def prints(self, words: str, seconds: float = 300) -> str:
+        """Wait until it has printed these words; all that it has printed."""
+        deadline = time.monotonic() + seconds
+        while words not in (text := " ".join(self.output.read_text().split())):
+            assert self.process.poll() is None and time.monotonic() < deadline, text
+            time.sleep(0.1)
+        return text
+
+    def ends(self, *signals: signal.Signals, seconds: float = 180) -> int:
+        """Send signals, a second apart, and wait for its end."""
+        for each in signals:
+            self.process.send_signal(each)
+            time.sleep(1)
+        return self.process.wait(seconds)
+
+
+@pytest.fixture
+def up(precis: Precis, tmp_path: Path) -> Iterator[Up]:
+    started = Up(precis, tmp_path / "up.txt")
+    yield started
+    if started.process.poll() is None:
+        started.process.kill()
+        started.process.wait()
+
+
+def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else(
+    precis: Precis, up: Up, tmp_path: Path
+) -> None:
+    told = up.prints("Ctrl-C waits")
+    assert f"export PREFECT_API_URL={precis.api}" in told
+    for deployment in ("benchmark/nightly", "benchmark/rehearsal", "train/rehearsal"):
+        assert deployment in told
+    assert "Automations none: with SQLite" in told
+    with client_of(precis.api) as api:
+        run = created(api, "train/rehearsal", {**LONG, "store": str(tmp_path)})
+        reached(api, run, "RUNNING")
+        ledger = tmp_path / "interrupted" / "ledger.json"
+        deadline = time.monotonic() + 300
+        while not ledger.exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        up.process.send_signal(signal.SIGINT)
+        assert "Waiting for train interrupted to step 500." in up.prints("Waiting for")
+        assert api.get(f"/flow_runs/{run}").json()["state_type"] == "RUNNING"
+        assert up.ends(signal.SIGINT) == 0
+        assert "Cancelling train interrupted" in up.output.read_text()
+        assert reached(api, run, "CANCELLED")["state_type"] == "CANCELLED"
+        lease = json.loads((tmp_path / "interrupted" / "lease.json").read_text())
+        assert lease["released"], "the run did not clean up"
+        assert api.get("/health").is_success, "the server was not ours to stop"
+    assert "Traceback" not in (precis.home / "worker.log").read_text()
+
+
+def test_a_server_that_it_started_goes_with_it(tmp_path: Path) -> None:
+    precis = Precis(tmp_path / "home")
+    up = Up(precis, tmp_path / "up.txt", "--limit", "2")
+    assert "Worker takes up to 2 runs at a time" in up.prints("Worker takes")
+    assert httpx.get(precis.api + "/health").is_success
+    assert up.ends(signal.SIGTERM) == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(precis.api + "/health")
+
+
+@pytest.mark.parametrize("password", ["", "precis", "ana:short"])
+def test_it_is_not_shared_without_a_password(precis: Precis, password: str) -> None:
+    output, _, code = precis.outcome("up", "--share", PREFECT_SERVER_API_AUTH_STRING=password)
+    assert code == 1
+    assert "set PREFECT_SERVER_API_AUTH_STRING to `user:password`" in " ".join(output.split())
+    assert "Traceback" not in output
+
+
+def test_a_server_that_is_up_is_not_shared_behind_its_back(precis: Precis) -> None:
+    secret = {"PREFECT_SERVER_API_AUTH_STRING": "ana:correct-horse-battery"}
+    output, _, code = precis.outcome("up", "--share", **secret)
+    assert code == 1
+    assert "only one that is started here can be shared" in " ".join(output.split())
+
+
+def test_doctor_finds_the_server_and_all_well(precis: Precis, tmp_path: Path) -> None:
+    output = precis.run("doctor", PRECIS_STORE=str(tmp_path))
+    assert precis.api in "".join(output.split())
+    assert "✗" not in output
+
+
+def test_doctor_says_what_to_do_and_fails(precis: Precis, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    store = str(tmp_path / "file" / "store")
+    output, _, code = precis.outcome("doctor", PRECIS_STORE=store, WANDB_API_KEY="not-a-key")
+    assert code == 1
+    assert output.count("✗") == 2
+    assert "not-a-key" not in output
+    assert "Traceback" not in output

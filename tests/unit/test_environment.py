@@ -1,0 +1,53 @@
+"""`.env.example` names every variable that Précis reads, with a sentence, and no other."""
+
+import itertools
+import re
+
+import pytest
+from pydantic import AliasChoices
+from pydantic_settings import BaseSettings
+
+from deployments.reference import README
+from precis.environment import Environment, S3Environment, key_variables, unset_keys
+
+EXAMPLE = (README.parent / ".env.example").read_text()
+
+
+def variables(settings: type[BaseSettings]) -> list[set[str]]:
+    """For each setting, the names that it may be given under."""
+    found = []
+    for name, field in settings.model_fields.items():
+        alias = field.validation_alias
+        if isinstance(alias, AliasChoices):
+            found.append({str(choice) for choice in alias.choices})
+        else:
+            found.append({str(alias or name.upper())})
+    return found
+
+
+def test_every_variable_is_in_the_example_once_and_no_other_is() -> None:
+    listed = re.findall(r"^([A-Z0-9_]+)=$", EXAMPLE, re.MULTILINE)
+    read = [*variables(Environment), *variables(S3Environment)]
+    assert len(listed) == len(set(listed)) == len(read)
+    for names in read:
+        assert len(names & set(listed)) == 1, names
+
+
+def test_every_variable_in_the_example_has_its_sentence_and_no_value() -> None:
+    lines = EXAMPLE.splitlines()
+    for before, line in itertools.pairwise(lines):
+        if not line.startswith("#") and line:
+            assert line.endswith("="), line
+            assert before.startswith("# "), line
+
+
+def test_a_key_that_is_set_is_not_looked_for_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "here")
+    monkeypatch.delenv("JUDGE_API_KEY", raising=False)
+    assert "GEMINI_API_KEY" not in unset_keys()
+    assert "JUDGE_API_KEY" in unset_keys()
+    assert {"GEMINI_API_KEY", "AWS_SECRET_ACCESS_KEY"} <= set(key_variables())
+
+
+def test_a_servers_own_passwords_are_not_a_runs_keys() -> None:
+    assert not [name for name in key_variables() if "PREFECT" in name or "NOTIFY" in name]
