@@ -5,7 +5,7 @@ from starlette.types import Receive, Scope, Send
 
 from precis.completions import completions_app
 from precis.standins.faulty import FaultyServer
-from precis.standins.judge import MODEL, lexical_judge
+from precis.standins.judge import lexical_judge
 
 JUDGE_KEY = "a-key-that-must-not-be-seen"
 
@@ -13,13 +13,18 @@ JUDGE_KEY = "a-key-that-must-not-be-seen"
 class SwitchedJudge:
     """The lexical judge; while `refuses` is set, it takes nobody's key.
 
-    async with SwitchedJudge() as judge: judge.url, judge.refuses = True
+    async with SwitchedJudge("a-model") as judge: judge.url, judge.refuses = True
+
+    Args:
+        model: the judge's name, each test's own: what a judge of the same name has said already
+            comes from the cache of replies, and the judge that is to refuse is never asked.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, model: str) -> None:
+        self.model = model
         self.refuses = False
         self.url = ""
-        self._judge = completions_app(lexical_judge(), lambda: [MODEL], JUDGE_KEY)
+        self._judge = completions_app(lexical_judge(), lambda: [model], JUDGE_KEY)
         self._server = FaultyServer(self._answer)
 
     async def __aenter__(self) -> "SwitchedJudge":

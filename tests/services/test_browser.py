@@ -9,7 +9,6 @@ import httpx
 import yaml
 from playwright.async_api import Page, expect
 
-from precis.standins.judge import MODEL
 from tests.services.browser import chromium_page, colours_of, photograph
 from tests.services.conftest import ROOT, Precis
 from tests.services.switched_judge import SwitchedJudge
@@ -23,8 +22,8 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
     deployed: Precis, tmp_path: Path
 ) -> None:
     ui = deployed.api.removesuffix("/api")
-    async with SwitchedJudge() as judge, chromium_page() as page:
-        await start_from_the_form(page, deployed, judge.url, tmp_path)
+    async with SwitchedJudge("browsed-judge") as judge, chromium_page() as page:
+        await start_from_the_form(page, deployed, judge, tmp_path)
         await progress_moves(page)
         judge.refuses = True
         await expect(page.get_by_text("Failed", exact=True).first).to_be_visible(timeout=LONG)
@@ -60,7 +59,9 @@ async def the_schedules_are_listed(page: Page, ui: str) -> None:
     await photograph(page, "schedules")
 
 
-async def start_from_the_form(page: Page, deployed: Precis, judge: str, store: Path) -> None:
+async def start_from_the_form(
+    page: Page, deployed: Precis, judge: SwitchedJudge, store: Path
+) -> None:
     ui = deployed.api.removesuffix("/api")
     found = httpx.get(f"{deployed.api}/deployments/name/train/rehearsal").json()
     await page.goto(f"{ui}/v2/deployments/deployment/{found['id']}")
@@ -69,7 +70,7 @@ async def start_from_the_form(page: Page, deployed: Precis, judge: str, store: P
     fields = {
         "Train Size": "40",
         "Val Size": "8",
-        "Base Url": judge,
+        "Base Url": judge.url,
         "Store": str(store),
         "Steps": str(STEPS),
         "Validate Every": "4",
@@ -78,7 +79,7 @@ async def start_from_the_form(page: Page, deployed: Precis, judge: str, store: P
         await page.get_by_label(f"{label} (Optional)", exact=True).fill(value)
     names = page.get_by_label("Model (Optional)", exact=True)
     await names.nth(0).fill("browsed")
-    await names.nth(1).fill(MODEL)
+    await names.nth(1).fill(judge.model)
     await page.get_by_role("button", name="Select Provider").click()
     await page.get_by_role("option", name="url").click()
     await expect(page.get_by_text("Documents held out for validation")).to_be_visible()

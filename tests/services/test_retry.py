@@ -11,7 +11,6 @@ import httpx
 import psutil
 
 from precis.ledger import Ledger
-from precis.standins.judge import MODEL
 from tests.services.conftest import Precis
 from tests.services.prefect_api import async_client_of, client_of, created
 from tests.services.switched_judge import SwitchedJudge
@@ -20,8 +19,8 @@ STEPS = 10
 
 
 async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path: Path) -> None:
-    async with SwitchedJudge() as judge, async_client_of(deployed.api) as api:
-        run = await started(deployed, settings(tmp_path, judge.url))
+    async with SwitchedJudge("retried-judge") as judge, async_client_of(deployed.api) as api:
+        run = await started(deployed, settings(tmp_path, judge))
         await until(lambda: len(ledger(tmp_path).steps) >= 2)
         judge.refuses = True
         stopped = await end_of(api, run)
@@ -50,7 +49,7 @@ async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path:
 async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
     precis: Precis, tmp_path: Path
 ) -> None:
-    config = {**settings(tmp_path, ""), "judge": {"provider": "lexical"}, "model": "recovered"}
+    config = {**settings(tmp_path), "model": "recovered"}
     training = asyncio.create_task(precis.train(config))
     await until(lambda: len(ledger(tmp_path, "recovered").steps) >= 2)
     trainer_of("recovered").kill()
@@ -67,13 +66,14 @@ async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
     assert "It is brought up again (1)." in states[-3]["message"]
 
 
-def settings(store: Path, judge: str) -> dict[str, Any]:
+def settings(store: Path, judge: SwitchedJudge | None = None) -> dict[str, Any]:
+    asked = {"provider": "url", "base_url": judge.url, "model": judge.model} if judge else {}
     return {
         "model": "retried",
         "steps": STEPS,
         "store": str(store),
         "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
-        "judge": {"provider": "url", "base_url": judge, "model": MODEL},
+        "judge": asked or {"provider": "lexical"},
         "validate_every": STEPS,
         "benchmark": False,
     }
