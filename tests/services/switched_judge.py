@@ -1,5 +1,7 @@
 """A judge behind HTTP that a test can turn away from, and back."""
 
+import asyncio
+
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -18,10 +20,11 @@ class SwitchedJudge:
     Args:
         model: the judge's name, each test's own: what a judge of the same name has said already
             comes from the cache of replies, and the judge that is to refuse is never asked.
+        pause_s: before it replies, so that somebody who looks every few seconds sees each step.
     """
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+    def __init__(self, model: str, pause_s: float = 0) -> None:
+        self.model, self.pause_s = model, pause_s
         self.refuses = False
         self.url = ""
         self._judge = completions_app(lexical_judge(), lambda: [model], JUDGE_KEY)
@@ -36,4 +39,5 @@ class SwitchedJudge:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = JSONResponse({"error": {"message": "This key is no longer valid."}}, 401)
+        await asyncio.sleep(self.pause_s)
         await (refusal if self.refuses else self._judge)(scope, receive, send)

@@ -22,7 +22,7 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
     deployed: Precis, tmp_path: Path
 ) -> None:
     ui = deployed.api.removesuffix("/api")
-    async with SwitchedJudge("browsed-judge") as judge, chromium_page() as page:
+    async with SwitchedJudge("browsed-judge", pause_s=0.5) as judge, chromium_page() as page:
         await start_from_the_form(page, deployed, judge, tmp_path)
         await progress_moves(page)
         judge.refuses = True
@@ -30,7 +30,7 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
         await page.reload()  # Prefect asks for no more logs of a run that has ended
         await expect(page.get_by_text("JUDGE_API_KEY").first).to_be_visible(timeout=LONG)
         await photograph(page, "failed")
-        judge.refuses = False
+        judge.refuses, judge.pause_s = False, 0
         await press_retry(page)
         name = page.get_by_text(f"train browsed: step {STEPS} of {STEPS}")
         await expect(name.first).to_be_visible(timeout=LONG)
