@@ -7,10 +7,13 @@ a real server on SQLite stays up, so that one can look at the run while it goes 
 import asyncio
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +61,11 @@ class PrefectServer:
         """Return once it answers.
 
         Raises:
-            PrecisError: it did not within three minutes.
+            PrecisError: it did not within three minutes, or has ended.
         """
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while not _is_healthy(self.api):
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or (self.ours and not _is_up()):
                 hint = f"Its log: {_home() / 'server.log'}." if self.ours else "Is it up?"
                 raise PrecisError(f"The Prefect server at {self.api} does not answer. {hint}")
             time.sleep(0.1)
@@ -125,28 +128,27 @@ def stop() -> bool:
     Raises:
         PrecisError: it did not stop.
     """
-    api = _recorded()
-    if api is None or not (_is_healthy(api) or _is_alive(_home() / "server.pid")):
+    if not _is_up():
         return False
-    _prefect("server", "stop").wait()
-    deadline = time.monotonic() + _STOP_TIMEOUT_S
-    while _is_healthy(api):
-        if time.monotonic() > deadline:
-            log = _home() / "server.log"
-            raise PrecisError(f"The Prefect server at {api} does not stop. Its log: {log}.")
-        time.sleep(0.1)
+    with _alone():
+        if _is_up():
+            os.kill(int((_home() / "server.pid").read_text()), signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        while _is_up():
+            if time.monotonic() > deadline:
+                log = _home() / "server.log"
+                raise PrecisError(f"The Prefect server does not stop. Its log: {log}.")
+            time.sleep(0.1)
     return True
 
 
 def _start(host: str, wanted_port: int | None) -> PrefectServer:
     """Start a server, unless one is starting already; its address is the same either way."""
-    with (_home() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _alone():
         api = _recorded()
-        if api is not None and _is_alive(_home() / "server.pid"):
+        if api is not None and _is_up():
             return PrefectServer(api, ours=True)
-        (_home() / "server.pid").unlink(missing_ok=True)  # of a server that is gone
-        # A start that was cut off may still come up: then at this address.
+        # Pages and shells that know the last one's address know this one's.
         port = str(wanted_port or (api and _is_free(api) and _port_of(api)) or _free_port())
         api = f"http://127.0.0.1:{port}/api"
         (_home() / "api-url").write_text(api)
@@ -156,7 +158,7 @@ def _start(host: str, wanted_port: int | None) -> PrefectServer:
         # What notifications and logs link to.
         name = "127.0.0.1" if host == "127.0.0.1" else socket.gethostname()
         os.environ["PREFECT_UI_URL"] = f"http://{name}:{port}"
-        _prefect("server", "start", "--background", "--host", host, "--port", port)
+        _launch(host, port)
         return PrefectServer(api, ours=True, started=True)
 
 
@@ -183,16 +185,6 @@ def _running() -> str | None:
     return api if api and _is_healthy(api) else None
 
 
-def _is_alive(pid_file: Path) -> bool:
-    try:
-        os.kill(int(pid_file.read_text()), 0)
-    except (FileNotFoundError, ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _free_port() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -213,16 +205,44 @@ def _is_free(api: str) -> bool:
         return True
 
 
-def _prefect(*arguments: str) -> subprocess.Popen[bytes]:
-    with (_home() / "server.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "prefect", *arguments],
+def _launch(host: str, port: str) -> None:
+    """Start the process, which holds a lock on `server.pid` for as long as it lives.
+
+    Not with Prefect's `--background`: that leaves it writing into a pipe which nobody reads, and
+    its first warning ends it without a word.
+    """
+    with (_home() / "server.pid").open("w") as pid, (_home() / "server.log").open("ab") as log:
+        fcntl.flock(pid, fcntl.LOCK_EX)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "server", "start", "--host", host, "--port", port],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env={**os.environ, "PREFECT_HOME": str(_home())},
+            pass_fds=[pid.fileno()],
             start_new_session=True,
         )
+        pid.write(str(process.pid))
+
+
+def _is_up() -> bool:
+    """Whether the process that was started last is alive, whatever else has its id by now."""
+    try:
+        with (_home() / "server.pid").open() as pid:
+            fcntl.flock(pid, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Start or stop a server while nobody else does."""
+    with (_home() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _home() -> Path:

@@ -2,10 +2,13 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -92,10 +95,34 @@ def test_a_server_that_it_started_goes_with_it(tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
     up = Up(precis, tmp_path / "up.txt", "--limit", "2")
     assert "Worker takes up to 2 runs at a time" in up.prints("Worker takes")
+    _has_a_service_fail(precis)
     assert httpx.get(precis.api + "/health").is_success
     assert up.ends(signal.SIGTERM) == 0
     with pytest.raises(httpx.ConnectError):
         httpx.get(precis.api + "/health")
+
+
+def _has_a_service_fail(precis: Precis) -> None:
+    """The server logs an error from the background, as it does when SQLite is locked for long."""
+    event = {
+        "id": str(uuid4()),
+        "occurred": datetime.now(UTC).isoformat(),
+        "event": "precis.test",
+        "resource": {"prefect.resource.id": "precis.test"},
+    }
+    with sqlite3.connect(precis.home / "prefect" / "prefect.db", timeout=60) as database:
+        database.execute("ALTER TABLE events RENAME TO elsewhere")
+        database.commit()
+        httpx.post(f"{precis.api}/events", json=[event]).raise_for_status()
+        _wait_until_it_says(precis.home / "prefect" / "server.log", "no such table: events")
+        database.execute("ALTER TABLE elsewhere RENAME TO events")
+
+
+def _wait_until_it_says(log: Path, words: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while words not in log.read_text():
+        assert time.monotonic() < deadline, f"{log} does not say: {words}"
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("password", ["", "precis", "ana:short"])
