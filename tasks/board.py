@@ -49,7 +49,7 @@ class Board:
         self._logger = get_run_logger()
         self._artifacts: dict[str, UUID] = {}
         self._news, self._closing = asyncio.Event(), asyncio.Event()
-        self._report_due = 0.0
+        self._report_due = time.monotonic() + _REPORT_PAUSE_S
 
     def update(self) -> None:
         """There is news to show, soon."""
