@@ -34,7 +34,9 @@ install: $(VENV)/.installed  ## the environment alone
 stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 	@$(BIN)/precis stop
 
-test: lint docs unit services  ## everything that CI runs
+test: $(VENV)/.installed-dev  ## everything that CI runs
+	@$(MAKE) --no-print-directory --jobs=2 lint docs unit
+	@$(MAKE) --no-print-directory services
 
 unit: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/unit -n 3
