@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ except PrecisError as error:
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("precis")
+SERVER = "from deployments.server import find_or_start; find_or_start().wait()"
 
 
 LONGEST = ("test_random_kills.py", "test_crashes.py", "test_rented.py", "test_team.py")
@@ -89,17 +91,24 @@ class Precis:
         return done.stdout
 
     async def train(self, config: dict[str, Any], **environment: str) -> tuple[int, str]:
-        """Run the training flow in a process of its own; its exit status and last line."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", TRAIN, json.dumps(config)),
-            cwd=ROOT,
-            env={**self.environment, "PREFECT_API_URL": self.api, **environment},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await asyncio.wait_for(process.communicate(), 300)
-        assert process.returncode is not None
-        return process.returncode, output.decode()
+        """Run the training flow in forked processes; its exit status and all that it printed."""
+        from tests.services.forked import trained  # imports what the flow does
+
+        environment = {**self.environment, "PREFECT_API_URL": self.api, **environment}
+        folder = self.home / "trained" / secrets.token_hex(4)
+        return await asyncio.to_thread(trained, config, environment, folder)
+
+    async def start_training(self, config: dict[str, Any], log: Path) -> asyncio.subprocess.Process:
+        """Start the training flow as a program, which starts its services as such."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", TRAIN, json.dumps(config)),
+                cwd=ROOT,
+                env={**self.environment, "PREFECT_API_URL": self.api},
+                stdout=output,
+                stderr=output,
+            )
 
     @property
     def api(self) -> str:
@@ -110,18 +119,30 @@ class Precis:
 def precis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     command = Precis(tmp_path_factory.mktemp("home"))
     try:
-        # One step, so that there is a Prefect server.
-        command.run("rehearse", "--steps", "1", "--store", str(command.home / "first"))
+        subprocess.run(
+            [sys.executable, "-c", SERVER],
+            env=command.environment,
+            stdin=subprocess.DEVNULL,
+            check=True,
+            timeout=300,
+        )
         yield command
     finally:
         command.run("stop")
 
 
-@pytest.fixture(scope="module")  # its worker would take the runs of `precis up` as well
-def deployed(precis: Precis) -> Iterator[Precis]:
-    """Everything in prefect.yaml deployed, with a worker that polls every second."""
+@pytest.fixture(scope="session")
+def deployments(precis: Precis) -> Precis:
+    """Everything in prefect.yaml deployed."""
     precis.prefect("work-pool", "create", "--type", "process", "--overwrite", "precis")
     precis.prefect("--no-prompt", "deploy", "--all")
+    return precis
+
+
+@pytest.fixture(scope="module")  # its worker would take the runs of `precis up` as well
+def deployed(deployments: Precis) -> Iterator[Precis]:
+    """The same with a worker that polls every second."""
+    precis = deployments
     worker = subprocess.Popen(
         [sys.executable, "-m", "prefect", "worker", "start", "--pool", "precis"],
         cwd=ROOT,

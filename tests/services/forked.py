@@ -34,6 +34,7 @@ import tasks.checkpoints
 import tasks.cluster
 from flows.train import train
 from precis.config import TrainConfig
+from precis.errors import PrecisError
 from precis.loopback import TOKEN_VARIABLE, Service, is_running
 from tests.services.crash_points import Kill, arm, sign_in
 
@@ -54,19 +55,27 @@ class Desk:
 def forking(environment: Mapping[str, str]) -> Iterator[Desk]:
     """Start the server that forks, if it is not there; it ends with this process."""
     before = dict(os.environ)
-    os.environ.clear()
-    os.environ.update(environment)
+    _become(environment)
     try:
         probe = CONTEXT.Process(target=os.getpid)
         probe.start()
         probe.join()
-        with Listener(family="AF_UNIX") as listener:
-            desk = Desk(str(listener.address), environment)
-            threading.Thread(target=_fork_on_request, args=(listener, desk), daemon=True).start()
-            yield desk
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        _become(before)
+    with Listener(family="AF_UNIX") as listener:
+        desk = Desk(str(listener.address), environment)
+        threading.Thread(target=_fork_on_request, args=(listener, desk), daemon=True).start()
+        yield desk
+
+
+def trained(
+    config: Mapping[str, Any], environment: Mapping[str, str], folder: Path
+) -> tuple[int, str]:
+    """Run the training flow to its end; its exit status, and what it printed into the folder."""
+    log = folder / "flow.log"
+    with forking(environment) as desk:
+        status = end_of(start_flow(config, Kill("", (), str(folder)), log, desk), log)
+    return status, log.read_text()
 
 
 def start_flow(config: Mapping[str, Any], kill: Kill, log: Path, desk: Desk) -> ForkServerProcess:
@@ -74,6 +83,15 @@ def start_flow(config: Mapping[str, Any], kill: Kill, log: Path, desk: Desk) -> 
     process = CONTEXT.Process(target=_flow, args=(json.dumps(config), kill, str(log), desk))
     process.start()
     return process
+
+
+def end_of(flow: ForkServerProcess, log: Path) -> int:
+    """Its exit status, once it has ended; one that hangs is killed."""
+    flow.join(300)
+    if flow.exitcode is None:
+        flow.kill()
+        raise AssertionError(f"the flow hangs: {log.read_text()[-3000:]}")
+    return int(flow.exitcode)
 
 
 def _fork_on_request(listener: Listener, desk: Desk) -> None:
@@ -90,7 +108,7 @@ def _fork_on_request(listener: Listener, desk: Desk) -> None:
 
 def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
     _to_file(log)
-    os.environ.update(desk.environment)
+    _become(desk.environment)
     tasks.cluster.child_service = _forked_service(kill, desk)  # type: ignore[attr-defined]
     precis.cluster.local.child_service = _forked_service(kill, desk)  # type: ignore[attr-defined]
     # As often as ever, but sooner.
@@ -98,7 +116,10 @@ def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
     precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
     sign_in("flow", kill)
     arm("flow", kill)
-    asyncio.run(train(TrainConfig.model_validate_json(config)))
+    try:
+        asyncio.run(train(TrainConfig.model_validate_json(config)))
+    except PrecisError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
 
 
 def _forked_service(kill: Kill, desk: Desk) -> Any:
@@ -129,7 +150,7 @@ def _service(
     desk: Desk, module: str, arguments: list[str], token: str, door: str, log: str, kill: Kill
 ) -> None:
     _to_file(log)
-    os.environ.update(desk.environment)
+    _become(desk.environment)
     parent = Client(door)
     os.environ[TOKEN_VARIABLE] = token
     sys.stdout = _Port(parent, lambda: None)
@@ -163,6 +184,11 @@ class _Port(io.TextIOBase):
             self._listening()
             self._parent.send(json.loads(text)["port"])
         return len(text)
+
+
+def _become(environment: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def _to_file(log: str) -> None:

@@ -16,7 +16,7 @@ from precis.run import work_folder
 from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
 from tests.services.crash_points import Kill
-from tests.services.forked import Desk, forking, start_flow
+from tests.services.forked import Desk, end_of, forking, start_flow
 from tests.services.s3_server import settings_for
 
 
@@ -51,12 +51,7 @@ class Life:
 
     def live(self, kill: Kill) -> int:
         """One life of the flow; its exit status."""
-        process = self.start(kill)
-        process.join(200)
-        if process.exitcode is None:
-            process.kill()
-            raise AssertionError(f"the flow hangs: {self.log}")
-        return int(process.exitcode)
+        return end_of(self.start(kill), self.log)
 
     def named(self, name: str, steps: int = 2) -> "Life":
         """Another run beside this one."""

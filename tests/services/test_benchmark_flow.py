@@ -177,12 +177,12 @@ async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     store = tmp_path / "store"
     settings = config(precis, url, store, model="served", judge={"provider": "lexical"})
     shared = {name: settings[name] for name in ("model", "store", "documents", "judge")}
-    training = asyncio.create_task(precis.train({**shared, "steps": 20, "benchmark": True}))
+    trained = {**shared, "steps": 10, "benchmark": True}
+    training = await precis.start_training(trained, log := tmp_path / "training.log")
     await until(lambda: list(store.glob("ceilings/*")))  # the benchmark has begun
     trainer_of("served").kill()
-    code, output = await training
-    assert code == 0, output
-    assert "It is brought up again" in output
+    assert await asyncio.wait_for(training.wait(), 300) == 0, log.read_text()
+    assert "It is brought up again" in log.read_text()
     assert_all_scored(store, "served")
     # And one that the benchmark has started itself.
     shutil.rmtree(store / "ceilings")

@@ -7,12 +7,10 @@ of them.
 """
 
 import asyncio
-import json
 import os
 import re
 import signal
 import sqlite3
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -29,7 +27,7 @@ from precis.errors import StoreError
 from precis.ledger import stored_ledger
 from precis.store import open_store
 from precis.store.s3 import S3Store
-from tests.services.conftest import ROOT, TRAIN, Precis
+from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, created, reached
 from tests.services.s3_server import s3_server, settings_for
 from tests.services.slurm_lab import SlurmLab, slurm_lab
@@ -103,16 +101,6 @@ class Rented:
             yield
         finally:
             up.ends(signal.SIGTERM)
-
-    async def start(self, config: dict[str, Any], log: Path) -> asyncio.subprocess.Process:
-        with log.open("ab") as output:
-            return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", TRAIN, json.dumps(config)),
-                cwd=ROOT,
-                env={**self.precis.environment, "PREFECT_API_URL": self.precis.api},
-                stdout=output,
-                stderr=output,
-            )
 
     def bucket_store(self) -> S3Store:
         return S3Store(self.bucket, "runs", settings_for(self.s3))
@@ -212,7 +200,7 @@ async def _running(
     rented: Rented, seen: Story, model: str, config: dict[str, Any]
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     log = _log(rented, model)
-    process = await rented.start(config, log)
+    process = await rented.precis.start_training(config, log)
     try:
         yield process
     finally:

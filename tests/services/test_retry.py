@@ -50,11 +50,10 @@ async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
     precis: Precis, tmp_path: Path
 ) -> None:
     config = {**settings(tmp_path), "model": "recovered"}
-    training = asyncio.create_task(precis.train(config))
+    training = await precis.start_training(config, log := tmp_path / "recovered.log")
     await until(lambda: len(ledger(tmp_path, "recovered").steps) >= 2)
     trainer_of("recovered").kill()
-    code, output = await training
-    assert code == 0, output
+    assert await asyncio.wait_for(training.wait(), 300) == 0, log.read_text()
     assert len(ledger(tmp_path, "recovered").steps) == STEPS
     async with async_client_of(precis.api) as api:
         body = {"flow_runs": {"name": {"any_": [f"train recovered: step {STEPS} of {STEPS}"]}}}
