@@ -30,7 +30,10 @@ async def chromium_page() -> AsyncIterator[Page]:
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=arguments)
-        page = await browser.new_page(viewport={"width": 1280, "height": 900})
+        # Without a GPU, a processor would draw every frame of what turns or fades.
+        page = await browser.new_page(
+            viewport={"width": 1280, "height": 900}, reduced_motion="reduce"
+        )
         page.set_default_timeout(180_000)
         try:
             yield page
