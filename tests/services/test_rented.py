@@ -51,6 +51,7 @@ class Story:
     precis: Precis
     lab: SlurmLab
     lost_at: int = 0
+    noticed_after_s: float = 0
     cancelled_as: str = ""
     logs: dict[str, str] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
@@ -152,7 +153,10 @@ async def _lost(rented: Rented, seen: Story) -> None:
         await _until(lambda: rented.committed("lost") >= 1, process)
         await _look_around(rented, seen)
         await asyncio.to_thread(rented.lab.lose, cluster_name("lost", rented.store))
+        began = time.monotonic()
         seen.lost_at = await asyncio.to_thread(rented.committed, "lost")
+        await _until(lambda: "It is brought up again" in _log(rented, "lost").read_text(), process)
+        seen.noticed_after_s = time.monotonic() - began
         await _until(lambda: rented.committed("lost") > seen.lost_at + 1, process)
         process.kill()
     async with _running(rented, seen, "lost", config) as process:
@@ -245,6 +249,10 @@ def test_a_lost_machine_changes_nothing_of_the_result(story: Story) -> None:
     assert len(story.digests["lost"]) == STEPS
     assert story.digests["lost"] == story.digests["undisturbed"]
     assert story.weights["lost"] and story.weights["lost"] == story.weights["undisturbed"]
+
+
+def test_the_loss_of_a_machine_is_noticed_within_half_a_minute(story: Story) -> None:
+    assert 0 < story.noticed_after_s < 30
 
 
 def test_the_second_place_is_asked_where_the_first_has_no_machine(story: Story) -> None:
