@@ -13,14 +13,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
+# uv installs in seconds what takes pip more than a minute.
 ifdef UV
-INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 MAKE_VENV = $(UV) venv --quiet --clear --python $(PYTHON) $(VENV)
+INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 else
-# An environment that uv made has no pip.
-INSTALL = $(BIN)/python -m ensurepip >/dev/null && $(BIN)/python -m pip install -qq \
-	--disable-pip-version-check
-MAKE_VENV = $(PYTHON) -m venv --clear $(VENV)
+# One of our own then; and pip, for whom only pip's settings lead to an index.
+PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
+MAKE_VENV = $(PYTHON) -m venv --clear $(VENV) \
+	&& $(PIP_INSTALL) --no-deps --require-hashes -r requirements-uv.lock
+INSTALL = install() { $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" \
+	|| { echo "uv could not; pip tries, for a minute or two …"; $(PIP_INSTALL) "$$@"; }; }; install
 endif
 
 .PHONY: install install-gpu install-sky rehearse stop test unit services lint docs format bench lock clean
@@ -66,6 +69,8 @@ lock: ## resolve the dependencies anew (needs uv)
 		--constraint requirements-dev.lock $(LOCK) -o requirements-sky.lock
 	$(UV) pip compile pyproject.toml --group build \
 		--constraint requirements-dev.lock $(LOCK) -o requirements.lock
+	echo uv | $(UV) pip compile - --constraint requirements-dev.lock $(LOCK) \
+		-o requirements-uv.lock
 	$(UV) pip compile --group gpu --python-version 3.12 \
 		--python-platform x86_64-manylinux_2_28 $(LOCK_FORM) \
 		-o requirements-gpu.lock
@@ -81,7 +86,7 @@ $(VENV)/bin/python:
 	@$(MAKE_VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "Installing into $(VENV): once, and silent for a minute or two …"
+	@echo "Installing into $(VENV), once …"
 	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
