@@ -16,9 +16,9 @@ from tests.services.crash_points import VICTIMS, Role
 from tests.services.lives import Life, first_life, nobody
 from tests.services.s3_server import s3_server
 
-KILLS_EACH, KILLS_A_RUN, STEPS = 50, 17, 20
+KILLS_EACH, KILLS_A_RUN, STEPS = 50, 17, 15
 """After so many kills a run is left in peace: on a slow machine it would never get anywhere."""
-_LATEST_S = 1.5
+_LATEST_S = 1.0
 """By then a run that has come up is some steps further; on a slow machine it still resumes."""
 KILL_SEED = int(os.environ.get("PRECIS_TEST_KILL_SEED", "20261"))
 

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 CANARY = "canary-that-nobody-may-sing"
-STEPS = 60
+STEPS = 30
 """Enough to lose the machine and the flow in the middle: a step takes half a second there."""
 _PATIENCE_S = 1200.0
 """For all of it; a quiet machine with two cores takes a quarter of that."""
