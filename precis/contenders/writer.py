@@ -101,13 +101,8 @@ class Writer:
         ):
             began = time.perf_counter()
             response = await self._posted(content, most, deadline)
-            try:
+            with self._limiter.heeding(turn):
                 body = _opened(response, self.entry)
-            except Failed as error:
-                if error.cause == "rate_limited" or error.retry_after_s is not None:
-                    self._limiter.slow_down(error.retry_after_s, turn.started_s)
-                raise
-            self._limiter.speed_up()
             usage = Usage.from_response(body.get("usage"))
             turn.tokens = usage.tokens or turn.tokens
             cost = self._count(usage)

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from precis.config import JudgeConfig, JudgeLimits
+from precis.judge.replies import Failed
 
 _WINDOW_S = 60.0
 # A share that shrinks by 15 % with a rejection and grows by 2 % with a success settles where
@@ -104,6 +105,17 @@ class Limiter:
             yield turn
         finally:
             self._end(turn, tokens)
+
+    @contextmanager
+    def heeding(self, turn: Turn) -> Iterator[None]:
+        """Around the reading of a response: a rejection slows down, a success speeds up."""
+        try:
+            yield
+        except Failed as error:
+            if error.cause == "rate_limited" or error.retry_after_s is not None:
+                self.slow_down(error.retry_after_s, turn.started_s)
+            raise
+        self.speed_up()
 
     def slow_down(self, retry_after_s: float | None = None, started_s: float | None = None) -> None:
         """Use less of the limits after a rejection, and send nothing for as long as it asks.

@@ -114,18 +114,16 @@ class RulerJudge:
 
     def _read(self, response: httpx.Response, turn: Turn) -> str:
         try:
-            body = opened(response.status_code, response.headers, response.content, self._endpoint)
+            with self._limiter.heeding(turn):
+                body = opened(
+                    response.status_code, response.headers, response.content, self._endpoint
+                )
         except SchemaRejected as error:
             raise JudgeError(
                 f"RULER needs a judge that follows JSON schemas, and '{self._endpoint.model}' at "
                 f"{self._endpoint.base_url} does not: {error}. Choose another model, or "
                 "reward summaries by their questions instead."
             ) from error
-        except Failed as error:
-            if error.cause == "rate_limited" or error.retry_after_s is not None:
-                self._limiter.slow_down(error.retry_after_s, turn.started_s)
-            raise
-        self._limiter.speed_up()
         usage = Usage.from_response(body.get("usage"))
         turn.tokens = usage.tokens or turn.tokens
         self._count(usage)

@@ -117,13 +117,8 @@ class Transport:
             raise Failed("connection", f"The connection to the judge failed: {error!r}") from error
 
     def _read(self, response: httpx.Response, turn: Turn) -> str:
-        try:
+        with self.limiter.heeding(turn):
             body = opened(response.status_code, response.headers, response.content, self._endpoint)
-        except Failed as error:
-            if error.cause == "rate_limited" or error.retry_after_s is not None:
-                self.limiter.slow_down(error.retry_after_s, turn.started_s)
-            raise
-        self.limiter.speed_up()
         usage = Usage.from_response(body.get("usage"))
         turn.tokens = usage.tokens or turn.tokens
         # A reply that turns out to be worthless was paid for all the same.
