@@ -5,13 +5,13 @@ trainer: {kind: art, base_model: Qwen/Qwen2.5-3B-Instruct}   # ART's LocalBacken
 trainer: {kind: serverless}                                  # W&B trains and serves
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from precis.settings import Settings
 
-Options = dict[str, float]
+Options = dict[str, Any]
 BackendName = Literal["extractive", "local", "serverless"]
 """The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's."""
 
@@ -60,35 +60,76 @@ class ExtractiveTrainer(_TrainerSettings):
 
 
 class EngineConfig(Settings):
-    """How vLLM and Unsloth share the GPU; the defaults are for 3 billion weights on 80 GB."""
+    """How vLLM and the training share the GPU; the defaults are for 3 billion weights on 80 GB."""
 
     tokens_max: int = Field(4096, ge=512)
-    """Longest prompt and summary together, in tokens; longer samples are left out of training."""
-    gpu_memory_share: float = Field(0.8, gt=0, lt=1)
-    """Share of the GPU's memory that vLLM takes while it generates; it gives it back while
-    Unsloth trains."""
+    """Longest prompt and summary together, in tokens."""
+    packed_tokens: int = Field(8192, ge=512)
+    """Longest sequence that is trained on, in tokens: the samples of one document share its text
+    there. More takes memory; it changes no result. At least `tokens_max`."""
+    gpu_memory_share: float = Field(0.4, gt=0, lt=1)
+    """Share of the GPU's memory that vLLM takes, for the weights and what it remembers of texts;
+    the rest is for training."""
+    sleep_while_training: bool = False
+    """Have vLLM give its memory back while the adapter is trained. For a model that does not fit
+    twice: each step then takes seconds longer, and `gpu_memory_share` may be higher."""
+    gpus: int = Field(1, ge=1, le=2)
+    """GPUs of one machine: with 2, vLLM has the second to itself."""
     load_in_4bit: bool = False
     """Train on weights of 4 bits: less memory, and a little less accuracy."""
-    lora_rank: int = Field(8, ge=1)
+    lora_rank: int = Field(8, ge=1, le=256)
     """Rank of the adapter."""
     lora_alpha: int = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.packed_tokens < self.tokens_max:
+            raise ValueError(
+                f"packed_tokens {self.packed_tokens} is below tokens_max {self.tokens_max}: the "
+                "longest sample would not fit into a training sequence. Raise packed_tokens."
+            )
+        if self.gpus == 2 and self.sleep_while_training:
+            raise ValueError(
+                "sleep_while_training is for one GPU: with gpus 2, vLLM shares with nobody."
+            )
+        return self
+
+    @property
+    def sampling_gpu(self) -> int:
+        """The GPU that vLLM is on; training is on GPU 0."""
+        return self.gpus - 1
+
 
 class ArtTrainer(_TrainerSettings):
-    """A language model with a LoRA adapter, trained by ART's LocalBackend (vLLM and Unsloth)."""
+    """A language model with a LoRA adapter, trained by ART's LocalBackend on a GPU."""
 
     kind: Literal["art"] = "art"
     base_model: str = "Qwen/Qwen2.5-3B-Instruct"
-    """The model to begin with, on the Hub."""
+    """The model to begin with: a name on the Hub, or a folder."""
     learning_rate: float = Field(5e-6, gt=0)
     """Adam's step size."""
+    warmup_steps: int = Field(3, ge=0)
+    """The learning rate rises in equal parts over so many steps: Adam's first moves are its
+    largest."""
+    trajectories_per_update: int = Field(8, ge=1)
+    """Adam moves once for so many summaries: a step of 5 documents with 8 summaries each is 5
+    updates, however long the summaries are."""
+    weighting: Literal["token", "sequence"] = "token"
+    """What counts the same in the loss: each token (DAPO), or each summary, whose tokens then count
+    the less the longer it is (GRPO as it was published)."""
+    scale_rewards: bool = True
+    """Divide advantages by the spread of their group's rewards."""
     kl_penalty_coef: float = Field(0.0, ge=0)
-    """Weight of the KL penalty to the base model."""
+    """Weight of the KL penalty to the base model; 0 also saves its computation."""
     epsilon: float | None = Field(None, gt=0)
-    """Clip range of the probability ratio; ART's own if empty."""
+    """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. ART's own
+    if empty, which is 1: no lower clip."""
+    epsilon_high: float | None = Field(None, gt=0)
+    """Upper clip of the importance weight, above 1: tokens count at most 1 + epsilon_high, however
+    much likelier they have become since they were sampled. ART's own if empty, which is 4."""
     engine: EngineConfig = EngineConfig()
-    """How vLLM and Unsloth share the GPU."""
+    """How vLLM and the training share the GPU."""
 
     @property
     def backend(self) -> BackendName:
@@ -97,31 +138,23 @@ class ArtTrainer(_TrainerSettings):
 
     @property
     def options(self) -> Options:
-        """What each call of `art.LocalBackend.train` is given."""
-        chosen = self.model_dump(include={"learning_rate", "kl_penalty_coef", "epsilon"})
+        """What each call of `precis.trainer.gpu.backend.GpuBackend.train` is given."""
+        chosen = self.model_dump(exclude={"kind", "base_model", "engine"})
         return {name: value for name, value in chosen.items() if value is not None}
 
     @property
     def internal_config(self) -> dict[str, Any]:
-        """ART's `_internal_config` of the model."""
-        engine = self.engine
-        return {
-            # In both places: vLLM and Unsloth each have a limit, and ART sets neither by the other.
-            "init_args": {
-                "max_seq_length": engine.tokens_max,
-                "load_in_4bit": engine.load_in_4bit,
-            },
-            "engine_args": {
-                "max_model_len": engine.tokens_max,
-                "gpu_memory_utilization": engine.gpu_memory_share,
-            },
-            "peft_args": {"r": engine.lora_rank, "lora_alpha": engine.lora_alpha},
-        }
+        """ART's `_internal_config` of the model: our own section alone."""
+        return {"engine": self.engine.model_dump()}
 
     @property
     def decisive(self) -> dict[str, Any]:
         """What of these settings decides the result."""
-        return self.model_dump(exclude={"engine": {"gpu_memory_share"}})
+        return self.model_dump(exclude={"engine": set(_ONLY_MEMORY)})
+
+
+_ONLY_MEMORY = ("gpu_memory_share", "packed_tokens", "sleep_while_training", "gpus")
+"""Settings of the engine that change where things lie, and no result."""
 
 
 class ServerlessTrainer(_TrainerSettings):

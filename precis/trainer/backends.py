@@ -14,7 +14,7 @@ def open_backend(name: BackendName, path: Path, seed: int) -> art.Backend:
     Args:
         name: `extractive` trains the embedded policy; `local` is ART's LocalBackend, which needs
             a GPU; `serverless` has W&B train, and needs WANDB_API_KEY.
-        seed: of the untrained extractive policy.
+        seed: of an untrained policy or adapter.
     """
     if name == "extractive":
         return ExtractiveBackend(path=path, seed=seed)
@@ -22,6 +22,8 @@ def open_backend(name: BackendName, path: Path, seed: int) -> art.Backend:
         from precis.trainer.serverless import open_wandb  # W&B's client takes seconds to import
 
         return open_wandb(path)
-    from precis.trainer.gpu import GpuBackend  # torch and vLLM, which only a GPU's machine has
+    from precis.trainer.gpu.backend import (
+        GpuBackend,
+    )  # torch and vLLM, which only a GPU's machine has
 
-    return GpuBackend(path)
+    return GpuBackend(path, seed)

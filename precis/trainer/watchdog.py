@@ -9,8 +9,8 @@ from precis.errors import TrainerError
 
 STALL_S = 1200.0
 """A training without progress for so long is hung; the first gradient step compiles for minutes."""
-_HUNG = 70
-"""Exit status of a trainer whose training hung (EX_SOFTWARE)."""
+_BROKEN = 70
+"""Exit status of a trainer that can't go on (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +36,7 @@ async def watched(
         yield step
 
 
-def end_process() -> None:
+def end_process(reason: str) -> None:
     """End this trainer at once; the flow brings up another, which begins where the store is."""
-    _log.error("Training showed no progress for %.0f s: the trainer ends.", STALL_S)
-    os._exit(_HUNG)
+    _log.error("%s: the trainer ends.", reason)
+    os._exit(_BROKEN)

@@ -3,6 +3,7 @@
 That the stand-in's methods are the real one's is checked in `tests/services/test_gpu_packages.py`.
 """
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -11,14 +12,16 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import art
+import numpy as np
 import pytest
-from art.types import LocalTrainResult
+from art.types import LocalTrainResult, TrainConfig
 from fastapi import FastAPI, HTTPException, Request
 
 from precis.errors import StaleAdapter
 from precis.extractive.serving import LoopServer
 
-GPU = "precis.trainer.gpu"
+ADAPTER = "adapter_model.safetensors"
+GPU = "precis.trainer.gpu.backend"
 
 
 class Vllm:
@@ -41,20 +44,50 @@ class Vllm:
         return app
 
 
-class LocalBackend:
-    """ART's, without its GPU: training writes a checkpoint of a given content."""
+class Service:
+    """What holds the GPU, without a GPU: an update writes nothing, a step writes given weights."""
 
-    reloads = True
+    def __init__(self, backend: "LocalBackend", model: Any) -> None:
+        self.backend, self.model = backend, model
+        self.weights = iter([b"one", b"two"])
+        self.reloads, self.healthy = True, True
+        self.fails: Exception | None = None
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def register_lora_for_step(self, step: int, folder: str) -> None:
+        self.backend.vllm.served[f"{self.model.name}@{step}"] = folder
+
+    async def train(
+        self, step: int, updates: list[Any], config: Any, dev_config: Any, known: dict[str, float]
+    ) -> AsyncIterator[dict[str, float]]:
+        self.asked.append((step, updates, config, dev_config))
+        for number, _ in enumerate(updates):
+            yield {**known, "loss/train": 1.0 / (number + 1)}
+        if self.fails is not None:
+            raise self.fails
+        await self._write(step + 1, next(self.weights))
+
+    async def repeat(self, step: int, metrics: dict[str, float]) -> None:
+        before = self.backend.checkpoints(self.model) / f"{step:04d}"
+        await self._write(step + 1, (before / ADAPTER).read_bytes())
+
+    async def is_healthy(self) -> bool:
+        return self.healthy
+
+    async def _write(self, step: int, weights: bytes) -> None:
+        folder = self.backend.checkpoints(self.model) / f"{step:04d}"
+        write(folder, weights)
+        if self.reloads:
+            await self.register_lora_for_step(step, str(folder))
+
+
+class LocalBackend:
+    """ART's, without its GPU."""
 
     def __init__(self, *, path: str) -> None:
-        self._path, self.vllm, self.weights = path, Vllm(), iter([b"one", b"two"])
+        self._path, self.vllm = path, Vllm()
         self._services: dict[str, Any] = {}
-
-    async def _get_service(self, model: Any) -> Any:
-        async def register_lora_for_step(step: int, folder: str) -> None:
-            self.vllm.served[f"{model.name}@{step}"] = folder
-
-        return SimpleNamespace(register_lora_for_step=register_lora_for_step)
+        self._tokenizers: dict[str, Any] = {}
 
     def _model_inference_name(self, model: Any, step: int) -> str:
         return f"{model.name}@{step}"
@@ -63,23 +96,19 @@ class LocalBackend:
         return max(int(one.name) for one in self.checkpoints(model).glob("*"))
 
     async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
-        self._services[model.name] = True
         self.vllm.args = config["server_args"]
         step = await self._get_step(model)
         self.vllm.served[f"{model.name}@{step}"] = str(self.checkpoints(model) / f"{step:04d}")
         return self.vllm.url, self.vllm.args["api_key"]
 
-    async def train(self, model: Any, groups: Any, **options: float) -> LocalTrainResult:
-        seen = [one async for one in self._train_model(model, groups, None, None)]
+    async def train(
+        self, model: Any, groups: Any, *, learning_rate: float, **options: Any
+    ) -> LocalTrainResult:
+        config = TrainConfig(learning_rate=learning_rate)
+        dev_config: Any = {"scale_rewards": True, **options}
+        backend: Any = self
+        seen = [one async for one in backend._train_model(model, groups, config, dev_config)]
         return LocalTrainResult(step=await self._get_step(model), metrics=seen[-1])
-
-    async def _train_model(self, model: Any, *_: Any) -> AsyncIterator[dict[str, float]]:
-        step = await self._get_step(model) + 1
-        yield {"loss/train": 1.0, "data/step_num_groups_trainable": 2.0}
-        write(self.checkpoints(model) / f"{step:04d}", next(self.weights))
-        if self.reloads:
-            self.vllm.served[f"{model.name}@{step}"] = str(self.checkpoints(model) / f"{step:04d}")
-        yield {"loss/train": 0.5, "data/step_num_groups_trainable": 2.0}
 
     def checkpoints(self, model: Any) -> Path:
         return Path(self._path, model.project, "models", model.name, "checkpoints")
@@ -87,7 +116,7 @@ class LocalBackend:
 
 def write(folder: Path, weights: bytes) -> None:
     folder.mkdir(parents=True)
-    (folder / "adapter_model.safetensors").write_bytes(weights)
+    (folder / ADAPTER).write_bytes(weights)
 
 
 @asynccontextmanager
@@ -97,10 +126,13 @@ async def backend_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     stand_in.LocalBackend = LocalBackend  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "art.local", stand_in)
     monkeypatch.delitem(sys.modules, GPU, raising=False)
-    from precis.trainer.gpu import GpuBackend
+    from precis.trainer.gpu.backend import GpuBackend
 
     backend: Any = GpuBackend(path)
     write(backend.checkpoints(MODEL) / "0000", b"untrained")
+    backend._services[MODEL.name] = Service(backend, MODEL)
+    monkeypatch.setattr(backend, "_updates", lambda *_: backend.updates)
+    backend.updates = [[_sequence()], [_sequence()]]
     server = LoopServer(backend.vllm.app())
     await server.start()
     backend.vllm.url = f"http://127.0.0.1:{server.port}/v1"
@@ -145,6 +177,29 @@ async def test_training_tells_of_its_progress_and_ends_a_step_further(
         result = await backend.train(MODEL, no_groups(), seen.append, learning_rate=1e-5)
     assert result.step == 1
     assert [one["loss/train"] for one in seen] == [1.0, 0.5]
+    assert seen[0]["data/step_num_gradient_steps"] == 2
+
+
+async def test_the_learning_rate_rises_over_the_first_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with backend_at(tmp_path, monkeypatch) as backend:
+        await backend._prepare_backend_for_training(MODEL, None)
+        for _ in range(2):
+            await backend.train(MODEL, no_groups(), learning_rate=4e-5, warmup_steps=3)
+        asked = backend._services[MODEL.name].asked
+    assert [round(config.learning_rate, 9) for _, _, config, _ in asked] == [1e-5, 2e-5]
+
+
+async def test_a_step_without_anything_to_learn_from_is_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with backend_at(tmp_path, monkeypatch) as backend:
+        await backend._prepare_backend_for_training(MODEL, None)
+        backend.updates = []
+        result = await backend.train(MODEL, no_groups())
+        copied = (backend.checkpoints(MODEL) / "0001" / ADAPTER).read_bytes()
+    assert (result.step, copied) == (1, b"untrained")
 
 
 async def test_an_adapter_that_vllm_did_not_take_is_noticed(
@@ -152,7 +207,7 @@ async def test_an_adapter_that_vllm_did_not_take_is_noticed(
 ) -> None:
     async with backend_at(tmp_path, monkeypatch) as backend:
         await backend._prepare_backend_for_training(MODEL, None)
-        backend.reloads = False
+        backend._services[MODEL.name].reloads = False
         with pytest.raises(StaleAdapter, match="serves nothing as m@1"):
             await backend.train(MODEL, no_groups())
 
@@ -162,10 +217,62 @@ async def test_an_adapter_that_training_left_as_it_was_is_noticed(
 ) -> None:
     async with backend_at(tmp_path, monkeypatch) as backend:
         await backend._prepare_backend_for_training(MODEL, None)
-        backend.weights = iter([b"untrained"])
+        backend._services[MODEL.name].weights = iter([b"untrained"])
         with pytest.raises(StaleAdapter, match="left the adapter as it was"):
             await backend.train(MODEL, no_groups())
 
 
+async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The adapter in memory has moved by a part of the step: nothing may go on from it."""
+    ended: list[str] = []
+    async with backend_at(tmp_path, monkeypatch) as backend:
+        module = sys.modules[GPU]
+        monkeypatch.setattr(module, "end_process", ended.append)
+        monkeypatch.setattr(module, "_LAST_WORDS_S", 0.01)
+        await backend._prepare_backend_for_training(MODEL, None)
+        backend._services[MODEL.name].fails = RuntimeError("CUDA out of memory")
+        with pytest.raises(RuntimeError, match="out of memory"):
+            await backend.train(MODEL, no_groups())
+        assert not ended
+        await asyncio.sleep(0.1)
+    assert ended == ["Training step 0 of m failed (CUDA out of memory)"]
+
+
+@pytest.mark.parametrize("dies", ["the engine", "its process"])
+async def test_a_trainer_whose_gpu_process_has_died_ends(
+    dies: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    async with backend_at(tmp_path, monkeypatch) as backend:
+        module = sys.modules[GPU]
+
+        def end(reason: str) -> None:
+            ended.append(reason)
+            backend._services.clear()
+
+        monkeypatch.setattr(module, "end_process", end)
+        monkeypatch.setattr(module, "_HEALTH_EVERY_S", 0.01)
+        service = backend._services[MODEL.name]
+        watching = asyncio.create_task(backend._monitor_openai_server(MODEL, "", ""))
+        await asyncio.sleep(0.1)
+        assert not ended
+        if dies == "the engine":
+            service.healthy = False
+        else:
+            service.is_healthy = _is_gone
+        await asyncio.wait_for(watching, 5)
+    assert ended == ["What holds the GPU for m has died"]
+
+
+async def _is_gone() -> bool:
+    raise RuntimeError("Child process 'precis-gpu' was killed by signal 9")
+
+
 def no_groups() -> Iterable[art.TrajectoryGroup]:
     return []
+
+
+def _sequence() -> Any:
+    return SimpleNamespace(trained=np.ones(3, dtype=bool))

@@ -1,0 +1,246 @@
+"""What a step of training a language model takes on this machine's GPU, phase by phase.
+
+    .venv-gpu/bin/python bench/gpu.py Qwen/Qwen2.5-3B-Instruct
+
+A real trainer behind its own server, with real vLLM: only the reward is made up, since nothing is
+judged. Prompts are the words of the bundled corpus, about as long as asked for, and each summary
+has exactly as many tokens as asked for. Nothing else may use the GPU meanwhile.
+"""
+
+import argparse
+import asyncio
+import random
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import art
+import openai
+
+from precis.config import DocumentsConfig
+from precis.documents import read_documents
+from precis.loopback import child_service
+from precis.store import open_store
+from precis.summarize import summary_messages
+from precis.trainer import RemoteTrainer
+from precis.trainers import ArtTrainer, EngineConfig
+
+_TOKENS_A_WORD = 1.4
+
+
+@dataclass
+class Usage:
+    """The GPU's use and memory, four times a second, while the program runs."""
+
+    samples: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def watch(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        query = "--query-gpu=utilization.gpu,memory.used"
+        command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+        while True:
+            lines = subprocess.check_output(command, text=True).splitlines()
+            pairs = [[int(number) for number in line.split(",")] for line in lines]
+            busy = max(pair[0] for pair in pairs)
+            self.samples.append((time.perf_counter(), busy, max(pair[1] for pair in pairs)))
+            time.sleep(0.25)
+
+    def idle_s(self, start: float, end: float) -> float:
+        """Seconds of a span in which no GPU did anything."""
+        seen = [busy for at, busy, _ in self.samples if start <= at <= end]
+        return (end - start) * seen.count(0) / len(seen) if seen else float("nan")
+
+    @property
+    def peak_gib(self) -> float:
+        return max(used for _, _, used in self.samples) / 1024
+
+
+@dataclass(frozen=True)
+class Step:
+    """Seconds of a step's phases, and how much was done in them."""
+
+    sample: float
+    train: float
+    commit: float
+    whole: float
+    tokens: int
+    prompt_tokens: int
+    idle: float
+    metrics: dict[str, float]
+
+
+async def measure(options: argparse.Namespace, folder: Path) -> None:
+    usage = Usage()
+    usage.watch()
+    start = time.perf_counter()
+    arguments = ["--path", str(folder / "trainer"), "--with-parent", "--backend", "local"]
+    log = folder / "trainer.log"
+    async with child_service("precis.trainer.server", arguments, log) as service:
+        started = time.perf_counter()
+        trainer = RemoteTrainer(service.url, service.token, folder / "art")
+        settings = _settings(options)
+        model: art.TrainableModel[Any, Any] = art.TrainableModel(
+            name="bench",
+            project="precis",
+            base_model=options.model,
+            base_path=str(folder / "art"),
+            report_metrics=[],
+            _internal_config=settings.internal_config,  # type: ignore[arg-type]
+        )
+        await trainer.begin(model, "bench")
+        await model.register(trainer)
+        registered = time.perf_counter()
+        print(f"start {started - start:.1f} s, register {registered - started:.1f} s", flush=True)
+        steps = []
+        for number in range(options.steps):
+            step = await _take_step(model, trainer, settings, number, options, folder, usage)
+            steps.append(step)
+            _print_step(number, step)
+        _print_summary(steps[1:] or steps, options, usage)
+        await trainer.close()
+
+
+def _settings(options: argparse.Namespace) -> ArtTrainer:
+    return ArtTrainer(
+        base_model=options.model,
+        engine=EngineConfig(
+            lora_rank=options.rank,
+            gpu_memory_share=options.share,
+            gpus=options.gpus,
+            sleep_while_training=options.sleep,
+        ),
+    )
+
+
+async def _take_step(
+    model: art.TrainableModel[Any, Any],
+    trainer: RemoteTrainer,
+    settings: ArtTrainer,
+    number: int,
+    options: argparse.Namespace,
+    folder: Path,
+    usage: Usage,
+) -> Step:
+    client = model.openai_client()
+    start = time.perf_counter()
+    prompts = _prompts(number, options)
+    groups = [_sample_group(client, f"bench@{number}", prompt, options) for prompt in prompts]
+    sampled = await asyncio.gather(*groups)
+    gathered = time.perf_counter()
+    result = await trainer.train(
+        model, [group for group, _ in sampled], step=number, run="bench", **settings.options
+    )
+    trained = time.perf_counter()
+    store = open_store(str(folder / "store"))
+    await trainer.commit(model, number + 1, store.url, "bench", "", None, "bench")
+    committed = time.perf_counter()
+    usages = [one for _, each in sampled for one in each]
+    return Step(
+        sample=gathered - start,
+        train=trained - gathered,
+        commit=committed - trained,
+        whole=trained - start,  # the commit goes on beside the next step
+        tokens=sum(one.completion_tokens for one in usages),
+        prompt_tokens=usages[0].prompt_tokens,
+        idle=usage.idle_s(start, trained),
+        metrics=result.metrics,
+    )
+
+
+def _prompts(number: int, options: argparse.Namespace) -> list[str]:
+    """Texts of about as many tokens as asked for, another for each group of each step."""
+    words = " ".join(one.text for one in read_documents(DocumentsConfig())).split()
+    length = round(options.prompt_tokens / _TOKENS_A_WORD)
+    starts = range(number * options.groups, (number + 1) * options.groups)
+    return [" ".join(words[at * length : (at + 1) * length]) for at in starts]
+
+
+async def _sample_group(
+    client: openai.AsyncOpenAI, name: str, prompt: str, options: argparse.Namespace
+) -> tuple[art.TrajectoryGroup, list[Any]]:
+    messages: Any = summary_messages(prompt)
+
+    async def sample() -> Any:
+        return await client.chat.completions.create(
+            model=name,
+            messages=messages,
+            max_tokens=options.tokens,
+            temperature=1.0,
+            logprobs=True,
+            extra_body={"ignore_eos": True},
+        )
+
+    answers = await asyncio.gather(*[sample() for _ in range(options.rollouts)])
+    trajectories = [
+        art.Trajectory(
+            messages_and_choices=[*messages, answer.choices[0]], reward=random.randint(0, 5) / 5
+        )
+        for answer in answers
+    ]
+    return art.TrajectoryGroup(trajectories), [answer.usage for answer in answers]
+
+
+def _print_step(number: int, step: Step) -> None:
+    print(
+        f"step {number}: {step.whole:.2f} s = sample {step.sample:.2f} ({step.tokens} tokens) + "
+        f"train {step.train:.2f}; commit {step.commit:.2f}; "
+        + ", ".join(f"{name} {value:.3g}" for name, value in sorted(step.metrics.items())),
+        flush=True,
+    )
+
+
+def _print_summary(steps: Sequence[Step], options: argparse.Namespace, usage: Usage) -> None:
+    def median(values: Sequence[float]) -> str:
+        return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+    named = [("update", "time/step_update_s"), ("save", "time/step_save_s")]
+    named.append(("serve", "time/step_serve_s"))
+    print(f"\n{options.model}: {options.groups} x {options.rollouts} summaries of", end=" ")
+    print(f"{options.tokens} tokens from prompts of {steps[0].prompt_tokens}; median (range)")
+    print(f"  whole step      {median([step.whole for step in steps])} s")
+    print(f"  sample          {median([step.sample for step in steps])} s")
+    print(f"  tokens a second {median([step.tokens / step.sample for step in steps])}")
+    print(f"  train           {median([step.train for step in steps])} s, of that")
+    for title, key in named:
+        print(f"    {title:13} {median([step.metrics.get(key, 0.0) for step in steps])} s")
+    switches = [step.train - step.metrics.get("time/step_update_s", 0.0) for step in steps]
+    print(f"    all but update {median(switches)} s")
+    print(f"  commit, beside  {median([step.commit for step in steps])} s")
+    updates = steps[-1].metrics.get("data/step_num_gradient_steps", float("nan"))
+    print(f"  updates         {updates:.0f}")
+    print(f"  GPU idle        {median([step.idle for step in steps])} s a step")
+    print(f"  memory at peak  {usage.peak_gib:.1f} GiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
+    parser.add_argument("model", help="a name on the Hub, or a folder")
+    parser.add_argument("--groups", type=int, default=5, help="documents a step")
+    parser.add_argument("--rollouts", type=int, default=8, help="summaries a document")
+    parser.add_argument("--prompt-tokens", type=int, default=1500)
+    parser.add_argument("--tokens", type=int, default=450, help="tokens a summary")
+    parser.add_argument("--steps", type=int, default=5, help="the first is left out of the medians")
+    parser.add_argument("--rank", type=int, default=8, help="of the adapter")
+    parser.add_argument("--share", type=float, default=0.4, help="trainer.engine.gpu_memory_share")
+    parser.add_argument("--sleep", action="store_true", help="sleep_while_training")
+    parser.add_argument("--gpus", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--folder", type=Path, help="for the trainer's files and logs, to be kept")
+    options = parser.parse_args()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True)
+        asyncio.run(measure(options, options.folder))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(options, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

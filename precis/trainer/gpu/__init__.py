@@ -1,0 +1,10 @@
+"""Training a language model on a GPU: ART's LocalBackend with a learner and packing of our own.
+
+backend.py       `art.Backend`, in the trainer's process: tokens, packing, what is served
+packing.py       samples into sequences and updates; plain Python
+service.py       the process that holds the GPU: learner and vLLM
+learner.py       the model, its adapter, the loss of an update
+optimizer.py     Adam and its file in a checkpoint
+engine.py        how vLLM is started
+checkpoints.py   checkpoints on the trainer's disk
+"""

@@ -1,0 +1,291 @@
+"""ART's LocalBackend on one or two GPUs, as a trainer of ours has to be.
+
+ART tokenizes, computes the loss and runs vLLM's server. What is ours: the number of updates of a
+step follows from its samples (`packing`), model and vLLM stay on the GPU together (`service`), Adam
+goes with the checkpoint, vLLM listens on the loopback behind a key, training tells of its progress,
+a hung training ends the process, and what is served under a step's name is that step's checkpoint.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any, cast
+
+import art
+import httpx
+from art import dev
+from art.local import LocalBackend
+from art.metrics_taxonomy import (
+    TRAIN_GRADIENT_STEPS_KEY,
+    build_training_summary_metrics,
+    summarize_trajectory_groups,
+)
+from art.types import LocalTrainResult, TrainConfig
+from art.utils.output_dirs import get_model_dir, get_step_checkpoint_dir
+
+from precis.errors import StaleAdapter, TrainerError
+from precis.trainer.gpu.checkpoints import read_metrics
+from precis.trainer.gpu.packing import Update, Weighting, pack
+from precis.trainer.gpu.service import GpuService
+from precis.trainer.watchdog import STALL_S, end_process, watched
+from precis.trainers import EngineConfig
+
+_ADAPTER = "adapter_model.safetensors"
+_HEALTH_EVERY_S = 2.0
+_LAST_WORDS_S = 1.0
+_SERVICE = "precis-gpu"
+"""The name of the process that holds the GPU. Not ART's `model-service`, which every trainer of
+ART's kills on its host when it starts."""
+
+Model = art.TrainableModel[Any, Any]
+Progress = Callable[[dict[str, float]], None]
+
+
+class GpuBackend(LocalBackend):
+    """LocalBackend with updates of a fixed size and nothing moved between sampling and training.
+
+    Args:
+        path: folder for all models.
+        seed: of new adapters, and of the order in which samples are learned from.
+    """
+
+    def __init__(self, path: Path, seed: int = 1) -> None:
+        os.environ.setdefault("ART_SERVER_TIMEOUT", "600")  # its 30 s are too few for a cold start
+        super().__init__(path=str(path))
+        self._seed = seed
+        self._progress: Progress = lambda _: None
+        self._packing: dict[str, Any] = {}
+        self._endpoints: dict[str, tuple[str, str]] = {}
+
+    async def _prepare_backend_for_training(
+        self, model: Model, config: dev.OpenAIServerConfig | None = None
+    ) -> tuple[str, str]:
+        """Start vLLM, unless it runs; by itself it would listen everywhere, with a known key."""
+        if model.name not in self._services or model.name not in self._endpoints:
+            key = secrets.token_urlsafe(32)
+            closed = {"host": "127.0.0.1", "port": _free_port(), "api_key": key}
+            server = cast(dev.OpenAIServerConfig, {"server_args": closed})
+            self._endpoints[model.name] = await super()._prepare_backend_for_training(model, server)
+        await self._serve_all(model)
+        return self._endpoints[model.name]
+
+    async def train(
+        self,
+        model: Model,
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        on_progress: Progress = lambda _: None,
+        *,
+        trajectories_per_update: int = 8,
+        weighting: Weighting = "token",
+        warmup_steps: int = 0,
+        learning_rate: float = 5e-6,
+        **options: Any,
+    ) -> LocalTrainResult:
+        """Train one step.
+
+        Args:
+            on_progress: told the metrics of each update.
+            trajectories_per_update: the optimizer moves once for so many trajectories.
+            weighting: what counts the same in the loss: each token or each trajectory.
+            warmup_steps: the learning rate rises in equal parts over so many steps.
+            options: of `art.LocalBackend.train`.
+
+        Raises:
+            StaleAdapter: what is served afterwards is not what was trained.
+        """
+        before = await self._get_step(model)
+        self._progress = on_progress
+        self._packing = {"per_update": trajectories_per_update, "weighting": weighting}
+        rate = learning_rate * min(1.0, (before + 1) / (warmup_steps + 1))
+        result = await super().train(model, trajectory_groups, learning_rate=rate, **options)
+        await self._check_served(model, result.step)
+        if result.step != before + 1:
+            raise TrainerError(
+                f"Training step {before} of {model.name} ended at step {result.step}; its log is "
+                f"{self._folder(model) / 'logs'}."
+            )
+        if result.metrics.get(TRAIN_GRADIENT_STEPS_KEY) and not self._moved(model, before):
+            raise StaleAdapter(
+                f"Training step {before} of {model.name} left the adapter as it was, although "
+                "there were groups to learn from."
+            )
+        return result
+
+    @staticmethod
+    def recover(checkpoint: Path) -> dict[str, float] | None:
+        """The metrics of a training whose checkpoint was saved; None if it was not."""
+        return read_metrics(checkpoint)
+
+    async def forget(self, model: Model) -> None:
+        """Drop what is in memory of a model whose files were replaced; `register` starts anew."""
+        self._endpoints.pop(model.name, None)
+        if (service := self._services.pop(model.name, None)) is not None:
+            from mp_actors import close_proxy
+
+            close_proxy(service)
+
+    async def _get_service(self, model: Model) -> Any:
+        """The process that holds the GPU for a model; ART's own would kill those of others."""
+        if model.name not in self._services:
+            from mp_actors import move_to_child_process
+
+            service = GpuService(
+                name=model.name,
+                base_model=model.base_model,
+                folder=self._folder(model),
+                engine=_engine(model),
+                seed=self._seed,
+            )
+            self._services[model.name] = move_to_child_process(
+                cast(Any, service), process_name=_SERVICE
+            )
+        return self._services[model.name]
+
+    async def _train_model(
+        self,
+        model: Model,
+        trajectory_groups: list[art.TrajectoryGroup],
+        config: TrainConfig,
+        dev_config: dev.TrainConfig,
+        verbose: bool = False,
+    ) -> AsyncIterator[dict[str, float]]:
+        service, step = await self._get_service(model), await self._get_step(model)
+        updates = await asyncio.to_thread(self._updates, model, trajectory_groups, dev_config, step)
+        summary = summarize_trajectory_groups(trajectory_groups)
+        known = build_training_summary_metrics(summary, include_trainable_groups=True)
+        known[TRAIN_GRADIENT_STEPS_KEY] = float(len(updates))
+        if not updates:
+            await service.repeat(step, known)
+            yield known
+            return
+        trained = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
+        known["data/step_trainer_tokens"] = float(trained)
+        steps = service.train(step, updates, config, dev_config, known)
+        try:
+            async for metrics in watched(steps, STALL_S, _end_hung):
+                self._progress(metrics)
+                yield metrics
+        except Exception as error:
+            # The adapter in memory has moved by some of the updates, and no file says by which.
+            # First the client hears why.
+            reason = f"Training step {step} of {model.name} failed ({error})"
+            asyncio.get_running_loop().call_later(_LAST_WORDS_S, end_process, reason)
+            raise
+
+    def _updates(
+        self,
+        model: Model,
+        groups: Sequence[art.TrajectoryGroup],
+        dev_config: Mapping[str, Any],
+        step: int,
+    ) -> list[Update]:
+        """What the optimizer is to learn from, in order; nothing where no advantage is."""
+        from art.preprocessing.tokenize import tokenize_trajectory_groups
+
+        samples = list(
+            tokenize_trajectory_groups(
+                self._tokenizer(model),
+                list(groups),
+                allow_training_without_logprobs=False,
+                scale_rewards=dev_config["scale_rewards"],
+                shuffle_group_trajectories=False,
+            )
+        )
+        if not samples:
+            return []
+        wanted = sum(len(group.trajectories) for group in groups) / self._packing["per_update"]
+        return pack(
+            samples,
+            updates=max(1, round(wanted)),
+            tokens_max=_engine(model).packed_tokens,
+            weighting=self._packing["weighting"],
+            seed=f"{self._seed}/{step}",
+        )
+
+    def _tokenizer(self, model: Model) -> Any:
+        from transformers import AutoTokenizer
+
+        known: dict[Any, Any] = self._tokenizers
+        if model.base_model not in known:
+            known[model.base_model] = AutoTokenizer.from_pretrained(model.base_model)
+        return known[model.base_model]
+
+    async def _monitor_openai_server(self, model: Model, base_url: str, api_key: str) -> None:
+        """End this process when what holds the GPU has died: another trainer begins where it was.
+
+        ART's own monitor only drops what it knows of the model, half a minute later.
+        """
+        service: Any = self._services[model.name]
+        while self._services.get(model.name) is service:
+            await asyncio.sleep(_HEALTH_EVERY_S)
+            try:
+                alive = await service.is_healthy()
+            except RuntimeError:  # its process is gone
+                alive = self._services.get(model.name) is not service
+            if not alive:
+                end_process(f"What holds the GPU for {model.name} has died")
+
+    async def _serve_all(self, model: Model) -> None:
+        """Serve every checkpoint that is here; vLLM starts with the newest alone."""
+        service: Any = await self._get_service(model)
+        served = await self._served(model)
+        for folder in sorted((self._folder(model) / "checkpoints").glob("[0-9]*")):
+            if self._model_inference_name(model, int(folder.name)) not in served:
+                await service.register_lora_for_step(int(folder.name), str(folder))
+        await self._check_served(model, await self._get_step(model))
+
+    async def _check_served(self, model: Model, step: int) -> None:
+        """Compare the adapter that vLLM has under the step's name with the step's checkpoint.
+
+        ART can go on serving an old one without a word (its issue 661).
+        """
+        name = self._model_inference_name(model, step)
+        folder = get_step_checkpoint_dir(str(self._folder(model)), step)
+        root = (await self._served(model)).get(name)
+        if root is None or Path(root).resolve() != Path(folder).resolve():
+            raise StaleAdapter(
+                f"vLLM serves {root or 'nothing'} as {name}, not the checkpoint of step {step}."
+            )
+
+    async def _served(self, model: Model) -> dict[str, str | None]:
+        """The files of each model that vLLM answers for, by its name."""
+        base_url, key = self._endpoints[model.name]
+        async with httpx.AsyncClient(timeout=60) as http:
+            reply = await http.get(f"{base_url}/models", headers={"authorization": f"Bearer {key}"})
+        reply.raise_for_status()
+        return {card["id"]: card.get("root") for card in reply.json()["data"]}
+
+    def _moved(self, model: Model, before: int) -> bool:
+        """Whether training changed the adapter."""
+        folders = (
+            Path(get_step_checkpoint_dir(str(self._folder(model)), step))
+            for step in (before, before + 1)
+        )
+        old, new = (_digest(folder / _ADAPTER) for folder in folders)
+        return old != new
+
+    def _folder(self, model: Model) -> Path:
+        return Path(get_model_dir(model=model, art_path=self._path))
+
+
+def _engine(model: Model) -> EngineConfig:
+    return EngineConfig.model_validate((model._internal_config or {}).get("engine", {}))
+
+
+def _end_hung() -> None:
+    end_process(f"Training showed no progress for {STALL_S:.0f} s")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port

@@ -1,0 +1,75 @@
+"""vLLM as it serves the policy: in a process of its own, with the adapter of each step."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from vllm import AsyncEngineArgs
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from precis.trainers import EngineConfig
+
+_GRAPHS = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128)
+"""Numbers of summaries that are decoded together by a recorded graph; between two of them the next
+one is used, and above the last there is none."""
+_RANKS = (8, 16, 32, 64, 128, 256)
+"""Ranks that vLLM has adapters of."""
+
+
+def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
+    """Load the model into vLLM; takes about a minute, and blocks.
+
+    Only decoding is recorded as graphs, and nothing is compiled: compiling takes longer than it
+    gains in a run of some hundred steps.
+    """
+    arguments: dict[str, Any] = {
+        "model": base_model,
+        "max_model_len": engine.tokens_max,
+        "gpu_memory_utilization": engine.gpu_memory_share,
+        "enable_sleep_mode": engine.sleep_while_training,
+        "enable_lora": True,
+        "max_loras": 2,  # a validation may still be served while the next step is sampled
+        "max_lora_rank": next(rank for rank in _RANKS if rank >= engine.lora_rank),
+        "generation_config": "vllm",
+        "disable_log_stats": False,
+        "compilation_config": {
+            "mode": 0,
+            "cudagraph_mode": "FULL_DECODE_ONLY",
+            "cudagraph_capture_sizes": list(_GRAPHS),
+            "cudagraph_specialize_lora": False,  # the model without an adapter is never asked
+        },
+    }
+    with _seeing(engine.sampling_gpu), _without_main():
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+
+
+@contextmanager
+def _seeing(gpu: int) -> Iterator[None]:
+    """Have a process that starts in the block see one GPU, of those that this one sees."""
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    seen = before.split(",") if before else [str(number) for number in range(gpu + 1)]
+    os.environ["CUDA_VISIBLE_DEVICES"] = seen[gpu]
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Have a process that starts in the block not import this one's main module again.
+
+    That is the trainer's server, of which vLLM needs nothing.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

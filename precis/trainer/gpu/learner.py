@@ -1,0 +1,216 @@
+"""A language model with a LoRA adapter and its optimizer: what learns, on the GPU.
+
+Transformers and PEFT compute; the loss is ART's (`art.loss.loss_fn`: importance weights against the
+policy that sampled, clipped). Logarithms of probabilities are taken in 32 bits, and of the tokens
+that were sampled alone.
+"""
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from art import dev
+from art.loss import loss_fn
+from art.types import TrainConfig
+from peft import LoraConfig, PeftModel, get_peft_model
+from peft.helpers import disable_input_dtype_casting
+from torch.utils.checkpoint import checkpoint as recomputed
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+
+from precis.trainer.gpu.optimizer import load_optimizer, make_optimizer, save_optimizer
+from precis.trainer.gpu.packing import PackedSequence, Update
+from precis.trainers import EngineConfig
+
+_MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+_GRADIENT_NORM_MAX = 0.1
+"""ART's own: rewards are noisy, and one update must not move far."""
+_LOGITS_AT_ONCE = 1024
+"""Tokens whose logits (one for each entry of the vocabulary) exist at a time."""
+
+
+class Learner:
+    """The adapter that is trained, and its optimizer.
+
+    Args:
+        base_model: a name on the Hub or a folder.
+        checkpoint: of the adapter to go on from; None begins a new one.
+        seed: of the new one.
+        device: where to load it.
+    """
+
+    def __init__(
+        self,
+        base_model: str,
+        checkpoint: Path | None,
+        engine: EngineConfig,
+        seed: int,
+        device: str = "cuda:0",
+    ) -> None:
+        base = AutoModelForCausalLM.from_pretrained(
+            base_model,
+            dtype=torch.bfloat16,
+            attn_implementation="sdpa",
+            device_map={"": device},
+            quantization_config=_four_bits() if engine.load_in_4bit else None,
+        )
+        base.gradient_checkpointing_enable({"use_reentrant": False})
+        if checkpoint is None:
+            torch.manual_seed(seed)
+            self._model = get_peft_model(base, _lora(engine))
+        else:
+            self._model = PeftModel.from_pretrained(base, str(checkpoint), is_trainable=True)
+        self._model.train()
+        self._weights = [weight for weight in self._model.parameters() if weight.requires_grad]
+        self._optimizer = make_optimizer(self._weights)
+        if checkpoint is not None:
+            load_optimizer(self._optimizer, checkpoint)
+        self._tokenizer = AutoTokenizer.from_pretrained(base_model)
+
+    def move_to(self, device: str) -> None:
+        """Bring model and optimizer to a device; to the CPU gives the GPU's memory back."""
+        self._model.to(device)
+        for state in self._optimizer.state.values():
+            for name, value in state.items():
+                state[name] = value.to(device)
+        if device == "cpu":
+            torch.cuda.empty_cache()
+
+    def update(
+        self, update: Update, config: TrainConfig, dev_config: dev.TrainConfig
+    ) -> dict[str, float]:
+        """Move the optimizer once.
+
+        Args:
+            config: learning rate, and weight of the KL penalty to the model without its adapter.
+            dev_config: what `art.loss.loss_fn` is told.
+
+        Returns:
+            The update's metrics, under ART's names.
+        """
+        for group in self._optimizer.param_groups:
+            group["lr"] = config.learning_rate
+        seen = [self._backward(sequence, config, dev_config) for sequence in update]
+        norm = torch.nn.utils.clip_grad_norm_(self._weights, _GRADIENT_NORM_MAX)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        metrics = {name: statistics.fmean(one[name] for one in seen) for name in seen[0]}
+        metrics["loss/train"] = sum(one["loss/train"] for one in seen)  # weights add up to 1
+        metrics["loss/grad_norm"] = norm.item()
+        metrics["loss/learning_rate"] = config.learning_rate
+        return metrics
+
+    def save(self, folder: Path) -> None:
+        """Write adapter, tokenizer and optimizer into an empty folder."""
+        self._model.save_pretrained(str(folder))
+        self._tokenizer.save_pretrained(str(folder))
+        save_optimizer(self._optimizer, folder)
+
+    def _backward(
+        self, sequence: PackedSequence, config: TrainConfig, dev_config: dev.TrainConfig
+    ) -> dict[str, float]:
+        """Add the gradient of one sequence to those of the update; returns its metrics."""
+        device = self._model.device
+        inputs: Any = {
+            "logprobs": torch.from_numpy(sequence.logprobs)[None].to(device),
+            "advantages": torch.from_numpy(sequence.advantages)[None].to(device),
+            "assistant_mask": torch.from_numpy(sequence.trained)[None].to(device),
+            "weights": torch.from_numpy(sequence.weights)[None].to(device),
+            "group_ids": torch.from_numpy(sequence.groups)[None].to(device),
+        }
+        reference = None
+        if config.kl_penalty_coef:
+            with torch.no_grad(), self._model.disable_adapter():
+                reference, _ = self.logprobs(sequence)
+        logprobs, entropy = self.logprobs(sequence)
+        loss = loss_fn(inputs, logprobs, reference, None, dev_config)
+        loss.policy_loss_sum.backward()
+        metrics = {
+            "loss/train": loss.policy_loss_sum.item(),
+            "loss/entropy": entropy.item(),
+            "loss/probs_corr": loss.probs_corr.item(),
+        }
+        if loss.kl_policy_ref is not None:
+            metrics["loss/kl_policy_ref"] = loss.kl_policy_ref.item()
+        return metrics
+
+    def logprobs(self, sequence: PackedSequence) -> tuple[torch.Tensor, torch.Tensor]:
+        """How likely each sampled token is.
+
+        Returns:
+            Logarithms of probabilities, of shape [1, tokens]: at each position that of the token
+            after it, 0 where that one was not sampled; and the mean entropy where it was.
+        """
+        device = self._model.device
+        tokens = torch.from_numpy(sequence.tokens).to(device)
+        predicting = torch.from_numpy(sequence.trained[1:].nonzero()[0]).to(device)
+        with self._computing():
+            hidden = self._model.get_base_model().model(
+                input_ids=tokens[None],
+                position_ids=torch.from_numpy(sequence.positions)[None].to(device),
+                attention_mask=_attention_mask(sequence, device),
+                use_cache=False,
+            )
+            states = hidden.last_hidden_state[0, predicting]
+            head = self._model.get_output_embeddings().weight
+            pieces = [
+                recomputed(_score_tokens, states[part], head, target, use_reentrant=False)
+                for part, target in _parts(tokens[predicting + 1])
+            ]
+        logprobs = torch.zeros(len(tokens), device=device)
+        logprobs[predicting] = torch.cat([logprob for logprob, _ in pieces])
+        entropy = torch.cat([entropy for _, entropy in pieces]).mean()
+        return logprobs[None], entropy
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Matrix products in 16 bits; the adapter's weights stay in 32."""
+        on_gpu = self._model.device.type == "cuda"
+        precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
+        with precision, disable_input_dtype_casting(self._model, active=on_gpu):
+            yield
+
+
+def _score_tokens(
+    states: torch.Tensor, head: torch.Tensor, targets: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log probabilities of `targets` [n] after `states` [n, width], and entropies, in 32 bits."""
+    logits = torch.nn.functional.linear(states, head).float()
+    normalizer = torch.logsumexp(logits, dim=-1)
+    logprobs = logits.gather(-1, targets[:, None])[:, 0] - normalizer
+    with torch.no_grad():
+        entropies = normalizer - (logits.softmax(-1) * logits).sum(-1)
+    return logprobs, entropies
+
+
+def _parts(targets: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+    for start in range(0, len(targets), _LOGITS_AT_ONCE):
+        part = slice(start, start + _LOGITS_AT_ONCE)
+        yield part, targets[part]
+
+
+def _attention_mask(sequence: PackedSequence, device: torch.device) -> torch.Tensor:
+    """[1, 1, tokens, tokens], added to attention: 0 where a token is seen, -inf elsewhere."""
+    groups = torch.from_numpy(sequence.groups).to(device)
+    parents = torch.from_numpy(sequence.parents).to(device)
+    seen = (groups[:, None] == groups[None]) | (parents[:, None] == groups[None])
+    seen &= torch.ones_like(seen).tril()
+    mask = torch.zeros(seen.shape, dtype=torch.bfloat16, device=device)
+    return mask.masked_fill_(~seen, float("-inf"))[None, None]
+
+
+def _lora(engine: EngineConfig) -> LoraConfig:
+    return LoraConfig(
+        r=engine.lora_rank,
+        lora_alpha=engine.lora_alpha,
+        target_modules=_MODULES,
+        task_type="CAUSAL_LM",
+    )
+
+
+def _four_bits() -> BitsAndBytesConfig:
+    return BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
+    )

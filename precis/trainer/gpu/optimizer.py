@@ -1,0 +1,43 @@
+"""Adam, and its state in a checkpoint: a run that was restarted goes on with the same moments."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+OPTIMIZER_FILE = "optimizer.pt"
+_BETAS = (0.9, 0.99)
+_WEIGHT_DECAY = 0.1
+
+
+def make_optimizer(weights: Sequence[torch.nn.Parameter]) -> torch.optim.AdamW:
+    """Adam over weights that lie where they will be trained; betas and decay are ART's.
+
+    Its moments are kept in 32 bits: 8 bytes a weight of the adapter, 120 MB at rank 8 of a model
+    of 3 billion weights.
+    """
+    one_kernel = {"fused": True} if weights[0].is_cuda else {}
+    return torch.optim.AdamW(
+        weights, lr=0.0, betas=_BETAS, weight_decay=_WEIGHT_DECAY, **one_kernel
+    )
+
+
+def save_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> None:
+    """Write the optimizer's state beside the adapter that it belongs to."""
+    torch.save(optimizer.state_dict()["state"], folder / OPTIMIZER_FILE)
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> bool:
+    """Go on with the state of a checkpoint.
+
+    Returns:
+        Whether there was one: the checkpoint that a run begins with has none yet, and neither
+        have those of versions before this one.
+    """
+    file = folder / OPTIMIZER_FILE
+    if not file.exists():
+        return False
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    return True

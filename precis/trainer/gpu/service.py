@@ -1,0 +1,170 @@
+"""What holds the GPU, in a process of its own: the learner, and vLLM that serves what it learned.
+
+vLLM and the learner are imported there alone: the trainer's own process only calls. Both stay on
+the GPU together where they fit, so that nothing is moved between sampling and training; with
+`sleep_while_training` vLLM gives its memory back meanwhile.
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from art import dev
+from art.metrics_taxonomy import average_metric_samples
+from art.types import TrainConfig
+
+from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
+from precis.trainer.gpu.packing import Update
+from precis.trainers import EngineConfig
+
+if TYPE_CHECKING:
+    from precis.trainer.gpu.learner import Learner
+
+Metrics = dict[str, float]
+
+_GPU = "cuda:0"
+"""Where the learner is; with a second GPU, vLLM is on that one."""
+
+
+@dataclass
+class GpuService:
+    """One model on the GPU. ART's LocalBackend moves it into a process of its own and calls it.
+
+    Args:
+        name: of the model; vLLM serves its adapters as `name@step`.
+        base_model: a name on the Hub or a folder.
+        folder: the model's, in ART's layout.
+        engine: how the GPU is used.
+        seed: of a new adapter.
+    """
+
+    name: str
+    base_model: str
+    folder: Path
+    engine: EngineConfig
+    seed: int
+    _learner: Any = field(default=None, repr=False)
+    _llm: Any = field(default=None, repr=False)
+    _loras: int = 0
+
+    async def start_openai_server(self, config: dev.OpenAIServerConfig | None) -> tuple[str, int]:
+        """Load the model twice, to learn and to sample, and serve the newest adapter.
+
+        Returns:
+            Host and port.
+        """
+        from art.vllm.server import openai_server_task
+
+        from precis.trainer.gpu.engine import start_engine
+
+        step = newest_step(self.folder)
+        checkpoint = None if step is None else self._checkpoint(step)
+        # First, since it measures what is free on the GPU; and it starts its process in a moment
+        # as long as this one has not touched the GPU.
+        self._llm = start_engine(self.base_model, self.engine)
+        async with self._memory_to_train():
+            self._learner = await asyncio.to_thread(self._load_learner, checkpoint)
+        if step is None:
+            step = 0
+            write_checkpoint(self._checkpoint(step), self._learner.save, {})
+        server = dev.get_openai_server_config(
+            model_name=self.name,
+            base_model=self.base_model,
+            log_file=str(self.folder / "logs" / "vllm.log"),
+            lora_path=str(self._checkpoint(step)),
+            config=config,
+        )
+        await openai_server_task(engine=self._llm, config=server)
+        arguments = server["server_args"]
+        return str(arguments["host"]), int(arguments["port"])
+
+    async def train(
+        self,
+        step: int,
+        updates: list[Update],
+        config: TrainConfig,
+        dev_config: dev.TrainConfig,
+        known: Metrics,
+    ) -> AsyncIterator[Metrics]:
+        """Make checkpoint `step` + 1 out of a step's samples, and serve it.
+
+        Args:
+            config, dev_config: ART's settings of the loss.
+            known: metrics of the step that are known already; kept with the checkpoint.
+
+        Yields:
+            The metrics of each update, and at the end how long saving and serving took.
+        """
+        seen: list[Metrics] = []
+        start = time.perf_counter()
+        async with self._memory_to_train():
+            for update in updates:
+                metrics = await asyncio.to_thread(self._learner.update, update, config, dev_config)
+                seen.append({**known, **metrics})
+                yield seen[-1]
+        trained = time.perf_counter()
+        folder = self._checkpoint(step + 1)
+        averaged = average_metric_samples(seen)
+        await asyncio.to_thread(write_checkpoint, folder, self._learner.save, averaged)
+        saved = time.perf_counter()
+        await self.register_lora_for_step(step + 1, str(folder))
+        yield {
+            "time/step_update_s": trained - start,
+            "time/step_save_s": saved - trained,
+            "time/step_serve_s": time.perf_counter() - saved,
+        }
+
+    async def repeat(self, step: int, metrics: Metrics) -> None:
+        """Make checkpoint `step` + 1 a copy of the one before: there was nothing to learn from."""
+        before = self._checkpoint(step)
+
+        def copy(into: Path) -> None:
+            shutil.copytree(before, into, dirs_exist_ok=True)
+
+        folder = self._checkpoint(step + 1)
+        await asyncio.to_thread(write_checkpoint, folder, copy, metrics)
+        await self.register_lora_for_step(step + 1, str(folder))
+
+    async def register_lora_for_step(self, step: int, folder: str) -> None:
+        """Serve a checkpoint under its step's name."""
+        from vllm.lora.request import LoRARequest
+
+        self._loras += 1
+        request = LoRARequest(
+            lora_name=f"{self.name}@{step}", lora_int_id=self._loras + 1, lora_path=folder
+        )
+        if not await self._llm.add_lora(request):
+            raise RuntimeError(f"vLLM did not take the adapter of step {step} in {folder}.")
+
+    async def vllm_engine_is_sleeping(self) -> bool:
+        """Whether vLLM has given its memory back for now."""
+        return bool(await self._llm.is_sleeping())
+
+    async def is_healthy(self) -> bool:
+        """Whether vLLM's engine is alive."""
+        return not self._llm.errored
+
+    @asynccontextmanager
+    async def _memory_to_train(self) -> AsyncIterator[None]:
+        if not self.engine.sleep_while_training:
+            yield
+            return
+        await self._llm.sleep(level=1)
+        if self._learner is not None:
+            await asyncio.to_thread(self._learner.move_to, _GPU)
+        yield
+        await asyncio.to_thread(self._learner.move_to, "cpu")
+        await self._llm.wake_up()
+
+    def _load_learner(self, checkpoint: Path | None) -> "Learner":
+        from precis.trainer.gpu.learner import Learner
+
+        return Learner(self.base_model, checkpoint, self.engine, self.seed, _GPU)
+
+    def _checkpoint(self, step: int) -> Path:
+        return self.folder / "checkpoints" / f"{step:04d}"

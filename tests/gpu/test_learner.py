@@ -1,0 +1,153 @@
+"""The learner on a tiny model of random weights: on a GPU where there is one, else on the CPU."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: see tests/gpu/README.md")
+pytest.importorskip("peft", reason="the packages of the GPU's machine are not installed")
+
+from art.types import TrainConfig  # noqa: E402
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
+
+from precis.trainer.gpu.learner import Learner  # noqa: E402
+from precis.trainer.gpu.packing import Update, pack  # noqa: E402
+from precis.trainers import EngineConfig  # noqa: E402
+
+DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
+PROMPT = 40
+
+
+@pytest.fixture(scope="module")
+def base_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a model of two layers and a tokenizer."""
+    from tokenizers import Tokenizer, models
+
+    folder = tmp_path_factory.mktemp("tiny")
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=128,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    words = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)
+    return str(folder)
+
+
+def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Any]:
+    """Answers of differing lengths to prompts of one length, with random advantages."""
+    chance = np.random.default_rng(seed)
+    made = []
+    for prompt in range(prompts):
+        shared = chance.integers(0, 128, PROMPT).tolist()
+        for _ in range(each):
+            answer = chance.integers(0, 128, int(chance.integers(10, 60))).tolist()
+            made.append(
+                SimpleNamespace(
+                    token_ids=shared + answer,
+                    assistant_mask=[0] * PROMPT + [1] * len(answer),
+                    logprobs=[float("nan")] * PROMPT + [-4.85] * len(answer),
+                    advantage=float(chance.normal()),
+                    prompt_id=prompt,
+                    prompt_length=PROMPT - 1,  # the last token of the prompt predicts the answer
+                )
+            )
+    return made
+
+
+def packed(given: list[Any], tokens_max: int, updates: int = 1) -> list[Update]:
+    return pack(given, updates=updates, tokens_max=tokens_max, weighting="token", seed="1")
+
+
+def learner(base_model: str, checkpoint: Path | None = None) -> Learner:
+    return Learner(base_model, checkpoint, EngineConfig(), 1, DEVICE)
+
+
+def test_a_packed_answer_is_as_likely_as_it_is_alone(base_model: str) -> None:
+    """Answers share their prompt's computation and see nothing of each other."""
+    model = learner(base_model)
+    together = packed(samples(), 4096)[0]
+    alone = packed(samples(), 256)[0]
+    assert len(together) == 1
+    assert len(alone) > 1
+    with torch.no_grad():
+        one = torch.cat([model.logprobs(sequence)[0][0] for sequence in together])
+        many = torch.cat([model.logprobs(sequence)[0][0] for sequence in alone])
+    assert torch.allclose(one[one != 0], many[many != 0], atol=0.05)
+    assert (one != 0).sum() == sum(sum(sample.assistant_mask) for sample in samples())
+
+
+def test_an_update_is_the_same_however_it_is_packed(base_model: str) -> None:
+    config = TrainConfig(learning_rate=1e-3)
+    together = learner(base_model).update(packed(samples(), 4096)[0], config, OPTIONS)
+    alone = learner(base_model).update(packed(samples(), 256)[0], config, OPTIONS)
+    assert together["loss/train"] == pytest.approx(alone["loss/train"], rel=0.02)
+    assert together["loss/grad_norm"] == pytest.approx(alone["loss/grad_norm"], rel=0.05)
+
+
+def test_learning_makes_good_answers_likelier(base_model: str) -> None:
+    model = learner(base_model)
+    (update,) = packed(samples(), 4096)
+    before = mean_likelihoods(model, update)
+    for _ in range(20):
+        model.update(update, TrainConfig(learning_rate=3e-3), OPTIONS)
+    after = mean_likelihoods(model, update)
+    assert after["good"] > before["good"]
+    assert after["bad"] < before["bad"]
+
+
+def test_a_learner_that_was_restarted_goes_on_as_one_that_was_not(
+    base_model: str, tmp_path: Path
+) -> None:
+    """Weights and Adam's moments come back: the next two updates give the same adapter."""
+    updates = packed(samples(prompts=4), 4096, updates=4)
+    config = TrainConfig(learning_rate=1e-3)
+    unbroken = learner(base_model)
+    for update in updates[:2]:
+        unbroken.update(update, config, OPTIONS)
+    (tmp_path / "half").mkdir()
+    unbroken.save(tmp_path / "half")
+    restarted = learner(base_model, tmp_path / "half")
+    for each, folder in ((unbroken, "unbroken"), (restarted, "restarted")):
+        for update in updates[2:]:
+            each.update(update, config, OPTIONS)
+        (tmp_path / folder).mkdir()
+        each.save(tmp_path / folder)
+    one, other = weights(tmp_path / "unbroken"), weights(tmp_path / "restarted")
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    (tmp_path / "half" / "optimizer.pt").unlink()
+    forgetful = learner(base_model, tmp_path / "half")
+    for update in updates[2:]:
+        forgetful.update(update, config, OPTIONS)
+    (tmp_path / "forgetful").mkdir()
+    forgetful.save(tmp_path / "forgetful")
+    third = weights(tmp_path / "forgetful")
+    assert not all(torch.equal(value, third[name]) for name, value in one.items())
+
+
+OPTIONS: Any = {"importance_sampling_level": "token", "ppo": False}
+
+
+def mean_likelihoods(model: Learner, update: Update) -> dict[str, float]:
+    (sequence,) = update
+    with torch.no_grad():
+        logprobs = model.logprobs(sequence)[0][0].cpu()
+    advantages = torch.from_numpy(sequence.advantages)[1:]
+    return {
+        "good": float(logprobs[:-1][advantages > 0].mean()),
+        "bad": float(logprobs[:-1][advantages < 0].mean()),
+    }
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return dict(load_file(folder / "adapter_model.safetensors"))

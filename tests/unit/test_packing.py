@@ -1,0 +1,147 @@
+"""Samples into sequences and updates: how many updates there are, and what each token counts."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precis.errors import TrainerError
+from precis.trainer.gpu.packing import PackedSequence, Weighting, pack
+
+
+@dataclass
+class Sample:
+    prompt_id: int
+    answer: int
+    advantage: float = 1.0
+    prompt: int = 30
+    token_ids: list[int] = field(init=False)
+    assistant_mask: list[int] = field(init=False)
+    logprobs: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        shared = [1000 * self.prompt_id + position for position in range(self.prompt)]
+        self.token_ids = shared + [7] * self.answer
+        self.assistant_mask = [0] * self.prompt + [1] * self.answer
+        self.logprobs = [float("nan")] * self.prompt + [-1.0] * self.answer
+
+    @property
+    def prompt_length(self) -> int:
+        return self.prompt - 1
+
+
+def step(answers: list[list[int]]) -> list[Sample]:
+    """A step's samples: for each prompt the lengths of its answers; half of them did well."""
+    return [
+        Sample(prompt, length, 1.0 if number % 2 else -1.0)
+        for prompt, lengths in enumerate(answers)
+        for number, length in enumerate(lengths)
+    ]
+
+
+def packed(
+    samples: list[Sample], updates: int, tokens_max: int = 1024, weighting: Weighting = "token"
+) -> list[list[PackedSequence]]:
+    return pack(samples, updates=updates, tokens_max=tokens_max, weighting=weighting, seed="1/0")
+
+
+def test_one_long_sample_changes_no_number_of_updates() -> None:
+    short = step([[100] * 8] * 5)
+    long = step([[100] * 8] * 4 + [[100] * 7 + [900]])
+    assert len(packed(short, 5)) == len(packed(long, 5)) == 5
+
+
+def test_each_sample_is_learned_from_once() -> None:
+    samples = step([[50, 60, 70], [10, 20], [300]])
+    updates = packed(samples, 2, tokens_max=400)
+    trained = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
+    assert trained == sum(sample.answer for sample in samples)
+
+
+def test_there_are_no_more_updates_than_samples() -> None:
+    assert len(packed(step([[5, 5]]), 8)) == 2
+
+
+def test_answers_to_one_prompt_share_it() -> None:
+    ((sequence,),) = packed(step([[40] * 4]), 1)
+    used = int((sequence.groups >= 0).sum())
+    assert used == 29 + 4 * (1 + 40)  # the prompt's last token predicts each answer's first
+
+
+def test_an_answer_stands_where_it_was_sampled() -> None:
+    ((sequence,),) = packed(step([[40] * 4]), 1)
+    for group in set(sequence.groups[sequence.trained].tolist()):
+        positions = sequence.positions[sequence.trained & (sequence.groups == group)]
+        assert positions.tolist() == list(range(30, 70))
+
+
+def test_answers_see_their_own_prompt_alone() -> None:
+    ((sequence,),) = packed(step([[40] * 2, [40] * 2]), 1)
+    for parent in (0, 1):
+        own = sequence.parents == parent
+        prompts = set((sequence.tokens[own & ~sequence.trained] // 1000).tolist())
+        assert len(prompts) == 1
+
+
+@pytest.mark.parametrize("weighting", ["token", "sequence"])
+def test_weights_of_an_update_add_up_to_one(weighting: Weighting) -> None:
+    for update in packed(step([[10, 200, 30], [5, 90]]), 2, 256, weighting):
+        total = sum(float(sequence.weights.sum()) for sequence in update)
+        assert total == pytest.approx(1.0, abs=1e-5)
+
+
+def test_by_token_a_long_answer_counts_as_much_as_its_tokens_and_by_sequence_as_one() -> None:
+    samples = [Sample(0, 300), Sample(0, 100, -1.0)]
+    assert _share_of_longer(packed(samples, 1)) == pytest.approx(0.75, abs=1e-3)
+    assert _share_of_longer(packed(samples, 1, weighting="sequence")) == pytest.approx(
+        0.5, abs=1e-3
+    )
+
+
+def test_advantages_have_a_mean_size_of_one_over_the_step() -> None:
+    samples = [Sample(0, 50, 0.1), Sample(0, 150, -0.3), Sample(1, 70, 2.0)]
+    updates = packed(samples, 3)
+    trained = np.concatenate([one.advantages[one.trained] for update in updates for one in update])
+    assert float(np.abs(trained).mean()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_same_seed_gives_the_same_order_and_another_seed_another() -> None:
+    samples = step([[10, 20, 30, 40]] * 4)
+    one, again = packed(samples, 4), packed(samples, 4)
+    other = pack(samples, updates=4, tokens_max=1024, weighting="token", seed="1/1")
+    first = [sequence.tokens.tolist() for update in one for sequence in update]
+    assert first == [sequence.tokens.tolist() for update in again for sequence in update]
+    assert first != [sequence.tokens.tolist() for update in other for sequence in update]
+
+
+def test_a_sample_that_fits_nowhere_is_named() -> None:
+    with pytest.raises(TrainerError, match=r"A sample of 2030 tokens .* raise trainer\.engine"):
+        packed([Sample(0, 2000)], 1)
+
+
+@given(
+    answers=st.lists(st.lists(st.integers(1, 200), min_size=1, max_size=6), min_size=1, max_size=5),
+    updates=st.integers(1, 8),
+)
+def test_any_step_is_packed_whole_and_within_bounds(answers: list[list[int]], updates: int) -> None:
+    samples = step(answers)
+    made = packed(samples, updates, tokens_max=512)
+    assert len(made) == min(updates, len(samples))
+    for sequence in (one for update in made for one in update):
+        assert len(sequence.tokens) <= 512
+        assert len(sequence.tokens) % 256 == 0
+        assert np.isnan(sequence.logprobs[~sequence.trained]).all()
+        assert not sequence.weights[~sequence.trained].any()
+    trained = sum(int(one.trained.sum()) for update in made for one in update)
+    assert trained == sum(map(sum, answers))
+
+
+def _share_of_longer(updates: list[list[PackedSequence]]) -> float:
+    ((sequence,),) = updates
+    longer = max(
+        set(sequence.groups[sequence.trained].tolist()),
+        key=lambda group: int((sequence.groups == group).sum()),
+    )
+    return float(sequence.weights[sequence.groups == longer].sum())
