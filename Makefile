@@ -72,8 +72,8 @@ lock: ## resolve the dependencies anew (needs uv)
 	echo uv | $(UV) pip compile - --constraint requirements-dev.lock $(LOCK) \
 		-o requirements-uv.lock
 	$(UV) pip compile --group gpu --python-version 3.12 \
-		--python-platform x86_64-manylinux_2_28 $(LOCK_FORM) \
-		-o requirements-gpu.lock
+		--python-platform x86_64-manylinux_2_35 --constraint requirements-gpu-run.txt \
+		--overrides requirements-gpu-overrides.txt $(LOCK_FORM) -o requirements-gpu.lock
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache

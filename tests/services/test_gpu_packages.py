@@ -6,7 +6,6 @@ send over the wire is compared with that release's own source.
 
 import ast
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +14,7 @@ import pytest
 
 from precis.trainers import ArtTrainer
 from tests.services.conftest import ROOT
-
-UV = Path(sys.executable).with_name("uv")
-LOCK = ROOT / "requirements-gpu.lock"
-_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+from tests.services.gpu_lock import LOCK, OVERRIDES, RUN, fetch, normal, pins, resolve
 
 _ROUND_TRIP = """
 import art
@@ -51,18 +47,33 @@ for module in {name.partition(".")[0] for name in set(sys.modules) - of_art}:
 def art_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """ART as it is on the GPU's machine, without what it needs."""
     folder = tmp_path_factory.mktemp("art")
-    release = dict(_PIN.findall(LOCK.read_text()))["openpipe-art"]
-    into = ("--python", sys.executable, "--no-deps", "--target", str(folder))
-    uv("pip", "install", "--quiet", *into, f"openpipe-art=={release}")
-    return folder
+    return fetch(folder, f"openpipe-art=={pins(LOCK)['openpipe-art']}")
 
 
 def test_the_packages_resolve_for_a_gpu_machine_as_they_are_locked(tmp_path: Path) -> None:
     resolved = tmp_path / "resolved.txt"
-    machine = ("--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_28")
     resolved.write_text(LOCK.read_text())
-    uv("pip", "compile", "--quiet", "--group", "gpu", *machine, "--output-file", str(resolved))
-    assert _PIN.findall(resolved.read_text()) == _PIN.findall(LOCK.read_text())
+    done = resolve(resolved)
+    assert done.returncode == 0, done.stderr
+    assert pins(resolved) == pins(LOCK)
+
+
+def test_the_lock_is_what_was_run_on_a_gpu() -> None:
+    locked = pins(LOCK)
+    was_run = pins(RUN)
+    assert {name: locked[name] for name in was_run} == was_run
+
+
+@pytest.mark.parametrize("name", sorted(pins(OVERRIDES)))
+def test_nothing_is_overridden_without_need(name: str, tmp_path: Path) -> None:
+    fewer = tmp_path / "overrides.txt"
+    kept = (line for line in OVERRIDES.read_text().splitlines() if not line.startswith(name))
+    fewer.write_text("\n".join(kept))
+    resolved = tmp_path / "resolved.txt"
+    resolved.write_text(LOCK.read_text())
+    done = resolve(resolved, fewer)
+    assert done.returncode != 0
+    assert name in done.stderr
 
 
 def test_what_we_override_and_call_is_there(art_there: Path) -> None:
@@ -105,15 +116,10 @@ def test_the_trainer_needs_no_package_that_is_not_locked() -> None:
     command = [sys.executable, "-c", _IMPORTED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    locked = {normal(name) for name, _ in _PIN.findall(LOCK.read_text())}
+    locked = set(pins(LOCK))
     imported = set(map(normal, done.stdout.split())) - {"precis"}
     assert "boto3" in imported
     assert imported <= locked
-
-
-def normal(name: str) -> str:
-    """A distribution's name as the index compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def methods(source: Path, name: str) -> dict[str, list[str]]:
@@ -146,10 +152,3 @@ def class_in(source: Path, name: str) -> ast.ClassDef:
     tree = ast.parse(source.read_text())
     (found,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
     return found
-
-
-def uv(*arguments: str) -> None:
-    done = subprocess.run(
-        [str(UV), *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
