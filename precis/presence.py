@@ -15,6 +15,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+_STOP_S = 15.0
+"""How long it may take to stop in order."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,3 +48,5 @@ class EndsWithClient:
             time.sleep(max(left, 0.1))
         _log.warning("No client was heard of for %.0f s: the trainer ends.", self._lost_s)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_STOP_S)
+        os._exit(0)  # what is left of this process waits for a child that does not end

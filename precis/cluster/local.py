@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import httpx
 
 from precis.cluster.site import Address
 from precis.errors import ConfigError
@@ -15,6 +18,7 @@ from precis.trainers import BackendName
 
 GPU_PYTHON = Path(__file__).parents[2] / ".venv-gpu" / "bin" / "python"
 _MODULE = "precis.trainer.server"
+_ANSWER_S = 5.0
 
 
 class LocalSite:
@@ -40,14 +44,16 @@ class LocalSite:
 
         Raises:
             ConfigError: the packages for a GPU are not installed on this machine.
-            TrainerError: it did not start; the message ends with the last of its log.
+            TrainerError: it did not start; the message says why.
         """
-        if self._service is None or not is_running(self._service.pid):
+        if self._service is None or not _answers(self._service):
             await self.down()
             arguments = ["--path", str(self._folder), "--seed", str(self._seed), "--with-parent"]
             arguments += ["--backend", self._backend]
             self._service = await self._child.enter_async_context(
-                child_service(_MODULE, arguments, self._log, _python_for(self._backend))
+                child_service(
+                    _MODULE, arguments, self._log, _python_for(self._backend), supervised=True
+                )
             )
         return Address(self._service.url, self._service.token)
 
@@ -55,6 +61,20 @@ class LocalSite:
         """Stop it; its folder stays."""
         self._service = None
         await self._child.aclose()
+
+
+def _answers(trainer: Service) -> bool:
+    """Whether it listens; its supervisor may run on for seconds, ending what it has left."""
+    if not is_running(trainer.pid):
+        return False
+    address = httpx.URL(trainer.url)
+    try:
+        socket.create_connection((address.host, address.port or 80), _ANSWER_S).close()
+    except ConnectionRefusedError:
+        return False
+    except TimeoutError:
+        return True
+    return True
 
 
 def _python_for(backend: BackendName) -> str:

@@ -5,11 +5,15 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
+from precis.causes import cause_of
 from precis.errors import PrecisError, TrainerError
+from precis.loopback import log_end, printed_since
+from precis.supervisor import end_if_broken
 from precis.trainer.protocol import HEARTBEAT_S, Event, Json
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[dict[str, float]], None]
+_PATIENCE_S = 2.0
 
 
 @dataclass
@@ -19,6 +23,8 @@ class Job:
     task: asyncio.Task[Json]
     progress: list[Json] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    began: int = field(default_factory=log_end)
+    """Where the log ended when it was started."""
 
     async def events(self) -> AsyncIterator[bytes]:
         """Heartbeats and progress until the end, then the result or the error."""
@@ -33,7 +39,14 @@ class Job:
             for data in self.progress[told:]:
                 yield _line(Event(event="progress", data=data))
             told = len(self.progress)
+        if self._backend_failed():
+            # The backend may say so before the process that it lost is gone.
+            await asyncio.to_thread(end_if_broken, _PATIENCE_S)
         yield _line(self._outcome())
+
+    def _backend_failed(self) -> bool:
+        error = self.task.exception()
+        return error is not None and not isinstance(error, PrecisError)
 
     def _outcome(self) -> Event:
         error = self.task.exception()
@@ -41,7 +54,10 @@ class Job:
             return Event(event="result", data=self.task.result())
         if not isinstance(error, PrecisError):
             logger.error("The backend failed.", exc_info=error)
-            error = TrainerError(f"The trainer's backend failed: {type(error).__name__}: {error}")
+            said = f"{type(error).__name__}: {error}"
+            error = TrainerError(
+                f"The trainer's backend failed: {cause_of(said, printed_since(self.began))}"
+            )
         return Event(event="error", data={"type": type(error).__name__, "message": str(error)})
 
 

@@ -22,6 +22,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response, StreamingRes
 from precis.errors import PrecisError, StepConflict, TrainerError, Unauthorized
 from precis.loopback import TOKEN_VARIABLE, serve
 from precis.presence import EndsWithClient
+from precis.supervisor import claim
 from precis.trainer.backends import open_backend
 from precis.trainer.host import Host
 from precis.trainer.jobs import Job, Jobs
@@ -162,6 +163,7 @@ def main(
     path.mkdir(parents=True, exist_ok=True)
     with (path / ".lock").open("w") as lock:
         _keep_others_out(lock, path)
+        claim(lock)
         app = trainer_app(open_backend(backend, path, seed), path, token)
         alone = EndsWithClient(app, client_lost_s) if client_lost_s else app
         serve(alone, port, with_parent=with_parent)

@@ -125,7 +125,7 @@ def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
 def _forked_service(kill: Kill, desk: Desk) -> Any:
     @asynccontextmanager
     async def service(
-        module: str, arguments: Sequence[str], log: Path, _python: str = ""
+        module: str, arguments: Sequence[str], log: Path, _python: str = "", **_: Any
     ) -> AsyncIterator[Service]:
         token = secrets.token_urlsafe(32)
         with Listener(family="AF_UNIX") as door:

@@ -26,6 +26,21 @@ async def main():
 asyncio.run(main())
 """
 
+_CHATTY = """
+import subprocess, sys
+from starlette.responses import PlainTextResponse
+from precis.loopback import serve
+
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        print("the child's line\\n" * 20_000, flush=True)
+        grandchild = "import os; os.write(1, b\\"the grandchild's line\\\\n\\" * 20_000)"
+        subprocess.run([sys.executable, "-c", grandchild], check=True)
+        await PlainTextResponse("printed")(scope, receive, send)
+
+serve(app, with_parent=True)
+"""
+
 
 async def test_a_child_serves_behind_its_token_and_stops_with_the_block(tmp_path: Path) -> None:
     async with child_service("precis.standins.serve", ["--with-parent"], tmp_path / "log") as up:
@@ -50,6 +65,20 @@ async def test_a_child_goes_when_its_parent_is_killed(tmp_path: Path) -> None:
     await parent.wait()
     psutil.wait_procs([child], timeout=10)
     assert not child.is_running()
+
+
+async def test_a_child_never_waits_for_a_reader_of_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chatty = tmp_path / "chatty.py"
+    chatty.write_text(_CHATTY)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
+    async with child_service("chatty", [], tmp_path / "log") as up, httpx.AsyncClient() as client:
+        assert (await client.get(up.url, timeout=30)).text == "printed"
+    log = (tmp_path / "log").read_text()
+    assert log.count("the child's line") == 20_000
+    assert log.count("the grandchild's line") == 20_000
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_child_that_can_not_start_says_why(tmp_path: Path) -> None:

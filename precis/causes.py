@@ -1,0 +1,71 @@
+"""Why a process failed, in one sentence, from what it printed.
+
+vLLM and ART end in an exception that only points at another one (`Engine core initialization
+failed. See root cause above.`), after hundreds of lines; the one that it points at is looked for.
+"""
+
+import re
+
+_PREFIX = re.compile(r"^\([\w:]+ pid=\d+\) (?:[A-Z]+ [\d-]+ [\d:]+ \[[^\]]*\] ?)?")
+"""What vLLM puts before each line that one of its processes prints."""
+_EXCEPTION = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Refused|Lost|Conflict): \S.*"
+)
+_ELSEWHERE = re.compile(r"root cause|^RuntimeError: Child process\b")
+_FREE = re.compile(
+    r"Free memory on device.*?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\).*?"
+    r"\((?P<share>[\d.]+), (?P<wanted>[\d.]+) GiB\)"
+)
+_OUT_OF_MEMORY = re.compile(
+    r"CUDA out of memory\. Tried to allocate (?P<wanted>[\d.]+ \w+)\..*?"
+    r"total capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free"
+)
+_NO_CACHE = re.compile(r"No available memory for the cache blocks")
+_SHORT_CACHE = re.compile(
+    r"max seq len \((?P<tokens>\d+)\).*?\(?(?P<wanted>[\d.]+) GiB KV cache is needed.*?"
+    r"available KV cache memory \((?P<free>[\d.]+) GiB\)"
+)
+
+
+def cause_of(failure: str, log: str = "") -> str:
+    """One sentence with the cause of a failure.
+
+    Args:
+        failure: the exception that was caught, as `Type: message`; empty if there is only a log.
+        log: what the process and its children have printed since it, or the work, began.
+    """
+    if failure and not _ELSEWHERE.search(failure):
+        return _in_our_words(failure)
+    lines = [_PREFIX.sub("", line).rstrip() for line in log.splitlines()]
+    raised = [line for line in lines if _EXCEPTION.match(line) and not _ELSEWHERE.search(line)]
+    if raised:
+        return _in_our_words(raised[-1])
+    return failure or next((line for line in reversed(lines) if line), "It printed nothing.")
+
+
+def _in_our_words(failure: str) -> str:
+    """The same, or for a want of memory what was free and which setting to change."""
+    if found := _FREE.search(failure):
+        return (
+            f"The GPU's memory is taken: {found['free']} of {found['total']} GiB were free, and "
+            f"vLLM was to take {found['wanted']} GiB (trainer.engine.gpu_memory_share: "
+            f"{found['share']}). End what else uses the GPU, or lower that share."
+        )
+    if found := _OUT_OF_MEMORY.search(failure):
+        return (
+            f"The GPU is out of memory: {found['free']} of {found['total']} were free, and "
+            f"{found['wanted']} more were asked for. Lower trainer.engine.tokens_max, or "
+            "trainer.engine.gpu_memory_share, which is vLLM's."
+        )
+    if found := _SHORT_CACHE.search(failure):
+        return (
+            f"vLLM has {found['free']} GiB of the GPU left for its cache, and one request of "
+            f"{found['tokens']} tokens takes {found['wanted']} GiB. Raise "
+            "trainer.engine.gpu_memory_share, or lower trainer.engine.tokens_max."
+        )
+    if _NO_CACHE.search(failure):
+        return (
+            "The model leaves vLLM no memory of the GPU for its cache. Raise "
+            "trainer.engine.gpu_memory_share."
+        )
+    return failure

@@ -1,0 +1,166 @@
+"""Nothing is left of a trainer, whatever of it dies, and a neighbour's is left alone.
+
+The trainers here are stand-ins with the processes, names and bad manners of ART's and vLLM's
+(`tree_server`); who dies, dies by a real SIGKILL.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from precis.supervisor import descendants, end_descendants, spare_neighbours
+from tests.services.conftest import ROOT
+
+_GONE_S = 10.0
+_FLOW = """
+import asyncio, sys
+from pathlib import Path
+from precis.loopback import child_service
+
+async def main(folder):
+    command = ("tests.services.tree_server", [str(folder)], folder / "trainer.log")
+    async with child_service(*command, supervised=True):
+        print("up", flush=True)
+        await asyncio.sleep(300)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A trainer that is up, and the flow that started it."""
+
+    flow: subprocess.Popen[str]
+    tree: dict[str, psutil.Process]
+
+    @property
+    def alive(self) -> set[str]:
+        return {role for role, process in self.tree.items() if is_alive(process)}
+
+    def end(self) -> None:
+        """Leave nothing of it, whatever it was that failed."""
+        self.flow.kill()
+        self.flow.communicate()
+        for process in self.tree.values():
+            if is_alive(process):
+                process.kill()
+
+
+Start = Callable[[Path], Trainer]
+
+
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
+    started: list[Trainer] = []
+
+    def up(folder: Path) -> Trainer:
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, "-c", _FLOW, str(folder)]
+        flow = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert flow.stdout is not None
+        assert flow.stdout.readline() == "up\n", (folder / "trainer.log").read_text()
+        pids = json.loads((folder / "tree.json").read_text())
+        started.append(Trainer(flow, {role: psutil.Process(pid) for role, pid in pids.items()}))
+        return started[-1]
+
+    yield up
+    for trainer in started:
+        trainer.end()
+
+
+@pytest.fixture(scope="module")
+def neighbour(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    """Another trainer on this machine, whose processes have the same names."""
+    return start(tmp_path_factory.mktemp("neighbour"))
+
+
+@pytest.mark.parametrize("victim", ["server", "service", "engine", "supervisor"])
+def test_nothing_is_left_when_one_of_its_processes_is_killed(
+    victim: str, start: Start, neighbour: Trainer, tmp_path: Path
+) -> None:
+    trainer = start(tmp_path)
+    trainer.tree[victim].kill()
+    assert left_of(trainer) == set()
+    assert start(tmp_path).alive == {"supervisor", "server", "service", "engine"}
+    assert neighbour.alive == {"supervisor", "server", "service", "engine"}
+
+
+def test_nothing_is_left_when_the_flow_is_killed(
+    start: Start, neighbour: Trainer, tmp_path: Path
+) -> None:
+    trainer = start(tmp_path)
+    trainer.flow.kill()
+    assert left_of(trainer) == set()
+    assert neighbour.alive == {"supervisor", "server", "service", "engine"}
+
+
+@pytest.mark.parametrize("victim", ["server", "supervisor"])
+def test_nothing_is_left_of_a_trainer_that_is_stopped(
+    victim: str, start: Start, neighbour: Trainer, tmp_path: Path
+) -> None:
+    trainer = start(tmp_path)
+    trainer.tree[victim].terminate()
+    assert left_of(trainer) == set()
+    assert neighbour.alive == {"supervisor", "server", "service", "engine"}
+
+
+def test_the_next_trainer_ends_what_nobody_was_left_to_end(
+    start: Start, neighbour: Trainer, tmp_path: Path
+) -> None:
+    first = start(tmp_path)
+    first.tree["supervisor"].suspend()  # so that it can't act between the two
+    first.tree["server"].kill()
+    first.tree["supervisor"].kill()
+    time.sleep(1)
+    assert first.alive == {"service", "engine"}
+    second = start(tmp_path)
+    assert first.alive == set()
+    assert second.alive == {"supervisor", "server", "service", "engine"}
+    assert neighbour.alive == {"supervisor", "server", "service", "engine"}
+
+
+def test_a_service_that_is_replaced_takes_its_engine_along(start: Start, tmp_path: Path) -> None:
+    trainer = start(tmp_path)
+    below = {one.pid for one in descendants(trainer.tree["service"].pid)}
+    assert below == {trainer.tree["engine"].pid}
+    end_descendants(trainer.tree["service"].pid)
+    assert not trainer.alive & {"service", "engine"}
+
+
+def test_arts_own_clean_up_is_kept_from_killing_the_neighbours() -> None:
+    art_backend = SimpleNamespace(subprocess=subprocess)
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        spare_neighbours(art_backend)
+        art_backend.subprocess.run(["kill", "-9", str(bystander.pid)])
+        assert bystander.poll() is None
+        assert subprocess.run(["true"], check=True).returncode == 0  # everybody else's is as it was
+    finally:
+        os.kill(bystander.pid, signal.SIGKILL)
+        bystander.wait()
+
+
+def left_of(trainer: Trainer) -> set[str]:
+    """Who is still there after ten seconds; an empty set comes sooner."""
+    deadline = time.monotonic() + _GONE_S
+    while trainer.alive and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return trainer.alive
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
