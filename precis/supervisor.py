@@ -45,6 +45,8 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _BROKEN = 70
 """Exit status of a server that lost a process that it needs (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)
+_needed: "set[Process]" = set()
+_needed_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,10 @@ def end(find: Callable[[], Collection[Process]]) -> None:
 
 
 def end_descendants(of: int) -> None:
-    """End a process of ours and all below it, also those whose parents go first."""
+    """End a process of ours and all below it, also if this process needs them (`need`)."""
     tree = descendants(of) | {one for one in processes() if one.pid == of}
+    with _needed_lock:
+        _needed.difference_update(tree)
     end(lambda: tree.intersection(processes()))
 
 
@@ -124,10 +128,6 @@ def end_own() -> None:
     end(lambda: descendants(os.getpid()) | (_marked(mark) if mark else set()))
 
 
-_needed: set[Process] = set()
-_needed_lock = threading.Lock()
-
-
 def need(names: Collection[str]) -> None:
     """End this process as soon as one of its descendants of these names is gone.
 
@@ -139,12 +139,6 @@ def need(names: Collection[str]) -> None:
         _needed.update(one for one in descendants(os.getpid()) if one.name in names)
         if _needed and not watched:
             threading.Thread(target=_watch, daemon=True).start()
-
-
-def release() -> None:
-    """Let them go: they are about to be ended on purpose."""
-    with _needed_lock:
-        _needed.clear()
 
 
 def end_if_broken(patience_s: float = 0.0) -> None:

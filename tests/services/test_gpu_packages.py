@@ -89,6 +89,13 @@ def test_what_we_override_and_call_is_there(art_there: Path) -> None:
     assert "close_proxy" in functions(art_there / "mp_actors/__init__.py")
 
 
+def test_arts_processes_are_the_ones_that_we_watch_and_end(art_there: Path) -> None:
+    source = (art_there / "art/local/backend.py").read_text()
+    assert source.count("subprocess.") == source.count('subprocess.run(["pkill", "-9", ') == 1
+    assert '"model-service"' in source
+    assert "self._process = mp.Process(" in (art_there / "mp_actors/move.py").read_text()
+
+
 def test_the_engine_settings_are_ones_that_art_knows(art_there: Path) -> None:
     known = {
         "init_args": fields(art_there / "art/dev/model.py", "InitArgs"),

@@ -50,7 +50,7 @@ class Service:
     def __init__(self, backend: "LocalBackend", model: Any) -> None:
         self.backend, self.model = backend, model
         self.weights = iter([b"one", b"two"])
-        self.reloads, self.healthy = True, True
+        self.reloads = True
         self.fails: Exception | None = None
         self.asked: list[tuple[Any, ...]] = []
 
@@ -70,9 +70,6 @@ class Service:
     async def repeat(self, step: int, metrics: dict[str, float]) -> None:
         before = self.backend.checkpoints(self.model) / f"{step:04d}"
         await self._write(step + 1, (before / ADAPTER).read_bytes())
-
-    async def is_healthy(self) -> bool:
-        return self.healthy
 
     async def _write(self, step: int, weights: bytes) -> None:
         folder = self.backend.checkpoints(self.model) / f"{step:04d}"
@@ -238,36 +235,6 @@ async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
         assert not ended
         await asyncio.sleep(0.1)
     assert ended == ["Training step 0 of m failed (CUDA out of memory)"]
-
-
-@pytest.mark.parametrize("dies", ["the engine", "its process"])
-async def test_a_trainer_whose_gpu_process_has_died_ends(
-    dies: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended: list[str] = []
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        module = sys.modules[GPU]
-
-        def end(reason: str) -> None:
-            ended.append(reason)
-            backend._services.clear()
-
-        monkeypatch.setattr(module, "end_process", end)
-        monkeypatch.setattr(module, "_HEALTH_EVERY_S", 0.01)
-        service = backend._services[MODEL.name]
-        watching = asyncio.create_task(backend._monitor_openai_server(MODEL, "", ""))
-        await asyncio.sleep(0.1)
-        assert not ended
-        if dies == "the engine":
-            service.healthy = False
-        else:
-            service.is_healthy = _is_gone
-        await asyncio.wait_for(watching, 5)
-    assert ended == ["What holds the GPU for m has died"]
-
-
-async def _is_gone() -> bool:
-    raise RuntimeError("Child process 'precis-gpu' was killed by signal 9")
 
 
 def no_groups() -> Iterable[art.TrajectoryGroup]:

@@ -28,6 +28,7 @@ from art.types import LocalTrainResult, TrainConfig
 from art.utils.output_dirs import get_model_dir, get_step_checkpoint_dir
 
 from precis.errors import StaleAdapter, TrainerError
+from precis.supervisor import end_descendants, need
 from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
@@ -35,11 +36,12 @@ from precis.trainer.watchdog import STALL_S, end_process, watched
 from precis.trainers import EngineConfig
 
 _ADAPTER = "adapter_model.safetensors"
-_HEALTH_EVERY_S = 2.0
 _LAST_WORDS_S = 1.0
 _SERVICE = "precis-gpu"
 """The name of the process that holds the GPU. Not ART's `model-service`, which every trainer of
-ART's kills on its host when it starts."""
+ART's kills on its host when it starts (its issue 396)."""
+_NEEDED = (_SERVICE, "VLLM::EngineCor")
+"""The processes without which nothing works; Linux keeps 15 characters of a name."""
 
 Model = art.TrainableModel[Any, Any]
 Progress = Callable[[dict[str, float]], None]
@@ -70,6 +72,7 @@ class GpuBackend(LocalBackend):
             closed = {"host": "127.0.0.1", "port": _free_port(), "api_key": key}
             server = cast(dev.OpenAIServerConfig, {"server_args": closed})
             self._endpoints[model.name] = await super()._prepare_backend_for_training(model, server)
+            need(_NEEDED)
         await self._serve_all(model)
         return self._endpoints[model.name]
 
@@ -123,9 +126,12 @@ class GpuBackend(LocalBackend):
     async def forget(self, model: Model) -> None:
         """Drop what is in memory of a model whose files were replaced; `register` starts anew."""
         self._endpoints.pop(model.name, None)
-        if (service := self._services.pop(model.name, None)) is not None:
+        service: Any = self._services.pop(model.name, None)
+        if service is not None:
             from mp_actors import close_proxy
 
+            # By itself ART would leave vLLM's engine behind, with the GPU's memory.
+            await asyncio.to_thread(end_descendants, service._process.pid)
             close_proxy(service)
 
     async def _get_service(self, model: Model) -> Any:
@@ -215,19 +221,8 @@ class GpuBackend(LocalBackend):
         return known[model.base_model]
 
     async def _monitor_openai_server(self, model: Model, base_url: str, api_key: str) -> None:
-        """End this process when what holds the GPU has died: another trainer begins where it was.
-
-        ART's own monitor only drops what it knows of the model, half a minute later.
-        """
-        service: Any = self._services[model.name]
-        while self._services.get(model.name) is service:
-            await asyncio.sleep(_HEALTH_EVERY_S)
-            try:
-                alive = await service.is_healthy()
-            except RuntimeError:  # its process is gone
-                alive = self._services.get(model.name) is not service
-            if not alive:
-                end_process(f"What holds the GPU for {model.name} has died")
+        """Nothing: `need` sees at once that vLLM has died, where ART asks it every half minute."""
+        await asyncio.Event().wait()
 
     async def _serve_all(self, model: Model) -> None:
         """Serve every checkpoint that is here; vLLM starts with the newest alone."""

@@ -145,10 +145,6 @@ class GpuService:
         """Whether vLLM has given its memory back for now."""
         return bool(await self._llm.is_sleeping())
 
-    async def is_healthy(self) -> bool:
-        """Whether vLLM's engine is alive."""
-        return not self._llm.errored
-
     @asynccontextmanager
     async def _memory_to_train(self) -> AsyncIterator[None]:
         if not self.engine.sleep_while_training:
