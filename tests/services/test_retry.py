@@ -85,6 +85,7 @@ def trainer_of(model: str) -> psutil.Process:
         for process in psutil.process_iter(["cmdline"])
         if "precis.trainer.server" in (command := " ".join(process.info["cmdline"] or []))
         and f"/work/{model}-" in command
+        and "precis.supervisor" not in command
     ]
     assert len(found) == 1, found
     return found[0]
