@@ -1,6 +1,6 @@
 """Whatever ends a trainer, the processes that it started end with it.
 
-A trainer on a GPU is a tree: the server, ART's `model-service`, and in a session of its own vLLM's
+A trainer on a GPU is a tree: the server, `precis-gpu`, and in a session of its own vLLM's
 `VLLM::EngineCore`, which holds the GPU's memory. So the server runs under a supervisor
 (`python -m precis.supervisor MODULE …`), to which Linux gives every orphan of the tree.
 
@@ -31,8 +31,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, SimpleNamespace
-from typing import Any, TextIO
+from types import FrameType
+from typing import TextIO
 
 _MARK = "PRECIS_TRAINER_FOLDER"
 _PR_SET_CHILD_SUBREAPER = 36
@@ -153,15 +153,6 @@ def end_if_broken(patience_s: float = 0.0) -> None:
             if not _needed or time.monotonic() >= deadline:
                 return
         time.sleep(0.1)
-
-
-def spare_neighbours(art_backend: Any) -> None:
-    """Keep ART from killing each `model-service` on this machine, as it does before it starts one.
-
-    Args:
-        art_backend: the module `art.local.backend`, which runs nothing else (ART's issue 396).
-    """
-    art_backend.subprocess = SimpleNamespace(run=lambda command: _log.debug("Not run: %s", command))
 
 
 # The supervisor.

@@ -79,31 +79,38 @@ def test_nothing_is_overridden_without_need(name: str, tmp_path: Path) -> None:
 def test_what_we_override_and_call_is_there(art_there: Path) -> None:
     backend = methods(art_there / "art/local/backend.py", "LocalBackend")
     assert backend["_prepare_backend_for_training"] == ["self", "model", "config"]
+    assert backend["_monitor_openai_server"] == ["self", "model", "base_url", "api_key"]
+    assert backend["_get_service"] == ["self", "model"]
     assert backend["_train_model"][:5] == [
         *("self", "model", "trajectory_groups", "config", "dev_config")
     ]
-    assert {"_get_service", "_get_step", "_model_inference_name"} <= set(backend)
-    assert set(ArtTrainer(epsilon=0.2).options) <= set(backend["train"])
-    service = methods(art_there / "art/unsloth/service.py", "UnslothService")
-    assert service["register_lora_for_step"] == ["self", "step", "checkpoint_dir"]
-    assert "close_proxy" in functions(art_there / "mp_actors/__init__.py")
+    assert {"_get_step", "_model_inference_name"} <= set(backend)
+    ours = {"warmup_steps", "trajectories_per_update", "weighting"}
+    trainer = ArtTrainer(epsilon=0.2, epsilon_high=0.3)
+    assert set(trainer.options) - ours <= set(backend["train"])
+    tokenizing = parameters(art_there / "art/preprocessing/tokenize.py")
+    assert tokenizing["tokenize_trajectory_groups"][:5] == [
+        *("tokenizer", "trajectory_groups", "allow_training_without_logprobs"),
+        *("scale_rewards", "shuffle_group_trajectories"),
+    ]
+    assert parameters(art_there / "art/loss.py")["loss_fn"] == [
+        *("inputs", "new_logprobs", "ref_logprobs", "entropies", "experimental_config")
+    ]
+    assert parameters(art_there / "art/vllm/server.py")["openai_server_task"] == [
+        *("engine", "config")
+    ]
+    proxies = functions(art_there / "mp_actors/__init__.py")
+    assert {"close_proxy", "move_to_child_process"} <= proxies
 
 
-def test_arts_processes_are_the_ones_that_we_watch_and_end(art_there: Path) -> None:
+def test_arts_process_of_a_name_that_it_kills_is_never_ours(art_there: Path) -> None:
     source = (art_there / "art/local/backend.py").read_text()
-    assert source.count("subprocess.") == source.count('subprocess.run(["pkill", "-9", ') == 1
-    assert '"model-service"' in source
+    assert 'subprocess.run(["pkill", "-9", "model-service"])' in source
+    assert '"model-service"' not in (ROOT / "precis/trainer/gpu/backend.py").read_text()
     assert "self._process = mp.Process(" in (art_there / "mp_actors/move.py").read_text()
 
 
-def test_the_engine_settings_are_ones_that_art_knows(art_there: Path) -> None:
-    known = {
-        "init_args": fields(art_there / "art/dev/model.py", "InitArgs"),
-        "peft_args": fields(art_there / "art/dev/model.py", "PeftArgs"),
-        "engine_args": fields(art_there / "art/dev/engine.py", "EngineArgs"),
-    }
-    for section, chosen in ArtTrainer().internal_config.items():
-        assert set(chosen) <= known[section], section
+def test_the_server_settings_are_ones_that_art_knows(art_there: Path) -> None:
     server = fields(art_there / "art/dev/openai_server.py", "ServerArgs")
     assert {"host", "port", "api_key"} <= server
 
@@ -134,6 +141,15 @@ def methods(source: Path, name: str) -> dict[str, list[str]]:
     return {
         one.name: [argument.arg for argument in (*one.args.args, *one.args.kwonlyargs)]
         for one in class_in(source, name).body
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def parameters(source: Path) -> dict[str, list[str]]:
+    """The parameters of a module's functions."""
+    return {
+        one.name: [argument.arg for argument in (*one.args.args, *one.args.kwonlyargs)]
+        for one in ast.parse(source.read_text()).body
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
     }
 

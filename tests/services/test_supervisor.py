@@ -5,20 +5,17 @@ The trainers here are stand-ins with the processes, names and bad manners of ART
 """
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from precis.supervisor import descendants, end_descendants, spare_neighbours
+from precis.supervisor import descendants, end_descendants
 from tests.services.conftest import ROOT
 
 _GONE_S = 10.0
@@ -136,19 +133,6 @@ def test_a_service_that_is_replaced_takes_its_engine_along(start: Start, tmp_pat
     assert below == {trainer.tree["engine"].pid}
     end_descendants(trainer.tree["service"].pid)
     assert not trainer.alive & {"service", "engine"}
-
-
-def test_arts_own_clean_up_is_kept_from_killing_the_neighbours() -> None:
-    art_backend = SimpleNamespace(subprocess=subprocess)
-    bystander = subprocess.Popen(["sleep", "60"])
-    try:
-        spare_neighbours(art_backend)
-        art_backend.subprocess.run(["kill", "-9", str(bystander.pid)])
-        assert bystander.poll() is None
-        assert subprocess.run(["true"], check=True).returncode == 0  # everybody else's is as it was
-    finally:
-        os.kill(bystander.pid, signal.SIGKILL)
-        bystander.wait()
 
 
 def left_of(trainer: Trainer) -> set[str]:

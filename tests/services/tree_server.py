@@ -32,7 +32,7 @@ time.sleep(300)
 def service(folder: Path) -> None:
     """Start the engine, say who is who, and outlive everybody."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    setproctitle("model-service")
+    setproctitle("precis-gpu")
     command = [sys.executable, "-c", _ENGINE]
     engine = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE)
     assert engine.stdout is not None
@@ -64,7 +64,7 @@ def main(folder: Path) -> None:
         multiprocessing.get_context("spawn").Process(target=service, args=(folder,)).start()
         while not (folder / "tree.json").exists():
             time.sleep(0.05)
-        need({"model-service", "VLLM::EngineCor"})
+        need({"precis-gpu", "VLLM::EngineCor"})
         serve(app, with_parent=True)
 
 

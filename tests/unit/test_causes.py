@@ -82,7 +82,7 @@ def test_an_error_of_its_own_is_kept_whatever_the_log_says() -> None:
 
 
 def test_a_service_that_died_gives_way_to_what_it_printed() -> None:
-    died = "RuntimeError: Child process 'model-service' exited with code 1"
+    died = "RuntimeError: Child process 'precis-gpu' exited with code 1"
     printed = f"Traceback (most recent call last):\n  File ...\n{_TORCH}\n"
     assert "out of memory" in cause_of(died, printed)
     assert cause_of(died, "nothing of use") == died
