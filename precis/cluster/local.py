@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -46,7 +45,7 @@ class LocalSite:
             ConfigError: the packages for a GPU are not installed on this machine.
             TrainerError: it did not start; the message says why.
         """
-        if self._service is None or not _answers(self._service):
+        if self._service is None or not await _answers(self._service):
             await self.down()
             arguments = ["--path", str(self._folder), "--seed", str(self._seed), "--with-parent"]
             arguments += ["--backend", self._backend]
@@ -63,17 +62,17 @@ class LocalSite:
         await self._child.aclose()
 
 
-def _answers(trainer: Service) -> bool:
-    """Whether it listens; its supervisor may run on for seconds, ending what it has left."""
+async def _answers(trainer: Service) -> bool:
+    """Whether it is there; its supervisor may run on for seconds, ending what it has left."""
     if not is_running(trainer.pid):
         return False
-    address = httpx.URL(trainer.url)
     try:
-        socket.create_connection((address.host, address.port or 80), _ANSWER_S).close()
-    except ConnectionRefusedError:
+        async with httpx.AsyncClient(timeout=_ANSWER_S, trust_env=False) as http:
+            await http.get(f"{trainer.url}/healthz")
+    except httpx.TimeoutException:
+        return True  # busy
+    except httpx.TransportError:
         return False
-    except TimeoutError:
-        return True
     return True
 
 
