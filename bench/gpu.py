@@ -83,7 +83,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
     start = time.perf_counter()
     arguments = ["--path", str(folder / "trainer"), "--with-parent", "--backend", "local"]
     log = folder / "trainer.log"
-    async with child_service("precis.trainer.server", arguments, log) as service:
+    async with child_service("precis.trainer.server", arguments, log, supervised=True) as service:
         started = time.perf_counter()
         trainer = RemoteTrainer(service.url, service.token, folder / "art")
         settings = _settings(options)

@@ -49,7 +49,7 @@ class TrainRequest(Message):
     step: int
     digest: str
     groups: list[Json]
-    options: dict[str, float]
+    options: dict[str, Any]
     note: Json
     """Kept with the result, for whoever resumes the run."""
 

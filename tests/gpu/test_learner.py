@@ -1,7 +1,6 @@
 """The learner on a tiny model of random weights: on a GPU where there is one, else on the CPU."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from art.types import TrainConfig  # noqa: E402
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 from precis.trainer.gpu.learner import Learner  # noqa: E402
-from precis.trainer.gpu.packing import Update, pack  # noqa: E402
+from precis.trainer.gpu.packing import Sample, Update, pack  # noqa: E402
 from precis.trainers import EngineConfig  # noqa: E402
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -42,7 +41,7 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Any]:
+def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Sample]:
     """Answers of differing lengths to prompts of one length, with random advantages."""
     chance = np.random.default_rng(seed)
     made = []
@@ -51,7 +50,7 @@ def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Any]:
         for _ in range(each):
             answer = chance.integers(0, 128, int(chance.integers(10, 60))).tolist()
             made.append(
-                SimpleNamespace(
+                Sample(
                     token_ids=shared + answer,
                     assistant_mask=[0] * PROMPT + [1] * len(answer),
                     logprobs=[float("nan")] * PROMPT + [-4.85] * len(answer),
@@ -63,7 +62,7 @@ def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Any]:
     return made
 
 
-def packed(given: list[Any], tokens_max: int, updates: int = 1) -> list[Update]:
+def packed(given: list[Sample], tokens_max: int, updates: int = 1) -> list[Update]:
     return pack(given, updates=updates, tokens_max=tokens_max, weighting="token", seed="1")
 
 
@@ -82,7 +81,7 @@ def test_a_packed_answer_is_as_likely_as_it_is_alone(base_model: str) -> None:
         one = torch.cat([model.logprobs(sequence)[0][0] for sequence in together])
         many = torch.cat([model.logprobs(sequence)[0][0] for sequence in alone])
     assert torch.allclose(one[one != 0], many[many != 0], atol=0.05)
-    assert (one != 0).sum() == sum(sum(sample.assistant_mask) for sample in samples())
+    assert (one != 0).sum() == sum(sum(one.assistant_mask) for one in samples())
 
 
 def test_an_update_is_the_same_however_it_is_packed(base_model: str) -> None:

@@ -1,44 +1,40 @@
 """Samples into sequences and updates: how many updates there are, and what each token counts."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.errors import TrainerError
-from precis.trainer.gpu.packing import PackedSequence, Weighting, pack
+from precis.trainer.gpu.packing import PackedSequence, Sample, Weighting, pack
+
+PROMPT = 30
 
 
-@dataclass
-class Sample:
-    prompt_id: int
-    answer: int
-    advantage: float = 1.0
-    prompt: int = 30
-    token_ids: list[int] = field(init=False)
-    assistant_mask: list[int] = field(init=False)
-    logprobs: list[float] = field(init=False)
-
-    def __post_init__(self) -> None:
-        shared = [1000 * self.prompt_id + position for position in range(self.prompt)]
-        self.token_ids = shared + [7] * self.answer
-        self.assistant_mask = [0] * self.prompt + [1] * self.answer
-        self.logprobs = [float("nan")] * self.prompt + [-1.0] * self.answer
-
-    @property
-    def prompt_length(self) -> int:
-        return self.prompt - 1
+def sample(prompt: int, answer: int, advantage: float = 1.0) -> Sample:
+    """An answer of so many tokens to one of the prompts, which are all of one length."""
+    shared = [1000 * prompt + position for position in range(PROMPT)]
+    return Sample(
+        token_ids=shared + [7] * answer,
+        assistant_mask=[0] * PROMPT + [1] * answer,
+        logprobs=[float("nan")] * PROMPT + [-1.0] * answer,
+        advantage=advantage,
+        prompt_id=prompt,
+        prompt_length=PROMPT - 1,
+    )
 
 
 def step(answers: list[list[int]]) -> list[Sample]:
     """A step's samples: for each prompt the lengths of its answers; half of them did well."""
     return [
-        Sample(prompt, length, 1.0 if number % 2 else -1.0)
+        sample(prompt, length, 1.0 if number % 2 else -1.0)
         for prompt, lengths in enumerate(answers)
         for number, length in enumerate(lengths)
     ]
+
+
+def answered(samples: list[Sample]) -> int:
+    return sum(sum(one.assistant_mask) for one in samples)
 
 
 def packed(
@@ -57,7 +53,7 @@ def test_each_sample_is_learned_from_once() -> None:
     samples = step([[50, 60, 70], [10, 20], [300]])
     updates = packed(samples, 2, tokens_max=400)
     trained = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
-    assert trained == sum(sample.answer for sample in samples)
+    assert trained == answered(samples)
 
 
 def test_there_are_no_more_updates_than_samples() -> None:
@@ -93,7 +89,7 @@ def test_weights_of_an_update_add_up_to_one(weighting: Weighting) -> None:
 
 
 def test_by_token_a_long_answer_counts_as_much_as_its_tokens_and_by_sequence_as_one() -> None:
-    samples = [Sample(0, 300), Sample(0, 100, -1.0)]
+    samples = [sample(0, 300), sample(0, 100, -1.0)]
     assert _share_of_longer(packed(samples, 1)) == pytest.approx(0.75, abs=1e-3)
     assert _share_of_longer(packed(samples, 1, weighting="sequence")) == pytest.approx(
         0.5, abs=1e-3
@@ -101,7 +97,7 @@ def test_by_token_a_long_answer_counts_as_much_as_its_tokens_and_by_sequence_as_
 
 
 def test_advantages_have_a_mean_size_of_one_over_the_step() -> None:
-    samples = [Sample(0, 50, 0.1), Sample(0, 150, -0.3), Sample(1, 70, 2.0)]
+    samples = [sample(0, 50, 0.1), sample(0, 150, -0.3), sample(1, 70, 2.0)]
     updates = packed(samples, 3)
     trained = np.concatenate([one.advantages[one.trained] for update in updates for one in update])
     assert float(np.abs(trained).mean()) == pytest.approx(1.0, abs=1e-5)
@@ -118,7 +114,7 @@ def test_the_same_seed_gives_the_same_order_and_another_seed_another() -> None:
 
 def test_a_sample_that_fits_nowhere_is_named() -> None:
     with pytest.raises(TrainerError, match=r"A sample of 2030 tokens .* raise trainer\.engine"):
-        packed([Sample(0, 2000)], 1)
+        packed([sample(0, 2000)], 1)
 
 
 @given(

@@ -32,6 +32,7 @@ from precis.supervisor import end_descendants, need
 from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
+from precis.trainer.gpu.tokens import tokenize_groups
 from precis.trainer.watchdog import STALL_S, end_process, watched
 from precis.trainers import EngineConfig
 
@@ -62,6 +63,7 @@ class GpuBackend(LocalBackend):
         self._progress: Progress = lambda _: None
         self._packing: dict[str, Any] = {}
         self._endpoints: dict[str, tuple[str, str]] = {}
+        self._never = asyncio.Event()
 
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None = None
@@ -69,7 +71,12 @@ class GpuBackend(LocalBackend):
         """Start vLLM, unless it runs; by itself it would listen everywhere, with a known key."""
         if model.name not in self._services or model.name not in self._endpoints:
             key = secrets.token_urlsafe(32)
-            closed = {"host": "127.0.0.1", "port": _free_port(), "api_key": key}
+            closed = {
+                "host": "127.0.0.1",
+                "port": _free_port(),
+                "api_key": key,
+                "uvicorn_log_level": "warning",  # a line for each summary would fill the log
+            }
             server = cast(dev.OpenAIServerConfig, {"server_args": closed})
             self._endpoints[model.name] = await super()._prepare_backend_for_training(model, server)
             need(_NEEDED)
@@ -190,16 +197,8 @@ class GpuBackend(LocalBackend):
         step: int,
     ) -> list[Update]:
         """What the optimizer is to learn from, in order; nothing where no advantage is."""
-        from art.preprocessing.tokenize import tokenize_trajectory_groups
-
-        samples = list(
-            tokenize_trajectory_groups(
-                self._tokenizer(model),
-                list(groups),
-                allow_training_without_logprobs=False,
-                scale_rewards=dev_config["scale_rewards"],
-                shuffle_group_trajectories=False,
-            )
+        samples = tokenize_groups(
+            groups, self._tokenizer(model), scale_rewards=dev_config["scale_rewards"]
         )
         if not samples:
             return []
@@ -222,7 +221,7 @@ class GpuBackend(LocalBackend):
 
     async def _monitor_openai_server(self, model: Model, base_url: str, api_key: str) -> None:
         """Nothing: `need` sees at once that vLLM has died, where ART asks it every half minute."""
-        await asyncio.Event().wait()
+        await self._never.wait()
 
     async def _serve_all(self, model: Model) -> None:
         """Serve every checkpoint that is here; vLLM starts with the newest alone."""

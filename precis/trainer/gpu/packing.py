@@ -9,9 +9,9 @@ answer sees the prompt and itself, and stands at the positions that it had when 
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,9 @@ _NOBODY = -1
 """The prompt and the answer that padding belongs to."""
 
 
-class Sample(Protocol):
-    """One sample as tokens; ART's `TokenizedResult` is one.
+@dataclass(frozen=True)
+class Sample:
+    """One answer to one prompt, as tokens.
 
     Attributes:
         token_ids: prompt and answer.
@@ -43,7 +44,7 @@ class Sample(Protocol):
     assistant_mask: list[int]
     logprobs: list[float]
     advantage: float
-    prompt_id: int
+    prompt_id: Hashable
     prompt_length: int
 
 
@@ -112,7 +113,7 @@ def pack(
 
 def _shuffled(samples: Sequence[Sample], seed: str) -> list[Sample]:
     """Prompts in a random order, and the samples of each; those of one prompt stay together."""
-    by_prompt: dict[int, list[Sample]] = {}
+    by_prompt: dict[Hashable, list[Sample]] = {}
     for sample in samples:
         by_prompt.setdefault(sample.prompt_id, []).append(sample)
     chance = random.Random(seed)
@@ -167,7 +168,7 @@ class _Draft:
     logprobs: list[float] = field(default_factory=list)
     advantages: list[float] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
-    prompts: dict[int, int] = field(default_factory=dict)
+    prompts: dict[Hashable, int] = field(default_factory=dict)
 
     def needs(self, sample: Sample) -> int:
         """How many tokens the sample adds."""

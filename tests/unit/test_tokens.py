@@ -1,0 +1,76 @@
+"""Trajectories as tokens: exactly those that were sampled, with ART's advantages."""
+
+from typing import Any
+
+import art
+import pytest
+from openai.types.chat.chat_completion import Choice
+
+from precis.trainer.gpu.tokens import tokenize_groups
+
+
+class Tokenizer:
+    """A token a character of each message, behind one for its role; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def apply_chat_template(self, messages: Any, *, add_generation_prompt: bool) -> list[int]:
+        self.asked += 1
+        ids = [id for one in messages for id in (1, *map(ord, one["content"]))]
+        return [*ids, 2] if add_generation_prompt else ids
+
+
+def group(prompt: str, rewards: list[float]) -> art.TrajectoryGroup:
+    messages: Any = [{"role": "user", "content": prompt}]
+    return art.TrajectoryGroup(
+        [
+            art.Trajectory(messages_and_choices=[*messages, choice(number)], reward=reward)
+            for number, reward in enumerate(rewards)
+        ]
+    )
+
+
+def choice(number: int) -> Choice:
+    """An answer of `number` + 1 tokens, as vLLM gives them."""
+    tokens = [
+        {"token": f"token_id:{500 + at}", "logprob": -0.5 * (at + 1), "top_logprobs": []}
+        for at in range(number + 1)
+    ]
+    answer: dict[str, Any] = {"finish_reason": "stop", "index": 0, "logprobs": {"content": tokens}}
+    return Choice.model_validate({**answer, "message": {"role": "assistant", "content": "…"}})
+
+
+def test_an_answer_is_the_tokens_that_were_sampled() -> None:
+    _, longer = tokenize_groups([group("ab", [0.0, 1.0])], Tokenizer(), scale_rewards=True)
+    assert longer.token_ids == [1, ord("a"), ord("b"), 2, 500, 501]
+    assert longer.assistant_mask == [0, 0, 0, 0, 1, 1]
+    assert longer.logprobs[4:] == [-0.5, -1.0]
+    assert longer.prompt_length == 3
+
+
+def test_advantages_are_against_the_groups_mean_and_spread() -> None:
+    groups = [group("ab", [0.0, 0.5, 1.0, 1.0])]
+    scaled = [one.advantage for one in tokenize_groups(groups, Tokenizer(), scale_rewards=True)]
+    plain = [one.advantage for one in tokenize_groups(groups, Tokenizer(), scale_rewards=False)]
+    assert plain == pytest.approx([-0.625, -0.125, 0.375, 0.375])
+    assert scaled == pytest.approx([value / 0.414578 for value in plain], rel=1e-4)
+
+
+def test_an_answer_without_an_advantage_is_left_out() -> None:
+    samples = tokenize_groups([group("ab", [0.0, 0.5, 1.0])], Tokenizer(), scale_rewards=True)
+    assert [sum(one.assistant_mask) for one in samples] == [1, 3]
+
+
+def test_a_prompt_is_tokenized_once_for_its_group() -> None:
+    tokenizer = Tokenizer()
+    groups = [group("ab", [0.0, 1.0, 0.2]), group("cd", [0.3, 0.1])]
+    samples = tokenize_groups(groups, tokenizer, scale_rewards=True)
+    assert tokenizer.asked == 2
+    assert len({one.prompt_id for one in samples}) == 2
+
+
+def test_groups_with_one_prompt_are_still_two() -> None:
+    groups = [group("ab", [0.0, 1.0]), group("ab", [0.0, 1.0])]
+    samples = tokenize_groups(groups, Tokenizer(), scale_rewards=True)
+    assert len({one.prompt_id for one in samples}) == 2
