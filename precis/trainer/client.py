@@ -129,7 +129,9 @@ class RemoteTrainer:
             groups=groups,
             options=kwargs,
         )
-        result = await self._long("/train", request.model_dump())
+        # Dumping them once more would take as long as all the rest.
+        body = {**request.model_dump(exclude={"groups"}), "groups": groups}
+        result = await self._long("/train", body)
         return RemoteTrainResult(result["step"], result["metrics"], request.digest)
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
