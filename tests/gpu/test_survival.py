@@ -1,0 +1,187 @@
+"""A run on a GPU goes on after anything of it is killed, and trains each step once.
+
+Needs a GPU, both environments, and a model that earns some reward (`PRECIS_GPU_MODEL`); takes some
+ten minutes, most of them for the trainer's four starts. See `tests/gpu/README.md`.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import art
+import psutil
+import pytest
+
+from precis.cluster.local import LocalSite
+from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
+from precis.documents import load_corpus
+from precis.errors import StoreError
+from precis.ledger import Ledger, stored_ledger
+from precis.rollouts import Summary, summarize
+from precis.run import PROJECT
+from precis.store import open_store
+from precis.trainer import RemoteTrainer
+from precis.trainers import ArtTrainer, EngineConfig
+
+MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
+STEPS = 8
+_PATIENCE_S = 300
+_GONE_S = 10
+
+pytestmark = pytest.mark.skipif(not MODEL, reason="PRECIS_GPU_MODEL names no model to train")
+
+
+def test_a_run_survives_the_death_of_engine_trainer_and_flow(tmp_path: Path) -> None:
+    config = configuration(tmp_path)
+    with training(config, tmp_path) as flow:
+        wait_until(lambda: steps_done(config) >= 1)
+        kill(flow, "VLLM::EngineCor")  # while the next step is sampled
+        wait_until(lambda: steps_done(config) >= 3)
+        wait_until(lambda: bool(list(tmp_path.rglob("pending.json"))))
+        kill(flow, "precis.trainer.server")  # while it trains
+        wait_until(lambda: steps_done(config) >= 5)
+        os.kill(flow.pid, signal.SIGKILL)
+    wait_until(lambda: not holding_the_gpu(tmp_path), _GONE_S)
+    with training(config, tmp_path) as flow:
+        assert flow.wait(_PATIENCE_S) == 0
+    wait_until(lambda: not holding_the_gpu(tmp_path), _GONE_S)
+
+    ledger = ledger_of(config)
+    assert [record.step for record in ledger.steps] == list(range(STEPS))
+    trained = [entry for entry in trainings(tmp_path) if entry["event"] == "trained"]
+    assert [entry["step"] for entry in trained] == list(range(STEPS))
+    assert [entry["digest"] for entry in trained] == [record.digest for record in ledger.steps]
+
+    (there,) = tmp_path.rglob("trainer/.lock")
+    both = asyncio.run(summaries_of_both(config, there.parent, tmp_path / "fresh"))
+    assert both[0] == both[1]
+    assert all(both[0])
+
+
+async def summaries_of_both(
+    config: TrainConfig, there: Path, fresh: Path
+) -> tuple[list[str], list[str]]:
+    """Greedy summaries by the trainer that trained, and by one that restores from the store."""
+    return await asyncio.gather(
+        summaries(config, there, restored=False), summaries(config, fresh, restored=True)
+    )
+
+
+async def summaries(config: TrainConfig, folder: Path, restored: bool) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    site = LocalSite(folder, config.seed, folder / "again.log", "local")
+    try:
+        address = await site.up()
+        trainer = RemoteTrainer(address.url, address.token, folder / "art")
+        model: art.TrainableModel[Any, Any] = art.TrainableModel(
+            name=config.model,
+            project=PROJECT,
+            base_model=config.trainer.base_model,
+            report_metrics=[],
+            _internal_config=config.trainer.internal_config,  # type: ignore[arg-type]
+        )
+        if restored:
+            await trainer.restore(model, STEPS, config.store, config.model, "fresh")
+        await model.register(trainer)
+        client = model.openai_client()
+        texts = []
+        for document in load_corpus(config.documents).validation[:3]:
+            answer = await summarize(client, f"{config.model}@{STEPS}", document, config.rollouts)
+            assert isinstance(answer, Summary)
+            texts.append(answer.text)
+        await trainer.close()
+        return texts
+    finally:
+        await site.down()
+
+
+def configuration(folder: Path) -> TrainConfig:
+    return TrainConfig(
+        model="survivor",
+        steps=STEPS,
+        documents=DocumentsConfig(train_size=160, val_size=32),
+        trainer=ArtTrainer(
+            base_model=MODEL,
+            learning_rate=1e-4,
+            engine=EngineConfig(lora_rank=16, gpu_memory_share=0.2, tokens_max=3072),
+        ),
+        rollouts=RolloutsConfig(groups_per_step=8, rollouts_per_group=8),
+        validate_every=STEPS,
+        judge_patience_s=0,
+        store=str(folder / "store"),
+        take_over=True,
+        benchmark=False,
+    )
+
+
+@contextmanager
+def training(config: TrainConfig, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    file = folder / "config.json"
+    file.write_text(config.model_dump_json())
+    environment = {**os.environ, "PRECIS_HOME": str(folder / "home")}
+    with (folder / "flow.log").open("ab") as log:
+        flow = subprocess.Popen(
+            [sys.executable, "-m", "tests.gpu.training", str(file)],
+            stdout=log,
+            stderr=log,
+            env=environment,
+        )
+    try:
+        yield flow
+    finally:
+        with suppress(ProcessLookupError):
+            flow.kill()
+        flow.wait()
+
+
+def kill(flow: "subprocess.Popen[bytes]", name: str) -> None:
+    """SIGKILL the flow's descendant that has this name, or this in its command."""
+    for process in psutil.Process(flow.pid).children(recursive=True):
+        command = " ".join(process.cmdline())
+        if process.name() == name or (name in command and "supervisor" not in command):
+            print(f"{time.strftime('%T')} kills {process.name()} ({process.pid})", flush=True)
+            process.kill()
+            return
+    raise AssertionError(f"No process {name} is there.")
+
+
+def holding_the_gpu(folder: Path) -> list[psutil.Process]:
+    """The processes on the GPU that a trainer under this folder has started."""
+    found = []
+    for process in psutil.process_iter(["name"]):
+        with suppress(psutil.Error):
+            of_a_trainer = str(folder) in process.environ().get("PRECIS_TRAINER_FOLDER", "")
+            if of_a_trainer and process.info["name"] in ("precis-gpu", "VLLM::EngineCor"):
+                found.append(process)
+    return found
+
+
+def steps_done(config: TrainConfig) -> int:
+    return ledger_of(config).next_step
+
+
+def ledger_of(config: TrainConfig) -> Ledger:
+    return stored_ledger(open_store(config.store), config.model)
+
+
+def trainings(folder: Path) -> list[dict[str, Any]]:
+    (log,) = folder.rglob("trainings.jsonl")
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def wait_until(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        with suppress(StoreError, OSError):
+            if condition():
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"Not within {patience_s} s.")
