@@ -2,17 +2,15 @@
 
 import re
 
-_WORD = re.compile(r"\S+")
+from precis.words import count_words
+
+__all__ = ["count_words", "sentences", "tokens"]
+
 _TOKEN = re.compile(r"[^\W_]+(?:[.,:'’\-][^\W_]+)*")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|Inc|Ltd|Co|Jr|Sr|vs|etc|e\.g|i\.e|[ap]\.m|approx))\.$"
 )
 _BOUNDARY = re.compile(r"(?<=[.!?])[\"”’)]?\s+(?=[\"“‘(]?[A-Z0-9])|\n\s*\n|\n(?=\s*[-*\d#])|\n")
-
-
-def count_words(text: str) -> int:
-    """The number of whitespace-separated words, as the 350-word limit counts them."""
-    return len(_WORD.findall(text))
 
 
 def tokens(text: str) -> list[str]:

@@ -1,0 +1,98 @@
+"""How many words a text has for somebody who reads it, however they are joined.
+
+Limits on length are limits on what a reader takes in. Counting what stands between white space
+would let a whole document pass as one word, its words joined by `/`, `_`, invisible characters or
+nothing at all.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator
+
+_INVISIBLE = re.compile(
+    # Unicode's Default_Ignorable_Code_Point, and the controls that are no white space.
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_UNDIVIDED = re.compile(
+    # Thai and Lao; Burmese; Khmer; the scripts of the Tai; kana and Han, in all their blocks.
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u2e80-\u2fdf\u3005-\u3007"
+    "\u3021-\u3029\u3031-\u3035\u303b\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f"
+    "\U00020000-\U0003ffff]+"
+)
+# One apostrophe, as in `o'clock`, or a number's separators, as in `1,200,000.50`, part no word.
+_PIECE = re.compile(r"[^\W_]+(?:['’][^\W_]+|(?:(?<=\d)[.,:](?=\d)[^\W_]+){1,3})?")
+_RUN_MAX = 30
+"""Longer runs of letters are hardly ever words (in German, one in thousands)."""
+_LETTERS_A_WORD = 5
+
+
+def count_words(text: str) -> int:
+    """The number of words, as the 350-word limit counts them.
+
+    A word is a run of letters and digits, once what can't be seen is left out; one of more than
+    30 characters counts as many as it would have at five letters each. Text in scripts without
+    spaces, such as Japanese, Chinese or Thai, is divided by ICU's dictionaries. Only empty text
+    has no words: signs alone are one.
+    """
+    words = sum(_worth(piece) for piece in pieces(text))
+    return words or int(bool(text.strip()))
+
+
+def count_glued(text: str, vocabulary: Collection[str]) -> int:
+    """How many more words a text has if those that are several of a vocabulary's in one count so.
+
+    `thefox` is one more where the vocabulary holds `the` and `fox`, but not `thefox`.
+
+    Args:
+        vocabulary: words in lower case, as `pieces` finds them.
+    """
+    longest = max(map(len, vocabulary), default=0)
+    unknown = [piece for piece in pieces(text.lower()) if piece not in vocabulary]
+    bare = ["".join(filter(str.isalnum, piece)) for piece in unknown]
+    return sum(_parts(piece, vocabulary, longest) - 1 for piece in bare)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The words of a text, whatever joins them; those of undivided scripts come last."""
+    if text.isascii():
+        yield from _PIECE.findall(_INVISIBLE.sub("", text))
+        return
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    yield from _PIECE.findall(_marks_as_letters(_UNDIVIDED.sub(" ", visible)))
+    for run in _UNDIVIDED.findall(visible):
+        yield from _segments(run)
+
+
+def _worth(piece: str) -> int:
+    return 1 if len(piece) <= _RUN_MAX else -(-len(piece) // _LETTERS_A_WORD)
+
+
+def _marks_as_letters(text: str) -> str:
+    """Text whose combining marks don't part a word: to `re` they are no letters."""
+    marks = {mark for mark in set(text) if unicodedata.category(mark).startswith("M")}
+    return text.translate({ord(mark): "x" for mark in marks}) if marks else text
+
+
+def _segments(run: str) -> Iterator[str]:
+    """The words in a run of a script that has no spaces."""
+    from icu4py.breakers import WordBreaker  # few texts need it, and no GPU's machine has it
+
+    for segment in WordBreaker(run, "en"):
+        if any(character.isalnum() for character in segment):
+            yield segment
+
+
+def _parts(piece: str, vocabulary: Collection[str], longest: int) -> int:
+    """The fewest words of a vocabulary that make up a piece; 1 where they can't."""
+    fewest: list[int | None] = [0]
+    for end in range(1, len(piece) + 1):
+        found = [
+            count + 1
+            for start in range(max(0, end - longest), end)
+            if (count := fewest[start]) is not None and piece[start:end] in vocabulary
+        ]
+        fewest.append(min(found, default=None))
+    return fewest[-1] or 1

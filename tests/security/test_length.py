@@ -1,0 +1,146 @@
+"""350 words are 350 words, however a summary joins them."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precis.config import DocumentsConfig
+from precis.documents import Document, read_documents
+from precis.rewards import disqualified
+from precis.standins.baselines import central, lead
+from precis.standins.reader import answer, grade
+from precis.summarize import WORDS_MAX
+from precis.words import count_words
+
+CORPUS = read_documents(DocumentsConfig(source="bundled"))
+TWELVE = CORPUS[::16]
+JOINTS = ("/", "_", "\u200b", "")
+MORE_JOINTS = ("-", ".", "'", "’", ",", "·", "\u00ad", "\u2060", "\ufeff", "\u200d", "\u3164", "\0")
+STOP = re.compile(
+    r"\b(a|an|and|as|at|be|by|for|from|had|has|he|her|his|in|is|it|its|of|on|or|she|that|the|their"
+    r"|they|this|to|was|were|which|who|with) (?=\w)",
+    re.IGNORECASE,
+)
+
+Attack = Callable[[str], str]
+
+
+def joined(joint: str, text: str) -> str:
+    return joint.join(text.split())
+
+
+def with_stop_words_glued_on(text: str) -> str:
+    """`the crown of the king` becomes `thecrown oftheking`."""
+    return STOP.sub(r"\1", text)
+
+
+def with_stop_words_glued_together(text: str) -> str:
+    """`the crown of the king` becomes `the crown ofthe king`: content words stay readable."""
+    return re.sub(rf"({STOP.pattern})(?={STOP.pattern})", lambda match: match[2], text)
+
+
+def in_pairs(text: str) -> str:
+    words = text.split()
+    return " ".join("".join(words[at : at + 2]) for at in range(0, len(words), 2))
+
+
+def in_tags(text: str) -> str:
+    """As invisible tag characters, which a model can read, behind an honest beginning."""
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in text if ord(letter) < 128)
+    return lead(text, 50) + hidden
+
+
+def up_to_the_limit(text: str) -> str:
+    """As many pieces between white space as the limit allows words."""
+    return " ".join(text.split()[:WORDS_MAX])
+
+
+def accuracy(document: Document, summary: str) -> float:
+    """The reward by the lexical judge."""
+    if disqualified(summary, document, WORDS_MAX):
+        return 0.0
+    asked = [question for question in document.questions if question.answerable]
+    right = [grade(one.text, one.answer, answer(summary, one.text)) for one in asked]
+    return sum(right) / len(asked)
+
+
+@pytest.mark.parametrize("joint", [*JOINTS, *MORE_JOINTS])
+def test_a_whole_document_is_over_the_limit_whatever_joins_its_words(joint: str) -> None:
+    assert len(TWELVE) == 12
+    for document in TWELVE:
+        evasion = joined(joint, document.text)
+        assert disqualified(evasion, document, WORDS_MAX) == "over_length"
+
+
+@pytest.mark.parametrize(
+    "attack", [with_stop_words_glued_on, with_stop_words_glued_together, in_pairs, in_tags]
+)
+def test_more_words_than_allowed_are_over_the_limit_in_disguise_too(attack: Attack) -> None:
+    for document in TWELVE:
+        assert disqualified(attack(document.text), document, WORDS_MAX) == "over_length"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        with_stop_words_glued_on,
+        with_stop_words_glued_together,
+        in_pairs,
+        partial(joined, "_"),
+        partial(joined, "-"),
+    ],
+)
+def test_disguised_text_earns_no_more_than_honest_text(attack: Attack) -> None:
+    documents = CORPUS[::8]
+    honest = sum(accuracy(each, lead(each.text, WORDS_MAX)) for each in documents)
+    whole = sum(accuracy(each, attack(each.text)) for each in documents)
+    packed = sum(accuracy(each, up_to_the_limit(attack(each.text))) for each in documents)
+    cut = sum(accuracy(each, attack(lead(each.text, WORDS_MAX))) for each in documents)
+    assert honest > 0.2 * len(documents)
+    assert max(whole, packed, cut) <= honest
+
+
+@pytest.mark.parametrize("baseline", [lead, central])
+def test_honest_summaries_of_the_bundled_documents_are_within_it(
+    baseline: Callable[[str, int], str],
+) -> None:
+    for document in CORPUS:
+        assert disqualified(baseline(document.text, WORDS_MAX), document, WORDS_MAX) is None
+
+
+def test_honest_text_has_hardly_more_words_than_between_white_space() -> None:
+    spaced = [len(document.text.split()) for document in CORPUS]
+    counted = [count_words(document.text) for document in CORPUS]
+    assert sum(spaced) <= sum(counted) <= 1.02 * sum(spaced)
+    shares = [ours / theirs for ours, theirs in zip(counted, spaced, strict=True)]
+    assert 0.99 < min(shares) <= max(shares) <= 1.02
+
+
+@settings(max_examples=300)
+@given(
+    words=st.lists(st.text("abcdefghij", min_size=1, max_size=12), min_size=1, max_size=40),
+    joint=st.sampled_from([" ", "\n", *(set(JOINTS) - {""}), *MORE_JOINTS]),
+)
+def test_joining_words_saves_at_most_what_a_long_run_hides(words: list[str], joint: str) -> None:
+    counted = count_words(joint.join(words))
+    letters = sum(map(len, words))
+    assert counted <= max(len(words), letters // 5 + 1)
+    assert counted >= letters / 30 / 2
+
+
+@given(st.text())
+def test_only_empty_text_has_no_words(text: str) -> None:
+    assert (count_words(text) == 0) is (text.strip() == "")
+
+
+@given(
+    st.text("ab \n_/-'.\u200b1東京は", max_size=60), st.text("ab \n_/-'.\u200b1東京は", max_size=60)
+)
+def test_two_texts_one_after_the_other_have_no_more_words_than_each_alone(
+    one: str, other: str
+) -> None:
+    assert count_words(f"{one} {other}") <= count_words(one) + count_words(other)
