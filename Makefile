@@ -42,7 +42,7 @@ test: $(VENV)/.installed-dev  ## everything that CI runs
 	@$(MAKE) --no-print-directory services
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/unit tests/security -n 3
+	$(BIN)/python -m pytest tests/unit tests/security --ignore tests/security/services -n 3
 
 services: $(VENV)/.installed-dev
 	@tests/services/install.sh chromium postgresql

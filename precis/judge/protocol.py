@@ -19,13 +19,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from precis.documents import Question
-from precis.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, UNANSWERABLE, judge_messages
+from precis.judge.prompts import (
+    ANSWER_SYSTEM,
+    ANSWER_WORDS_MAX,
+    GRADE_SYSTEM,
+    UNANSWERABLE,
+    judge_messages,
+)
+from precis.words import count_words
 
-PROTOCOL_VERSION = "2"
+PROTOCOL_VERSION = "3"
 """Raised with every change to a request, to what counts as a valid reply, or to what needs none.
 
 1: the judge grades every answer that it has not declined. 2: except those that are the golden
-answer word for word (`ruling`), which are correct.
+answer word for word (`ruling`), which are correct. 3: nor those of more than
+`ANSWER_WORDS_MAX` words, which are wrong.
 """
 
 _ARTICLE = re.compile(r"^(?:the|an?) ")
@@ -66,12 +74,20 @@ def ruling(question: Question, given: str) -> bool | None:
     """Whether a given answer is correct, where that takes no grader; None where it takes one.
 
     What was declined is wrong, or right where the document has no answer, and nothing else is
-    right there. The golden answer, word for word, is correct.
+    right there. The golden answer, word for word, is correct; what is too long for an answer is
+    wrong.
     """
+    if is_too_long(given):
+        return False
     declined = given == UNANSWERABLE
     if declined or not question.answerable:
         return declined and not question.answerable
     return True if _bare(given) == _bare(question.answer) != "" else None
+
+
+def is_too_long(given: str) -> bool:
+    """Whether something given for an answer is a text rather than an answer."""
+    return count_words(given) > ANSWER_WORDS_MAX
 
 
 def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[Question]]:

@@ -10,6 +10,7 @@ from typing import Any
 from precis.completions import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.errors import PrecisError
 from precis.judge.prompts import data_in
+from precis.judge.protocol import is_too_long
 from precis.judge.providers import LEXICAL_MODEL
 from precis.standins.reader import answer, grade
 from precis.standins.ruler import ruler_scores
@@ -55,4 +56,5 @@ def _judged(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _graded(item: dict[str, str]) -> bool:
-    return grade(item["question"], item["golden_answer"], item["given_answer"])
+    given = item["given_answer"]
+    return not is_too_long(given) and grade(item["question"], item["golden_answer"], given)

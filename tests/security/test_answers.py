@@ -1,0 +1,49 @@
+"""The whole text is no answer to anything, whoever judges."""
+
+import json
+from typing import Any
+
+from precis.completions import ChatRequest, Choice, Completion, completions_app
+from precis.config import DocumentsConfig, JudgeConfig
+from precis.documents import read_documents
+from precis.extractive.serving import LoopServer
+from precis.judge import Endpoint, JudgeClient, Scored
+from precis.judge.prompts import data_in
+from precis.judge.protocol import Graded, grade_prompt, parse_grades
+from precis.standins.baselines import lead
+from precis.standins.judge import MODEL, lexical_judge
+
+DOCUMENT = read_documents(DocumentsConfig(source="bundled"))[0]
+
+
+async def obliging(request: ChatRequest) -> Completion:
+    """A judge that was talked into answering with all it has, and into finding it correct."""
+    data = data_in(request.messages) or {}
+    if "questions" in data:
+        entries: list[dict[str, Any]] = [
+            {"id": one["id"], "answer": data["text"]} for one in data["questions"]
+        ]
+        return Completion(request.model, [Choice(json.dumps({"answers": entries}))])
+    entries = [{"id": one["id"], "correct": True} for one in data["items"]]
+    return Completion(request.model, [Choice(json.dumps({"grades": entries}))])
+
+
+async def test_a_judge_that_answers_with_the_whole_summary_earns_it_nothing() -> None:
+    server = LoopServer(completions_app(obliging, lambda: ["m"]))
+    await server.start()
+    endpoint = Endpoint(f"http://127.0.0.1:{server.port}/v1", "m", "key")
+    try:
+        async with JudgeClient(endpoint, JudgeConfig()) as judge:
+            verdict = await judge.score(DOCUMENT, lead(DOCUMENT.text, 350))
+    finally:
+        await server.stop()
+    assert isinstance(verdict, Scored)
+    assert not any(answer.correct for answer in verdict.answers)
+
+
+async def test_the_lexical_judge_grades_the_whole_text_wrong() -> None:
+    graded = [Graded(one, DOCUMENT.text) for one in DOCUMENT.questions if one.answerable]
+    prompt = grade_prompt(graded)
+    request = ChatRequest(model=MODEL, messages=prompt.messages)
+    reply = (await lexical_judge()(request)).choices[0].content
+    assert not any(parse_grades(reply, prompt.ids))
