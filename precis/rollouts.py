@@ -2,15 +2,18 @@
 
 import asyncio
 import hashlib
+import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import art
+import httpx
 import openai
 from openai.types.chat.chat_completion import Choice
 
@@ -24,6 +27,7 @@ from precis.errors import (
     TrainerLost,
 )
 from precis.judge import JudgeClient, Ranked, Scored, Unscored
+from precis.judge.bounded import BoundedClient, ReplyTooLarge
 from precis.judge.ruler import RulerJudge
 from precis.rewards import Disqualified, disqualified, zero
 from precis.summarize import summary_messages
@@ -95,22 +99,37 @@ async def summarize(
     except openai.APITimeoutError:
         return Unscored("generation_timeout", f"{model} did not answer in time.")
     except openai.APIConnectionError as error:
+        if isinstance(error.__cause__, ReplyTooLarge):
+            return Unscored("generation_failed", f"{model} sent too much: {error.__cause__}")
         raise TrainerLost(f"Nobody answers for {model} ({error.__cause__!r}).") from error
     except (openai.AuthenticationError, openai.NotFoundError) as error:
         raise TrainerError(f"{model} can't be asked for summaries: {error.message}") from error
     except openai.APIStatusError as error:
         return Unscored("generation_failed", f"{model} answered {error.status_code}: {error}")
+    except json.JSONDecodeError as error:
+        return Unscored("generation_failed", f"{model} did not answer in JSON: {error}")
+    if (choice := _choice_in(completion)) is None:
+        return Unscored("generation_failed", f"{model} answered without a completion.")
     if "@" in model and completion.model != model:
         raise StaleAdapter(f"{completion.model!r} answered where {model!r} was asked for.")
     usage = completion.usage
     return Summary(
-        text=completion.choices[0].message.content or "",
-        choice=completion.choices[0],
+        text=choice.message.content or "",
+        choice=choice,
         seconds=time.perf_counter() - start,
         prompt_tokens=usage.prompt_tokens if usage else 0,
         completion_tokens=usage.completion_tokens if usage else 0,
         ended_at=time.time(),
     )
+
+
+def _choice_in(completion: object) -> Choice | None:
+    """The first choice; None where there is none: the client does not check what it is sent."""
+    choices = getattr(completion, "choices", None)
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = getattr(choice, "message", None)
+    is_text = isinstance(getattr(message, "content", None), str | None)
+    return choice if isinstance(choice, Choice) and message and is_text else None
 
 
 async def roll_out(
@@ -166,18 +185,19 @@ async def gather(
     """
     slots = asyncio.Semaphore(config.in_flight)
 
-    async def one(document: Document, index: int) -> Rollout:
+    async def one(policy: openai.AsyncOpenAI, document: Document, index: int) -> Rollout:
         async with slots:
             own = sample_seed(seed, step, document.id, index)
             ruling = None if ruler else judge
-            return await roll_out(client, model, ruling, document, config, index=index, seed=own)
+            return await roll_out(policy, model, ruling, document, config, index=index, seed=own)
 
-    async def group(document: Document) -> list[Rollout]:
+    async def group(policy: openai.AsyncOpenAI, document: Document) -> list[Rollout]:
         indices = range(config.rollouts_per_group)
-        row = await together([partial(one, document, index) for index in indices])
+        row = await together([partial(one, policy, document, index) for index in indices])
         return await ranked(row, ruler, config) if ruler else row
 
-    rows = await together([partial(group, document) for document in documents])
+    async with bounded(client) as policy:
+        rows = await together([partial(group, policy, document) for document in documents])
     refuse_too_many_unscored([rollout for row in rows for rollout in row], config)
     return rows
 
@@ -209,11 +229,21 @@ async def gather_greedy(
     """One greedy summary of each document, judged."""
     slots = asyncio.Semaphore(config.in_flight)
 
-    async def one(document: Document) -> Rollout:
+    async def one(policy: openai.AsyncOpenAI, document: Document) -> Rollout:
         async with slots:
-            return await roll_out(client, model, judge, document, config)
+            return await roll_out(policy, model, judge, document, config)
 
-    return await together([partial(one, document) for document in documents])
+    async with bounded(client) as policy:
+        return await together([partial(one, policy, document) for document in documents])
+
+
+@asynccontextmanager
+async def bounded(client: openai.AsyncOpenAI) -> AsyncIterator[openai.AsyncOpenAI]:
+    """The same client, but no reply is larger than any may be, and none quotes its key."""
+    every = httpx.Limits(max_connections=None)
+    url, key = str(client.base_url), client.api_key
+    async with BoundedClient(url, key, timeout=client.timeout, limits=every) as http:
+        yield client.with_options(http_client=http)
 
 
 def split_groups(

@@ -15,6 +15,7 @@ from precis.contenders.entry import Entry
 from precis.contenders.kept import Kept, Written
 from precis.documents import Document
 from precis.errors import BudgetReached, JudgeError, StaleAdapter
+from precis.judge.bounded import ReplyTooLarge
 from precis.judge.lanes import Lanes
 from precis.judge.limits import Limiter
 from precis.judge.replies import Failed, SchemaRejected, opened
@@ -118,6 +119,9 @@ class Writer:
         except asyncio.CancelledError:
             self._count(most, given_up=True)
             raise
+        except ReplyTooLarge as error:
+            self._count(most, given_up=True)
+            raise Failed("too_large", f"Too much came from {self._who}: {error}") from error
         except httpx.RequestError as error:
             raise Failed(
                 "connection", f"The connection to {self._who} failed: {error!r}"

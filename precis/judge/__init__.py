@@ -9,6 +9,7 @@
     limits     the account's rates, kept and adapted to
     providers  where the judge is and which key it wants
     lanes      the connections
+    bounded    what comes back: never too large, and without our keys in it
     hedging    asking twice what is late
     transport  one request over HTTP
     tries      retries, and the deadline that they share

@@ -2,11 +2,10 @@
 
 import httpx
 
+from precis.judge.bounded import BoundedClient
 from precis.judge.providers import Endpoint
-from precis.tls import tls_for
 
 _CONNECT_TIMEOUT_S = 10.0
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Lanes:
@@ -19,20 +18,21 @@ class Lanes:
 
     def __init__(self, endpoint: Endpoint, call_timeout_s: float) -> None:
         self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
+        self._key = endpoint.api_key
         self._headers = {
             "Authorization": f"Bearer {endpoint.api_key}",
             "Content-Type": "application/json",
         }
         self._timeout = httpx.Timeout(call_timeout_s, connect=_CONNECT_TIMEOUT_S)
-        self._tls = tls_for(self._url)
-        self._all: list[httpx.AsyncClient] = []
-        self._free: list[httpx.AsyncClient] = []
+        self._all: list[BoundedClient] = []
+        self._free: list[BoundedClient] = []
 
     async def post(self, content: bytes) -> httpx.Response:
-        """Send a request and read the whole response.
+        """Send a request and read the whole response (`BoundedClient`).
 
         Raises:
-            httpx.RequestError: that failed.
+            ReplyTooLarge: it has no end, or is far too long.
+            httpx.RequestError: anything else failed.
         """
         lane = self._free.pop() if self._free else self._opened()
         try:
@@ -51,14 +51,13 @@ class Lanes:
         for lane in tuple(self._all):
             await lane.aclose()
 
-    def _opened(self) -> httpx.AsyncClient:
-        lane = httpx.AsyncClient(
+    def _opened(self) -> BoundedClient:
+        lane = BoundedClient(
+            str(self._url),
+            self._key,
             headers=self._headers,
             timeout=self._timeout,
             limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
-            verify=self._tls,
-            # A proxy that the environment names can't reach a judge on this machine.
-            trust_env=self._url.host not in _LOOPBACK,
         )
         self._all.append(lane)
         return lane

@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from precis.errors import JudgeError
+from precis.judge.bounded import Redactor
 from precis.judge.providers import Endpoint
 
 _CAUSES = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}
@@ -167,9 +168,8 @@ def _loaded(content: bytes) -> dict[str, Any]:
 def _message(error: object, content: bytes, endpoint: Endpoint) -> str:
     given = error.get("message") if isinstance(error, dict) else error
     text = str(given) if given else content.decode("utf-8", "replace")
-    # Some servers quote the key that they reject.
-    if len(endpoint.api_key) >= 8:
-        text = text.replace(endpoint.api_key, "…")
+    # JSON may have spelled a key in escapes, which nobody could see before it was parsed.
+    text = Redactor(endpoint.api_key).clean_text(text)
     return " ".join(text.split())[:_DETAIL_MAX] or "no message"
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from precis.config import JudgeConfig
 from precis.errors import JudgeError
+from precis.judge.bounded import ReplyTooLarge
 from precis.judge.limits import Limiter, Turn, limits_of
 from precis.judge.providers import Endpoint
 from precis.judge.replies import Failed, SchemaRejected, opened, reply_in
@@ -104,6 +105,9 @@ class RulerJudge:
             except TimeoutError as error:
                 self._count(expected, given_up=True)
                 raise Failed("timeout", "The judge did not answer before the deadline.") from error
+            if isinstance(complaint, ReplyTooLarge):
+                self._count(expected, given_up=True)
+                raise Failed("too_large", f"The judge sent too much: {complaint}")
             if response is None:
                 raise Failed("connection", f"The connection to the judge failed: {complaint!r}")
             reply = self._read(response, turn)

@@ -11,6 +11,7 @@ import httpx
 
 from precis.config import JudgeConfig
 from precis.errors import JudgeError
+from precis.judge.bounded import ReplyTooLarge
 from precis.judge.hedging import Hedging
 from precis.judge.lanes import Lanes
 from precis.judge.limits import Limiter, Turn, limits_of
@@ -113,6 +114,9 @@ class Transport:
             raise
         except httpx.TimeoutException as error:
             raise Failed(*_LATE) from error
+        except ReplyTooLarge as error:
+            self._count(_expected(prompt), given_up=True)
+            raise Failed("too_large", f"The judge sent too much: {error}") from error
         except httpx.RequestError as error:
             raise Failed("connection", f"The connection to the judge failed: {error!r}") from error
 
