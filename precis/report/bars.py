@@ -7,7 +7,7 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from precis.report.canvas import Chart, Size, Theme, axes_in, headline
+from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shortened
 from precis.report.statistics import Interval
 
 _WIDTH = 8.4
@@ -45,12 +45,13 @@ def _draw_bars(
 ) -> None:
     subtitle = "Share of answerable questions answered from the summary alone; 95% interval"
     headline(figure, theme, size, title, subtitle)
-    widest = max((len(bar.label) for bar in bars), default=0)
+    labels = [shortened(bar.label) for bar in bars]
+    widest = max(map(len, labels), default=0)
     axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
     axes.set_xlim(0, 1)
     axes.set_ylim(max(1, len(bars)) - 0.5, -0.5)
     axes.set_xticks([])
-    axes.set_yticks(range(len(bars)), [bar.label for bar in bars])
+    axes.set_yticks(range(len(bars)), labels)
     for row, (bar, tick) in enumerate(zip(bars, axes.get_yticklabels(), strict=True)):
         tick.set(color=theme.ink, weight="bold" if bar.emphasised else "normal")
         _draw_bar(axes, theme, row, bar)

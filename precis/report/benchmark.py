@@ -12,7 +12,7 @@ from precis.report.curve import StepPoint
 from precis.report.nights import Change, Regression
 from precis.report.overnights import Night, nights_of
 from precis.report.standings import Contender, Standing, rows_by, summarise
-from precis.report.statistics import Difference
+from precis.report.statistics import DOCUMENTS_MIN, Difference, Interval
 from precis.report.topics import Topics, accuracy_by_topic
 from precis.report.wording import bounds, chance, name, percent, point_bounds, points
 
@@ -41,7 +41,7 @@ class Benchmark:
         topics: accuracy of the shown contenders by topic.
         documents_needed: documents it takes to see a difference of three points between the last
             checkpoint and the best of the others, or between the two best where nothing was
-            trained; None where there is nothing to compare.
+            trained; None where there is nothing to compare, or too few documents to say.
         nights: accuracy by night, tonight included; empty without earlier nights.
         changes: what became of each contender since the nights before, worst first.
         words_max: the longest summary that can score.
@@ -90,10 +90,8 @@ class Benchmark:
         found += [
             _lead(other, self.ahead[other]) for other in self._rivals() if other in self.ahead
         ]
-        if self.ceiling:
-            share = own.accuracy / self.ceiling
-            detail = f"{bounds(share)}, of the {percent(self.ceiling)} from the full document"
-            found.append(Headline("Share of the ceiling", percent(share.mean), detail))
+        if self.ceiling is not None:
+            found.append(_share(own.accuracy, self.ceiling, own.documents))
         return found
 
     def _rivals(self) -> list[Contender]:
@@ -171,6 +169,18 @@ def _merge(
             point = by_step.get(step, StepPoint(step))
             by_step[step] = replace(point, accuracy=standing.accuracy)
     return tuple(by_step[step] for step in sorted(by_step))
+
+
+def _share(accuracy: Interval, ceiling: float, documents: int) -> Headline:
+    """How much of what the judge can answer at all the summaries keep."""
+    label = "Share of the ceiling"
+    if not ceiling:
+        return Headline(label, "–", "the judge answers nothing, even from the full documents")
+    if documents < DOCUMENTS_MIN:
+        return Headline(label, "–", f"too few documents to say ({documents})")
+    share = accuracy / ceiling
+    detail = f"{bounds(share)}, of the {percent(ceiling)} from the full document"
+    return Headline(label, percent(share.mean), detail)
 
 
 def _lead(other: Contender, ahead: Difference) -> Headline:

@@ -32,6 +32,8 @@ LIGHT = Theme("#ffffff", "#1f2328", "#59636e", "#e4e8ec", "#c3cad1", "#0072b2", 
 DARK = Theme("#0d1117", "#e6edf3", "#9198a1", "#262c34", "#434b55", "#56b4e9", "#e69f00")
 
 _DPI = 144
+_NAME_MAX, _NAME_END = 32, 11
+"""Characters of a name in a chart, and how many of them are its last."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,17 @@ def headline(figure: Figure, theme: Theme, size: Size, title: str, subtitle: str
     x, height = 0.22 / size[0], size[1]
     figure.text(x, 1 - 0.34 / height, title, color=theme.ink, size=13.5, weight="bold")
     figure.text(x, 1 - 0.60 / height, subtitle, color=theme.muted, size=9.5)
+
+
+def shortened(name: str) -> str:
+    """A name that leaves a chart room to be one, whoever chose it: its beginning and its end.
+
+    Only names that are alike in both can't be told apart; the page has them in full.
+    """
+    text = "".join(letter for letter in " ".join(name.split()) if letter.isprintable())
+    if len(text) <= _NAME_MAX:
+        return text
+    return f"{text[: _NAME_MAX - _NAME_END - 1]}…{text[-_NAME_END:]}"
 
 
 def label_ends(axes: Axes, labels: Sequence[Label], gap: float) -> None:

@@ -5,11 +5,18 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TypeVar
 
+import numpy as np
 import polars as pl
 
 from precis.report.bootstrap import Floats
 from precis.report.standings import Contender, correct_by_document, rows_by
-from precis.report.statistics import Difference, documents_needed, holm, paired_difference
+from precis.report.statistics import (
+    DOCUMENTS_MIN,
+    Difference,
+    documents_needed,
+    holm,
+    paired_difference,
+)
 
 Key = TypeVar("Key")
 Pair = tuple[Contender, Contender]
@@ -82,10 +89,14 @@ def documents_to_see(
         difference: in accuracy; 0.03 is three points.
 
     Returns:
-        The number at 80 % power; None with fewer than two documents in common.
+        The number at 80 % power; None with fewer than five documents in common, or where the two
+        differ by as much on each, since how much documents vary is not known then.
     """
-    shared = _shared(correct_by_document(first), correct_by_document(second))
-    return None if len(shared[0]) < 2 else documents_needed(*shared, difference=difference)
+    one, other, asked = _shared(correct_by_document(first), correct_by_document(second))
+    gains = one / asked - other / asked
+    if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
+        return None
+    return documents_needed(one, other, asked, difference=difference)
 
 
 def _difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:

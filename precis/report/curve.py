@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
-from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends
+from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shortened
 from precis.report.statistics import Interval
 
 _CURVE_SIZE: Size = (8.4, 4.6)
@@ -61,13 +61,14 @@ def learning_curve(
         title: the chart's headline.
     """
     ordered = sorted(points, key=lambda point: point.step)
-    draw = partial(_draw_curve, ordered, dict(baselines or {}), ceiling, title)
+    levels = [(shortened(name), level) for name, level in (baselines or {}).items()]
+    draw = partial(_draw_curve, ordered, levels, ceiling, title)
     return Chart(draw, _CURVE_SIZE, _curve_alt(ordered, title))
 
 
 def _draw_curve(
     points: Sequence[StepPoint],
-    baselines: Mapping[str, float],
+    baselines: Sequence[tuple[str, float]],
     ceiling: float | None,
     title: str,
     figure: Figure,
@@ -78,11 +79,12 @@ def _draw_curve(
         "95% interval"
     )
     headline(figure, theme, _CURVE_SIZE, title, subtitle)
-    widest = max(len(name) for name in [*baselines, "full document"])
+    widest = max(map(len, [*(name for name, _ in baselines), "full document"]))
     right = max(2.0, 0.35 + _CHARACTER * (widest + len("  99%")))
     axes = axes_in(figure, theme, _CURVE_SIZE, (_LEFT, _BOTTOM, right, _TOP))
     labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points)]
-    _percent_axis(axes, theme, points, [*baselines.values(), *([ceiling] if ceiling else [])])
+    levels = [level for _, level in baselines]
+    _percent_axis(axes, theme, points, [*levels, *([ceiling] if ceiling else [])])
     last = max((point.step for point in points), default=1)
     axes.set_xlim(0, max(last, 1))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
@@ -125,13 +127,11 @@ def _smooth(values: Sequence[float]) -> Sequence[float]:
 
 
 def _levels(
-    axes: Axes, theme: Theme, baselines: Mapping[str, float], ceiling: float | None
+    axes: Axes, theme: Theme, baselines: Sequence[tuple[str, float]], ceiling: float | None
 ) -> list[Label]:
-    for level in baselines.values():
+    for _, level in baselines:
         axes.axhline(level, color=theme.muted, linewidth=1, linestyle=(0, (5, 3)), alpha=0.8)
-    labels = [
-        Label(f"{name}  {level:.0%}", level, theme.muted) for name, level in baselines.items()
-    ]
+    labels = [Label(f"{name}  {level:.0%}", level, theme.muted) for name, level in baselines]
     if ceiling is not None:
         axes.axhline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
         labels.append(Label(f"full document  {ceiling:.0%}", ceiling, theme.ink))

@@ -52,6 +52,7 @@ def report_html(
         resamples=statistics.RESAMPLES,
         nights_before=len({each.night for each in benchmark.nights}) - 1,
         unscored_share_max=UNSCORED_SHARE_MAX,
+        documents_min=statistics.DOCUMENTS_MIN,
     )
 
 

@@ -5,6 +5,7 @@ escaped to the last punctuation mark: it can't become a heading, a link, a table
 """
 
 import base64
+import re
 import string
 from collections.abc import Sequence
 
@@ -17,7 +18,12 @@ _DPI = 100
 _CHARTS = ("learning-curve", "comparison", "nights")
 """The pictures of the artifact; the page has them all."""
 _CHARACTERS_MAX = 6000
-_ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark not in ",'"}
+_PLAIN = ",'.-+:;%?/()$="
+_ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark not in _PLAIN}
+"""Other punctuation becomes references. These marks stay: Prefect's page shows references in bold
+text as they are written, and they are in most figures."""
+_SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
+"""Where they are syntax all the same: a list, a table's rule, an address."""
 
 
 def benchmark_report(benchmark: Benchmark) -> str:
@@ -34,10 +40,15 @@ def benchmark_report(benchmark: Benchmark) -> str:
 def escape(text: str) -> str:
     """Text that any markdown renderer shows as it is, on one line, whatever it holds.
 
-    Punctuation becomes character references, which markdown never takes for syntax.
+    Punctuation that may be syntax becomes character references, which markdown never takes for it.
     """
     shortened = text if len(text) <= _CHARACTERS_MAX else f"{text[:_CHARACTERS_MAX]}…"
-    return " ".join(shortened.split()).translate(_ENTITIES)
+    return _SYNTAX.sub(_reference, " ".join(shortened.split()).translate(_ENTITIES))
+
+
+def _reference(match: re.Match[str]) -> str:
+    *before, mark = match.group()
+    return f"{''.join(before)}&#{ord(mark)};"
 
 
 def picture(chart: Chart) -> str:

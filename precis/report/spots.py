@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from precis.report.canvas import Size, Theme
+from precis.report.canvas import Size, Theme, shortened
 from precis.report.placing import Box, Place, place_names
 from precis.report.statistics import Interval
 
@@ -55,7 +55,7 @@ def draw_spots(
             for box in _covered(inches(x, spot.accuracy.mean), spot, inches)
         ),
     ]
-    places = place_names([spot.label for spot in spots], points, marks, size)
+    places = place_names([shortened(spot.label) for spot in spots], points, marks, size)
     for spot, (x, y), place in zip(spots, points, places, strict=True):
         _name(axes, theme, spot, (x / size[0], y / size[1]), place, size)
 
@@ -90,7 +90,7 @@ def _name(
     axes.text(
         anchor,
         middle,
-        spot.label,
+        shortened(spot.label),
         transform=axes.transAxes,
         color=colour,
         size=9.5,

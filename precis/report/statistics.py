@@ -15,6 +15,8 @@ from precis.report.bootstrap import NORMAL, bca_bounds, swapped_sums
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000
+DOCUMENTS_MIN = 5
+"""With fewer documents no figure is worth printing that rests on how much they differ."""
 POWER = 0.8
 """How often a difference that is there is to be seen."""
 
