@@ -186,11 +186,13 @@ def _lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:
 
 
 def _store_report(round: Round, benchmark: Benchmark, page: str) -> None:
-    store, folder = round.store, round.folder
+    store, files = round.store, report_files(benchmark, page)
     with TemporaryDirectory() as temporary:
         results = Path(temporary) / "results.parquet"
         write_results(benchmark.frame, results)
-        store.upload(results, f"{folder}results.parquet")
         store.upload(results, results_key(round.name, round.night.id))
-    for name, content in report_files(benchmark, page).items():
-        store.put(f"{folder}{name}", content)
+        for folder in (round.own_folder, round.folder):
+            store.upload(results, f"{folder}results.parquet")
+    for folder in (round.own_folder, round.folder):
+        for name, content in files.items():
+            store.put(f"{folder}{name}", content)

@@ -71,6 +71,11 @@ class Round:
         return f"{self.name}/benchmarks/{self.steps:04d}/"
 
     @property
+    def own_folder(self) -> str:
+        """Where in the store this benchmark's report lies for good."""
+        return f"{self.folder}{self.night.id}/"
+
+    @property
     def folder_url(self) -> str:
         return f"{self.store.url}/{self.folder}"
 

@@ -47,6 +47,9 @@ def _emit_regression(round: Round) -> None:
         },
         related=related if flow_run.id else [],
         payload=regression_payload(
-            round.changes, round.nights, round.name, f"{round.folder_url}report.html"
+            round.changes,
+            round.nights,
+            round.name,
+            f"{round.store.url}/{round.own_folder}report.html",
         ),
     )

@@ -7,8 +7,10 @@ score between 0 and 1 for each trajectory, in order, counts as a failure and is 
 """
 
 import json
+import re
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from pydantic import BaseModel, Field, ValidationError
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     import art
 
 _CHARACTERS_A_TOKEN, _TOKENS_A_SCORE = 3, 80
+_TAG = re.compile("<")
+_TAG_BUT_FENCES = re.compile("<(?!/?document>)")
 
 
 class _Score(BaseModel):
@@ -96,7 +100,7 @@ class RulerJudge:
             return Unscored(error.cause, str(error))
 
     async def _scored(self, group: "art.TrajectoryGroup", deadline: Deadline) -> list[float]:
-        distinct = _distinct(group)
+        distinct = _escaped(_distinct(group))
         expected = _expected(distinct)
         async with self._limiter.turn(expected.tokens) as turn:
             try:
@@ -160,6 +164,30 @@ def _distinct(group: "art.TrajectoryGroup") -> "art.TrajectoryGroup":
     """
     said = {json.dumps(trajectory.messages()) for trajectory in group.trajectories}
     return type(group)(group.trajectories[:1]) if len(said) == 1 else group
+
+
+def _escaped(group: "art.TrajectoryGroup") -> "art.TrajectoryGroup":
+    """The group with `<` as an entity, but for the fence of the document to summarize.
+
+    ART puts tags around each trajectory: no text inside may hold one.
+    """
+    trajectory = type(group.trajectories[0])
+    escaped = [
+        trajectory(
+            messages_and_choices=[_escaped_message(one) for one in each.messages()],
+            reward=each.reward,
+        )
+        for each in group.trajectories
+    ]
+    return type(group)(escaped)
+
+
+def _escaped_message(message: Mapping[str, Any]) -> Any:
+    content = message.get("content")
+    if not isinstance(content, str):
+        return message
+    tag = _TAG if message["role"] == "assistant" else _TAG_BUT_FENCES
+    return {**message, "content": tag.sub("&lt;", content.replace("&", "&amp;"))}
 
 
 def _expected(group: "art.TrajectoryGroup") -> Usage:

@@ -47,8 +47,8 @@ def escape(text: str) -> str:
 
 
 def _reference(match: re.Match[str]) -> str:
-    *before, mark = match.group()
-    return f"{''.join(before)}&#{ord(mark)};"
+    syntax = match.group()
+    return f"{syntax[:-1]}&#{ord(syntax[-1])};"
 
 
 def picture(chart: Chart) -> str:

@@ -16,6 +16,7 @@ from precis.trajectories import Split, scan_trajectories, trajectory_steps
 Format = Literal["parquet", "csv"]
 
 _NESTED = ("answers", "messages")
+_FORMULA = r"^([\s\x00]*[=+\-@＝＋－＠]|[\t\r\n])"
 
 
 def export(
@@ -74,12 +75,17 @@ def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
 def _tabled(frame: pl.LazyFrame, path: Path) -> Path:
     try:
         if path.suffix == ".csv":
-            frame.drop(_NESTED, strict=False).sink_csv(path)
+            frame.drop(_NESTED, strict=False).with_columns(_as_text()).sink_csv(path)
         else:
             frame.sink_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise StoreError(f"Can't write {path}: {error}. Choose another folder.") from error
     return path
+
+
+def _as_text() -> pl.Expr:
+    """Text that a spreadsheet would take for a formula, behind an apostrophe."""
+    return pl.col(pl.String).str.replace(_FORMULA, "'${1}")
 
 
 def _copied(store: Store, key: str, path: Path) -> Path:

@@ -52,7 +52,7 @@ async def hostile(answer: Callable[[str], Iterator[bytes]]) -> AsyncIterator[Hos
 def endless(_: str) -> Iterator[bytes]:
     """A reply of up to 1 GiB, as quick as it is taken."""
     yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"
-    for _ in range(1024):
+    for _mib in range(1024):
         yield b" " * MIB
 
 

@@ -50,9 +50,7 @@ async def ask_judge(url: str) -> object:
 async def ask_ruler(url: str) -> object:
     config = JudgeConfig(tries_max=1, verdict_timeout_s=DEADLINE_S)
     messages = [*summary_messages("The mayor spoke."), {"role": "assistant", "content": "He did."}]
-    group = art.TrajectoryGroup(
-        [art.Trajectory(messages_and_choices=messages, reward=0.0)]  # type: ignore[arg-type]
-    )
+    group = art.TrajectoryGroup([art.Trajectory(messages_and_choices=messages, reward=0.0)])
     async with RulerJudge(Endpoint(url, "m", KEY), config) as ruler:
         return await ruler.score_group(group)
 

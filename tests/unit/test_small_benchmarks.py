@@ -1,15 +1,16 @@
 """Benchmarks that are too small, too odd or too long for a figure still end with a report."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from precis.benchmark import Night
 from precis.documents import Document, Question
 from precis.judge.verdict import Answer, Scored
 from precis.report.benchmark import Benchmark, benchmark_of
@@ -19,6 +20,9 @@ from precis.report.files import report_files
 from precis.report.html import report_html
 from precis.report.markdown import benchmark_report, escape
 from precis.results import Judged, Provenance, Row, Summary, frame_of, rows_of
+from precis.store import FolderStore
+from tasks.benchmark import _store_report
+from tasks.lineup import Round
 
 CSS = Path(__file__).parents[2] / "precis/report/template/report.css"
 
@@ -117,6 +121,31 @@ def test_a_figure_is_written_without_character_references(figure: str) -> None:
 )
 def test_what_begins_a_list_or_an_address_is_referenced_all_the_same(line: str) -> None:
     assert "&#" in escape(line)
+
+
+@dataclass(frozen=True)
+class Benchmarked:
+    """As much of a round as its report takes."""
+
+    store: FolderStore
+    night: Night
+    name: str = "m"
+    folder: str = "m/benchmarks/0004/"
+
+    @property
+    def own_folder(self) -> str:
+        return cast(str, Round.own_folder.fget(self))  # type: ignore[attr-defined]
+
+
+def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
+    store, found = FolderStore(tmp_path), benchmark([3, 4] * 4, [2] * 8)
+    first, second = Benchmarked(store, Night.now()), Benchmarked(store, Night.now())
+    for round, page in ((first, "first"), (second, "second")):
+        _store_report(cast(Round, round), found, page)
+    assert (tmp_path / "m/benchmarks/0004/report.html").read_text() == "second"
+    for round, page in ((first, "first"), (second, "second")):
+        assert (tmp_path / round.own_folder / "report.html").read_text() == page
+        assert (tmp_path / round.own_folder / "results.parquet").exists()
 
 
 def test_the_page_says_where_a_narrow_screen_scrolls() -> None:
