@@ -60,8 +60,13 @@ def _is_over_length(summary: str, document: Document, words_max: int) -> bool:
 
 def _is_too_dense(summary: str, document: Document, words_max: int) -> bool:
     """Whether a summary holds more characters than `words_max` words of its document would."""
-    a_word = _characters(document.text) / max(1, count_words(document.text))
+    a_word = _characters_a_word(document.text)
     return _characters(summary) > _DENSITY_MAX * a_word * words_max
+
+
+@lru_cache(maxsize=1024)
+def _characters_a_word(text: str) -> float:
+    return _characters(text) / max(1, count_words(text))
 
 
 def _characters(text: str) -> int:

@@ -49,7 +49,7 @@ def count_glued(text: str, vocabulary: Collection[str]) -> int:
     Args:
         vocabulary: words in lower case, as `pieces` finds them.
     """
-    longest = max(map(len, vocabulary), default=0)
+    longest = min(_RUN_MAX, max(map(len, vocabulary), default=0))
     unknown = [piece for piece in pieces(text.lower()) if piece not in vocabulary]
     bare = ["".join(filter(str.isalnum, piece)) for piece in unknown]
     return sum(_parts(piece, vocabulary, longest) - 1 for piece in bare)
