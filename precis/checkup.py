@@ -22,12 +22,15 @@ from precis.documents import load_corpus
 from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError
 from precis.judge import JudgeClient, endpoint_for
+from precis.observe.wandb import unreachable
 from precis.store import open_store
 from precis.tls import tls_for
 
 _DEADLINE_S = 60.0
+_SERVER_TIMEOUT_S = 10.0
 _PYTHON_MIN = (3, 11)
 _FREE_GB_MIN = 2.0
+_VERSION = re.compile(r"\d+\.\d+[\w.+-]*", re.ASCII)
 _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """What W&B's client takes for a key: 40 characters or more, or a web token in three parts."""
 
@@ -129,11 +132,14 @@ async def check_server(api: str | None) -> str:
     user, _, secret = password.get_secret_value().partition(":") if password else ("", "", "")
     auth = httpx.BasicAuth(user, secret) if password else None
     try:
-        async with httpx.AsyncClient(verify=tls_for(api), timeout=10, auth=auth) as client:
+        async with httpx.AsyncClient(
+            verify=tls_for(api), timeout=_SERVER_TIMEOUT_S, auth=auth
+        ) as client:
             answer = await client.get(f"{api}/admin/version")
-    except httpx.TransportError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        why = str(error) or type(error).__name__
         raise PrecisError(
-            f"The Prefect server at {api} does not answer ({error}). Start it, or unset "
+            f"The Prefect server at {api} does not answer ({why}). Start it, or unset "
             "PREFECT_API_URL and let `precis up` start one."
         ) from error
     if answer.status_code == 401:
@@ -142,8 +148,30 @@ async def check_server(api: str | None) -> str:
             "its `user:password`."
         )
     if not answer.is_success:
-        raise PrecisError(f"The Prefect server at {api} answers {answer.status_code}. See its log.")
-    return f"server {answer.json()} at {api}"
+        raise PrecisError(
+            f"What answers at {api} says {answer.status_code}. See whether PREFECT_API_URL is the "
+            "address of a Prefect server, which ends with /api, and if it is, its log."
+        )
+    return f"server {_server_version(answer)} at {api}"
+
+
+def _server_version(answer: httpx.Response) -> str:
+    """What Prefect's API says of itself.
+
+    Raises:
+        ConfigError: this is something else.
+    """
+    try:
+        version = answer.json()
+    except ValueError:
+        version = None
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        api = str(answer.url).removesuffix("/admin/version")
+        raise ConfigError(
+            f"What answers at {api} is no Prefect server's API. Set PREFECT_API_URL to the address "
+            "of one, which ends with /api."
+        )
+    return version
 
 
 async def check_store(url: str) -> str:
@@ -171,7 +199,7 @@ async def check_documents(config: DocumentsConfig) -> str:
 
 
 async def check_wandb() -> str:
-    """Whether W&B's key, if there is one, can be one."""
+    """Whether W&B's key, if there is one, can be one; a run goes on where W&B can't be reached."""
     key = Environment().wandb_api_key
     if key is None:
         return "no WANDB_API_KEY: metrics stay on this machine"
@@ -180,7 +208,7 @@ async def check_wandb() -> str:
             "WANDB_API_KEY is not like any key of W&B's. Copy it again from wandb.ai/authorize, "
             "on one line."
         )
-    return "WANDB_API_KEY has the form of a key"
+    return await unreachable() or "WANDB_API_KEY has the form of a key"
 
 
 def _installed(package: str) -> str | None:

@@ -1,7 +1,8 @@
 """Weights & Biases, at arm's length.
 
 Without a network `wandb.init` retries for minutes and does not heed SIGTERM, so it lives in a
-process of its own, which is fed through a pipe and given up on if it does not end in time.
+process of its own, which is fed through a pipe and given up on if it does not end in time. Where
+W&B can't be reached when a run begins, the run is kept in W&B's own files, to be sent later.
 WANDB_MODE, WANDB_PROJECT and the like are its own business: it inherits the environment.
 """
 
@@ -15,14 +16,18 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from precis.environment import Environment
 
 _FINISH_TIMEOUT_S = 20
+_REACH_TIMEOUT_S = 2
 _ORPHAN_TIMEOUT_S = 60
 _INIT_TIMEOUT_S = 600
 _PAGE = "page.url"
@@ -33,9 +38,12 @@ logger = logging.getLogger(__name__)
 class WandbLog:
     """A W&B run that is logged to without ever waiting for it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], page: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], page: Path, opening: Mapping[str, Any]
+    ) -> None:
         self._process, self._page = process, page
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._put(opening)  # not as an argument: any user of the machine may list those
         self._feeder = threading.Thread(target=self._feed, daemon=True)
         self._feeder.start()
 
@@ -68,9 +76,10 @@ class WandbLog:
     def finish(self) -> None:
         """Wait a bounded time for W&B to take the rest, then give up."""
         self._lines.put(None)
+        deadline = time.monotonic() + _FINISH_TIMEOUT_S
         self._feeder.join(_FINISH_TIMEOUT_S)
         try:
-            self._process.wait(_FINISH_TIMEOUT_S)
+            self._process.wait(max(0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             logger.warning("W&B did not finish in time; what it has lies in its local folder.")
             with contextlib.suppress(ProcessLookupError):
@@ -107,27 +116,51 @@ async def wandb_log(
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / _PAGE
     page.unlink(missing_ok=True)
-    opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
+    environment = {"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()}
+    if trouble := await unreachable():
+        logger.warning("%s", trouble)
+        environment["WANDB_MODE"] = "offline"
     with (folder / "wandb.log").open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "precis.observe.wandb", json.dumps(opening)],
+            [sys.executable, "-m", "precis.observe.wandb"],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env={"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()},
+            env=environment,
             start_new_session=True,
         )
-    log = WandbLog(process, page)
+    opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
+    log = WandbLog(process, page, opening)
     try:
         yield log
     finally:
         await asyncio.to_thread(log.finish)
 
 
-def _main(opening: Mapping[str, Any]) -> None:
-    """The child: log each line of standard input until it ends."""
+async def unreachable() -> str | None:
+    """What is wrong where W&B's server can't be reached; None where it can, or need not be."""
+    mode = os.environ.get("WANDB_MODE") or "online"
+    if Environment().wandb_api_key is None or mode != "online":
+        return None
+    url = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
+    try:
+        # Nothing is sent but the request: whose certificate W&B trusts is its own business.
+        async with httpx.AsyncClient(timeout=_REACH_TIMEOUT_S, verify=False) as client:
+            await client.get(url)
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        why = str(error) or type(error).__name__
+        return (
+            f"W&B can't be reached at {url} ({why}): what goes there stays in its folder on this "
+            "machine, for `wandb sync`."
+        )
+    return None
+
+
+def _main() -> None:
+    """The child: log each line of standard input, the first of which opens the run."""
     import wandb
 
+    opening = json.loads(sys.stdin.readline())
     # Without a network neither `init` nor `finish` ends by itself for a long time, and when the
     # run has been killed nobody is left to give up on us.
     signal.alarm(_INIT_TIMEOUT_S)
@@ -167,4 +200,4 @@ def _take(run: Any, entry: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _main(json.loads(sys.argv[1]))
+    _main()

@@ -146,6 +146,7 @@ async def test_a_wandb_key_is_taken_by_its_form(
     monkeypatch: pytest.MonkeyPatch, key: str, ok: bool
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", key)
+    monkeypatch.setenv("WANDB_MODE", "offline")
     row = await row_of(checkup.check_wandb())
     assert row.ok is ok
     assert not key or key not in row.detail
