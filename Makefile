@@ -46,7 +46,7 @@ unit: $(VENV)/.installed-dev
 
 services: $(VENV)/.installed-dev
 	@tests/services/install.sh chromium postgresql
-	$(BIN)/python -m pytest tests/services -n 3 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m pytest tests/services tests/security/services -n 3 --dist loadfile --no-loadscope-reorder --durations=15
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

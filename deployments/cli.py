@@ -14,7 +14,7 @@ from deployments import server as prefect_server
 from precis.environment import Environment
 from precis.judge.cli import app as judge_app
 from precis.runs.cli import app as runs_app
-from precis.terminal import fail, sentences
+from precis.terminal import CONTINUES, fail, sentences
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(judge_app, name="judge")
@@ -52,7 +52,8 @@ def rehearse(
     with sentences(), _continued():
         rehearse(config, server, console)
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
-    if server.ours:
+    if server.password_file:
+        console.print(f"         Its password: cat {server.password_file}", soft_wrap=True)
         console.print("         It stays up for a look; `make stop` stops it.")
 
 
@@ -132,7 +133,7 @@ def _continued() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        fail("Interrupted. The same command continues from the last committed step.")
+        fail(f"Interrupted. {CONTINUES}")
 
 
 def _quiet() -> None:
@@ -141,6 +142,8 @@ def _quiet() -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_ROOT_LEVEL", "CRITICAL")
+    # Each event that a server which is out does not take would be shown whole.
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
 
 
 if __name__ == "__main__":

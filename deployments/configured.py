@@ -9,13 +9,14 @@ from precis.environment import Environment
 
 def configured_api() -> str | None:
     """The address of the server that the environment or Prefect's active profile names."""
-    return os.environ.get("PREFECT_API_URL") or _api_of_profile()
+    named = os.environ.get("PREFECT_API_URL") or _api_of_profile()
+    return named.rstrip("/") if named else None
 
 
-def bring_password() -> None:
-    """What our own server asks for is what we say, unless we are told otherwise."""
-    if password := Environment().prefect_server_api_auth_string:
-        os.environ.setdefault("PREFECT_API_AUTH_STRING", password.get_secret_value())
+def server_password() -> str | None:
+    """The `user:password` that a server which we start is told to ask for."""
+    given = Environment().prefect_server_api_auth_string
+    return given.get_secret_value() if given else None
 
 
 def on_postgres() -> bool:

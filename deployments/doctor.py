@@ -14,6 +14,7 @@ from deployments import server as prefect_server
 from deployments.up import ROOT
 from precis import checkup
 from precis.checkup import Check, Row, examine
+from precis.cleartext import keys_in_clear
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import RunConfig, TrainConfig
 from precis.environment import Environment
@@ -36,6 +37,8 @@ def examined(deployment: str, console: Console) -> bool:
     with console.status("Checking …"):
         rows = asyncio.run(examine(checks_of(config), _DEADLINE_S))
     _print(rows, console)
+    for sentence in keys_in_clear(config):
+        console.print(f"Warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
     return all(row.ok for row in rows)
 
 
@@ -44,7 +47,7 @@ def checks_of(config: RunConfig) -> dict[str, Check]:
     checks: dict[str, Check] = {
         "Python": checkup.check_python,
         "packages": checkup.check_packages,
-        "Prefect": lambda: checkup.check_server(prefect_server.find()),
+        "Prefect": prefect_server.check,
         "disk": lambda: checkup.check_disk(Environment().home),
         "documents": lambda: checkup.check_documents(config.documents),
         "store": lambda: checkup.check_store(config.store),

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
+import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import httpx
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -18,18 +21,21 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from deployments.server import PrefectServer
+from deployments.server import PrefectServer, kept_up
 from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.documents import read_documents
 from precis.errors import StoreError
 from precis.ledger import Ledger, stored_ledger
+from precis.observe.wandb import unreachable
 from precis.run import work_folder
 from precis.store import open_store
+from precis.terminal import CONTINUES, say
 from tasks.benchmark import BenchmarkReport
 
 _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
 _POLL_S = 0.2
+_FAREWELL_S = 15.0
 
 
 def rehearsal_config(
@@ -74,22 +80,55 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
 
     started = time.perf_counter()
     server.wait()
+    if trouble := asyncio.run(unreachable()):
+        console.print(trouble, soft_wrap=True)
     with _bar(console) as bar:
-        report = asyncio.run(_watched(train, config, bar))
+        report = asyncio.run(_watched(train, config, server, bar))
     _print_results(report, config, time.perf_counter() - started, console)
     return report
 
 
-async def _watched(train: Any, config: TrainConfig, bar: Progress) -> BenchmarkReport:
-    """The flow, while the bar follows what it commits to the ledger."""
-    watcher = asyncio.create_task(_follow(config, bar))
+async def _watched(
+    train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
+) -> BenchmarkReport:
+    """The flow, while the bar follows what it commits to the ledger, and while a server answers."""
+    run: asyncio.Task[BenchmarkReport] = asyncio.create_task(train(config))
+    watching = [
+        asyncio.create_task(_follow(config, bar)),
+        asyncio.create_task(_leave_without(server, bar)),
+    ]
     try:
-        report: BenchmarkReport = await train(config)
-        return report
+        async with kept_up(server, bar.console.print):
+            return await asyncio.shield(run)
+    except httpx.TransportError:
+        if server.answers():
+            raise
+        _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
+    except asyncio.CancelledError:
+        # Prefect reports the end of the run, for minutes where nobody answers.
+        farewell = threading.Timer(_FAREWELL_S, _leave, (bar, "Interrupted."))
+        farewell.daemon = True
+        farewell.start()
+        run.cancel()
+        await asyncio.wait([run])
+        raise
     finally:
-        watcher.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watcher
+        for one in watching:
+            one.cancel()
+        await asyncio.wait(watching)
+
+
+async def _leave_without(server: PrefectServer, bar: Progress) -> None:
+    """End this process once the server is lost: each call and each event would be tried on."""
+    await server.lost()
+    _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
+
+
+def _leave(bar: Progress, why: str) -> NoReturn:
+    """End this process as a kill would, which costs nothing that is committed."""
+    bar.stop()
+    say(f"{why} {CONTINUES}")
+    os._exit(1)
 
 
 async def _follow(config: TrainConfig, bar: Progress) -> None:

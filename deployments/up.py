@@ -13,8 +13,8 @@ from rich.console import Console
 
 from deployments import server as prefect_server
 from deployments.configured import on_postgres
-from deployments.server import PrefectServer
-from precis.environment import Environment
+from deployments.server import PrefectServer, kept_up
+from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 
 ROOT = Path(__file__).parents[1]
@@ -45,13 +45,13 @@ def up(
     if share:
         demand_password()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the worker takes it
-    with _output_to(Environment().home / "worker.log") as log:
+    with _output_to(private_home() / "worker.log") as log:
         server = prefect_server.find_or_start(share=share, port=port)
         try:
             with console.status("Starting …"):
                 _stand_up(server, console, automations)
             console.print(f"Worker       takes up to {limit} runs at a time; its log: {log}")
-            _work(limit, console)
+            asyncio.run(_work(limit, server, console))
         finally:
             if server.started:
                 prefect_server.stop()
@@ -106,7 +106,7 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     from deployments import pool  # imports Prefect, while the server starts
 
     server.wait()
-    prefect_server.attach()
+    asyncio.run(prefect_server.check())
     asyncio.run(pool.ensure())
     deploy()
     wanted = on_postgres() if automations is None else automations
@@ -118,28 +118,35 @@ def _tell(
     server: PrefectServer, deployments: list[str], applied: list[str], console: Console
 ) -> None:
     console.print(f"Prefect      {server.ui}", soft_wrap=True)
+    if server.password_file:
+        console.print(
+            f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
+        )
     console.print(f"Deployments  {', '.join(deployments)}", soft_wrap=True)
     console.print(f"Automations  {', '.join(applied) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
-    for command in (
-        f"export PREFECT_API_URL={server.api}",
-        "prefect deployment run 'train/rehearsal'",
-        "prefect flow-run ls",
-    ):
+    commands = [f"export PREFECT_API_URL={server.api}"]
+    if server.password_file:
+        commands.append(f'export PREFECT_API_AUTH_STRING="$(cat {server.password_file})"')
+    commands += ["prefect deployment run 'train/rehearsal'", "prefect flow-run ls"]
+    for command in commands:
         console.print(f"  {command}", soft_wrap=True)
     console.print("\nCtrl-C waits for the runs that are going, and then stops all this.")
 
 
-def _work(limit: int, console: Console) -> None:
+async def _work(limit: int, server: PrefectServer, console: Console) -> None:
     from deployments.worker import work
 
-    asyncio.run(work(limit, _QUERY_S, lambda sentence: console.print(sentence, soft_wrap=True)))
+    def say(sentence: str) -> None:
+        console.print(sentence, soft_wrap=True)
+
+    async with kept_up(server, say):
+        await work(limit, _QUERY_S, say)
 
 
 @contextlib.contextmanager
 def _output_to(log: Path) -> Iterator[Path]:
     """Send what Prefect and the flows print to a file: the terminal is for our own words."""
-    log.parent.mkdir(parents=True, exist_ok=True)
     with (
         log.open("a") as file,
         contextlib.redirect_stdout(file),

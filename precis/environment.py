@@ -4,11 +4,14 @@ The one place where secrets are looked up. They are `SecretStr`, so that a print
 shows stars.
 """
 
+import os
 from pathlib import Path
 from typing import Literal
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_PRIVATE = 0o700
 
 
 class Environment(BaseSettings):
@@ -95,6 +98,19 @@ class S3Environment(BaseSettings):
     """Tries of one request; the pauses between eight of them add up to a minute at most."""
     timeout_s: float = Field(30, gt=0, validation_alias="PRECIS_S3_TIMEOUT_S")
     """Longest silence of the server within a request, in seconds."""
+
+
+def private_home() -> Path:
+    """The folder of this machine's own files, made where it is missing, for nobody else to read.
+
+    Prefect's database lies in it, with the key of its Secret blocks.
+    """
+    home = Environment().home
+    home.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    found = home.stat()
+    if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+        home.chmod(_PRIVATE)
+    return home
 
 
 def key_variables() -> list[str]:

@@ -14,7 +14,7 @@ from precis.cluster.meter import Meter
 from precis.cluster.site import Site
 from precis.config import RunConfig, TrainConfig
 from precis.documents import Corpus
-from precis.environment import Environment
+from precis.environment import private_home
 from precis.judge import JudgeClient
 from precis.judge.ruler import RulerJudge
 from precis.judge.spend import Spend
@@ -190,7 +190,7 @@ def work_folder(config: RunConfig) -> Path:
     The same model in another store is another run, with files of its own.
     """
     store = hashlib.sha256(open_store(config.store).url.encode()).hexdigest()
-    return Environment().home / "work" / f"{config.model}-{store[:8]}"
+    return private_home() / "work" / f"{config.model}-{store[:8]}"
 
 
 def mend_art_files(config: RunConfig) -> None:

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from precis.errors import PrecisError
 
+CONTINUES = "The same command continues from the last committed step."
+
 errors = Console(stderr=True, highlight=False)
 
 

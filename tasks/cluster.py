@@ -17,7 +17,7 @@ from precis.cluster.site import Address, Site
 from precis.cluster.skypilot import SkyPilotSite
 from precis.cluster.task import Work
 from precis.config import RunConfig
-from precis.environment import Environment
+from precis.environment import Environment, private_home
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.ruler import RulerJudge
@@ -112,7 +112,7 @@ def site_for(config: RunConfig, folder: Path) -> Site:
     if config.cluster.where == "local":
         return LocalSite(folder, config.seed, work_folder(config) / "trainer.log", backend)
     work = Work(config.model, open_store(config.store).url, backend, config.seed)
-    return SkyPilotSite(work, config.cluster, Environment().home, get_run_logger().info)
+    return SkyPilotSite(work, config.cluster, private_home(), get_run_logger().info)
 
 
 @asynccontextmanager
@@ -144,7 +144,7 @@ async def connect_judge(
     endpoint = endpoint_for(config.judge, environment.keys(), f"{standins.url}/v1")
     if config.judge.provider == "lexical":
         endpoint = replace(endpoint, api_key=standins.token)
-    cache = stack.enter_context(ReplyCache(environment.home / CACHE_FILE))
+    cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
     judge = await stack.enter_async_context(JudgeClient(endpoint, config.judge, cache=cache))
     if config.rollouts.reward == "questions":
         return judge, None

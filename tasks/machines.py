@@ -5,7 +5,7 @@ from prefect import task
 from precis.cluster import api
 from precis.cluster.settings import DownConfig, SweepConfig
 from precis.cluster.sweep import Swept, down_cluster, sweep
-from precis.environment import Environment
+from precis.environment import private_home
 from precis.errors import ClusterError
 from tasks.policy import RETRIED
 
@@ -13,7 +13,7 @@ from tasks.policy import RETRIED
 @task(name="take down machine", task_run_name="take down machine of {config.model}", **RETRIED)
 async def take_down(config: DownConfig) -> str:
     """Take a model's machine down; its name."""
-    home = Environment().home
+    home = private_home()
     return await down_cluster(config.model, config.store, home, force=config.force)
 
 
@@ -26,7 +26,7 @@ async def sweep_machines(config: SweepConfig) -> list[Swept]:
     """
     if not api.is_installed():
         return []  # nothing was rented from here
-    swept = await sweep(Environment().home, config.spare_hours)
+    swept = await sweep(private_home(), config.spare_hours)
     if failed := [f"{one.cluster} ({one.why})" for one in swept if one.done == "failed"]:
         raise ClusterError(f"Could not be swept: {', '.join(failed)}. Look at `sky status`.")
     return swept

@@ -18,6 +18,7 @@ from deployments.server import find_or_start
 server = find_or_start()
 server.wait()
 print(server.api)
+print(server.password_file.read_text())
 """
 _DOWN = "from deployments.server import stop; stop()"
 
@@ -57,8 +58,9 @@ def server(database: str) -> Iterator[Server]:
             address = stack.enter_context(postgres())
             environment["PREFECT_API_DATABASE_CONNECTION_URL"] = address
         stack.callback(_python, _DOWN, environment)
-        api = _python(_UP, environment).strip()
-        yield Server(api, {**environment, "PREFECT_API_URL": api})
+        api, password = _python(_UP, environment).split()
+        known = {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": password}
+        yield Server(api, {**environment, **known})
 
 
 def _without_settings() -> dict[str, str]:

@@ -12,7 +12,7 @@ import typer
 
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.documents import Document, read_documents
-from precis.environment import Environment
+from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 from precis.judge.audit import Sample, documents_of, sampled
 from precis.judge.audit_page import as_jsonl, as_markdown
@@ -95,7 +95,7 @@ async def _judged(
     config: JudgeConfig, corpus: Sequence[Document], chosen: Sequence[Sample]
 ) -> dict[str, list[Verdict]]:
     """The verdicts of each protocol on the same summaries."""
-    home = Environment().home
+    home = private_home()
     found: dict[str, list[Verdict]] = {}
     async with _endpoint(config, home) as endpoint:
         for protocol in _PROTOCOLS:

@@ -44,6 +44,14 @@ async def chromium_page() -> AsyncIterator[Page]:
             await browser.close()
 
 
+async def log_in(page: Page, ui: str, password: str) -> None:
+    """Give Prefect's pages the password that their server asks for."""
+    await page.goto(f"{ui}/v2/login")
+    await page.get_by_placeholder("admin:pass").fill(password)
+    await page.get_by_role("button", name="Login").click()
+    await page.wait_for_url(lambda url: "/login" not in url)
+
+
 async def colours_of(image: Locator) -> int:
     """How many colours are drawn in an image: one of a blank one, none of a broken one."""
     await image.wait_for()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.services.prefect_api import PASSWORD
 from tests.services.switched_judge import JUDGE_KEY
 
 TRAIN = """
@@ -60,8 +61,21 @@ class Precis:
             **{name: value for name, value in os.environ.items() if name not in unset},
             "PRECIS_HOME": str(home),
             "PREFECT_HOME": str(home / "prefect"),
+            "PREFECT_SERVER_API_AUTH_STRING": PASSWORD,
+            "PREFECT_API_AUTH_STRING": PASSWORD,
             "COLUMNS": "120",
         }
+
+    def python(self, program: str) -> None:
+        """Run a few lines of Python in this home; fail the test if they fail."""
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            check=True,
+            timeout=300,
+        )
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start the command; its output is piped."""
@@ -129,13 +143,7 @@ class Precis:
 def precis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     command = Precis(tmp_path_factory.mktemp("home"))
     try:
-        subprocess.run(
-            [sys.executable, "-c", SERVER],
-            env=command.environment,
-            stdin=subprocess.DEVNULL,
-            check=True,
-            timeout=300,
-        )
+        command.python(SERVER)
         yield command
     finally:
         command.run("stop")

@@ -1,10 +1,15 @@
 """Prefect's API as the tests ask it: again where its SQLite was locked, as its own client does."""
 
 import asyncio
+import secrets
 import time
 from typing import Any
 
 import httpx
+
+PASSWORD = f"tests:{secrets.token_urlsafe(24)}"
+"""What the tests' servers ask for."""
+AUTH = httpx.BasicAuth(*PASSWORD.split(":"))
 
 _PAUSES_S = (0.5, 1, 2, 5, 10)
 _BUSY = 503
@@ -34,12 +39,13 @@ class _PatientAsync(httpx.AsyncHTTPTransport):
 
 def client_of(api: str, **options: Any) -> httpx.Client:
     """A client of the server whose API is at this address."""
-    return httpx.Client(base_url=api, transport=_Patient(), timeout=30, **options)
+    given = {"auth": AUTH, **options}
+    return httpx.Client(base_url=api, transport=_Patient(), timeout=30, **given)
 
 
 def async_client_of(api: str) -> httpx.AsyncClient:
     """The same for a test that is a coroutine."""
-    return httpx.AsyncClient(base_url=api, transport=_PatientAsync(), timeout=30)
+    return httpx.AsyncClient(base_url=api, transport=_PatientAsync(), timeout=30, auth=AUTH)
 
 
 def created(api: httpx.Client, deployment: str, config: dict[str, Any]) -> str:

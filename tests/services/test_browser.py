@@ -9,8 +9,9 @@ import httpx
 import yaml
 from playwright.async_api import Page, expect
 
-from tests.services.browser import chromium_page, colours_of, photograph
+from tests.services.browser import chromium_page, colours_of, log_in, photograph
 from tests.services.conftest import ROOT, Precis
+from tests.services.prefect_api import AUTH, PASSWORD
 from tests.services.switched_judge import SwitchedJudge
 
 STEPS = 12
@@ -23,6 +24,7 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
 ) -> None:
     ui = deployed.api.removesuffix("/api")
     async with SwitchedJudge("browsed-judge", pause_s=0.5) as judge, chromium_page() as page:
+        await log_in(page, ui, PASSWORD)
         await start_from_the_form(page, deployed, judge, tmp_path)
         await progress_moves(page)
         judge.refuses = True
@@ -41,8 +43,10 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
 
 
 async def test_every_schedule_is_listed(deployed: Precis) -> None:
+    ui = deployed.api.removesuffix("/api")
     async with chromium_page() as page:
-        await the_schedules_are_listed(page, deployed.api.removesuffix("/api"))
+        await log_in(page, ui, PASSWORD)
+        await the_schedules_are_listed(page, ui)
 
 
 async def the_schedules_are_listed(page: Page, ui: str) -> None:
@@ -63,7 +67,7 @@ async def start_from_the_form(
     page: Page, deployed: Precis, judge: SwitchedJudge, store: Path
 ) -> None:
     ui = deployed.api.removesuffix("/api")
-    found = httpx.get(f"{deployed.api}/deployments/name/train/rehearsal").json()
+    found = httpx.get(f"{deployed.api}/deployments/name/train/rehearsal", auth=AUTH).json()
     await page.goto(f"{ui}/v2/deployments/deployment/{found['id']}")
     await page.get_by_role("button", name="Run").first.click()
     await page.get_by_role("menuitem", name="Custom run").click()
@@ -97,7 +101,9 @@ async def submitted(page: Page, deployed: Precis, model: str) -> str:
         await page.get_by_role("button", name="Submit").click()
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
-            found = httpx.post(f"{deployed.api}/flow_runs/filter", json={"sort": "ID_DESC"})
+            found = httpx.post(
+                f"{deployed.api}/flow_runs/filter", json={"sort": "ID_DESC"}, auth=AUTH
+            )
             for run in found.json() if found.is_success else ():
                 if run["parameters"].get("config", {}).get("model") == model:
                     return str(run["id"])

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.services.conftest import COMMAND, ROOT, Precis
-from tests.services.prefect_api import client_of, created, reached
+from tests.services.prefect_api import AUTH, client_of, created, reached
 
 LONG = {
     "model": "interrupted",
@@ -113,7 +113,7 @@ def _has_a_service_fail(precis: Precis) -> None:
     with sqlite3.connect(precis.home / "prefect" / "prefect.db", timeout=60) as database:
         database.execute("ALTER TABLE events RENAME TO elsewhere")
         database.commit()
-        httpx.post(f"{precis.api}/events", json=[event]).raise_for_status()
+        httpx.post(f"{precis.api}/events", json=[event], auth=AUTH).raise_for_status()
         _wait_until_it_says(precis.home / "prefect" / "server.log", "no such table: events")
         database.execute("ALTER TABLE elsewhere RENAME TO events")
 

@@ -1,0 +1,42 @@
+"""Keys that would cross a network in clear, for anybody on the way to read."""
+
+import os
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from precis.config import BenchmarkConfig, RunConfig
+from precis.environment import Environment
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def keys_in_clear(config: RunConfig) -> list[str]:
+    """A sentence for each key that a run sends to an http:// address beyond the loopback."""
+    keys = Environment().keys()
+    return [
+        f"{variable} goes to {address} in clear, for anybody on the way to read: use https://, or "
+        "an ssh tunnel to the loopback."
+        for variable, address in _addresses(config)
+        if keys.get(variable) and _is_clear(address)
+    ]
+
+
+def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Each key's variable, and where it is sent."""
+    environment = Environment()
+    if config.judge.provider == "url":
+        yield "JUDGE_API_KEY", config.judge.base_url
+    if isinstance(config, BenchmarkConfig):
+        for contender in config.contenders:
+            yield "CONTENDER_API_KEY", contender.base_url
+    yield "LANGFUSE_SECRET_KEY", environment.langfuse_host
+    yield "OPENPIPE_API_KEY", environment.openpipe_base_url
+    yield "WANDB_API_KEY", os.environ.get("WANDB_BASE_URL", "")
+    if environment.weave_project:
+        yield "WANDB_API_KEY", environment.weave_url
+    yield "PREFECT_API_AUTH_STRING", os.environ.get("PREFECT_API_URL", "")
+
+
+def _is_clear(address: str) -> bool:
+    url = urlsplit(address)
+    return url.scheme == "http" and url.hostname not in _LOOPBACK

@@ -1,0 +1,164 @@
+"""What a web page, another program's guess and another user can do with a server that we start."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.browser import chromium_page, log_in
+from tests.services.conftest import SERVER, Precis
+from tests.services.prefect_api import client_of
+
+SECRET = "canary-in-a-block-91d3c0"
+
+ATTACK = """async ({api, flow}) => {
+    const script = {'prefect.deployments.steps.run_shell_script': {script: 'touch /tmp/owned'}};
+    const told = {};
+    const send = async (name, path, body, options) => {
+        const json = JSON.stringify(body);
+        // A body without a type needs no preflight: the browser sends it to whoever it likes.
+        const untyped = new Blob([json]);
+        const request = {method: 'POST', body: options.typed ? json : untyped, mode: options.mode};
+        if (options.typed) request.headers = {'Content-Type': 'application/json'};
+        try {
+            const answer = await fetch(api + path, request);
+            told[name] = answer.status + ' ' + await answer.text();
+        } catch (error) { told[name] = String(error); }
+    };
+    for (const typed of [true, false]) for (const mode of ['cors', 'no-cors']) {
+        const kind = `${mode} ${typed ? 'typed' : 'untyped'}`;
+        const options = {typed, mode};
+        await send(`flow ${kind}`, '/flows/', {name: `attack ${kind}`}, options);
+        const deployment = {name: `attack ${kind}`, flow_id: flow, pull_steps: [script]};
+        await send(`deployment ${kind}`, '/deployments/', deployment, options);
+        await send(`variable ${kind}`, '/variables/', {name: 'attack', value: 1}, options);
+        await send(`blocks ${kind}`, '/block_documents/filter', {include_secrets: true}, options);
+    }
+    told.events = await new Promise(resolve => {
+        const socket = new WebSocket(api.replace('http', 'ws') + '/events/out', 'prefect');
+        socket.onopen = () => socket.send(JSON.stringify({type: 'auth', token: null}));
+        socket.onmessage = message => resolve(message.data);
+        socket.onclose = socket.onerror = () => resolve('closed');
+    });
+    return told;
+}"""
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
+    """A server that nobody was asked a password for, with a secret in it."""
+    precis = Precis(tmp_path_factory.mktemp("fresh"))
+    for name in ("PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"):
+        del precis.environment[name]
+    try:
+        precis.python(SERVER)
+        precis.python(f"from deployments.secret import keep; keep('OPENAI_API_KEY', {SECRET!r})")
+        yield precis
+    finally:
+        precis.run("stop")
+
+
+def password_of(precis: Precis) -> str:
+    return (precis.home / "prefect" / "password").read_text()
+
+
+def trusted(precis: Precis) -> httpx.Client:
+    user, _, password = password_of(precis).partition(":")
+    return client_of(precis.api, auth=(user, password))
+
+
+@pytest.fixture
+def page_of_another() -> Iterator[str]:
+    """The address of a page that somebody else serves."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>Prize draw</title>")
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=partial(server.serve_forever, 0.05), daemon=True).start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
+
+
+async def test_a_page_on_another_origin_makes_nothing_and_reads_nothing(
+    fresh: Precis, page_of_another: str
+) -> None:
+    with trusted(fresh) as api:
+        flow = api.post("/flows/", json={"name": "harmless"}).raise_for_status().json()["id"]
+        async with chromium_page() as page:
+            await log_in(page, fresh.api.removesuffix("/api"), password_of(fresh))
+            await page.goto(page_of_another)
+            told: dict[str, str] = await page.evaluate(ATTACK, {"api": fresh.api, "flow": flow})
+        flows = api.post("/flows/filter", json={}).raise_for_status().json()
+        deployments = api.post("/deployments/filter", json={}).raise_for_status().json()
+        variables = api.post("/variables/filter", json={}).raise_for_status().json()
+        blocks = api.post("/block_documents/filter", json={"include_secrets": True})
+    assert SECRET in blocks.text, "there was nothing to read"
+    assert SECRET not in json.dumps(told)
+    assert [flow["name"] for flow in flows] == ["harmless"]
+    assert deployments == variables == []
+    assert "auth_success" not in told["events"]
+    assert len(told) == 17, told
+
+
+def test_without_the_password_nothing_is_answered(fresh: Precis) -> None:
+    password = password_of(fresh)
+    user, _, secret = password.partition(":")
+    assert len(secret) >= 32
+    ask: dict[str, Any] = {"url": f"{fresh.api}/flows/count", "json": {}}
+    assert httpx.post(**ask).status_code == 401
+    assert httpx.post(**ask, auth=(user, secret[:-1])).status_code == 401
+    assert httpx.post(**ask, auth=(user, secret)).status_code == 200
+
+
+def test_no_other_origin_is_allowed_and_no_other_name_is_answered_to(fresh: Precis) -> None:
+    answer = httpx.get(f"{fresh.api}/health", headers={"Origin": "http://prize.example"})
+    assert "access-control-allow-origin" not in answer.headers
+    for host, status in (("localhost", 200), ("127.0.0.1:1", 200), ("prize.example", 400)):
+        answer = httpx.get(f"{fresh.api}/health", headers={"Host": host})
+        assert answer.status_code == status, host
+
+
+def test_what_lies_in_the_home_is_for_its_owner_alone(fresh: Precis) -> None:
+    assert fresh.home.stat().st_mode & 0o777 == 0o700
+    assert (fresh.home / "prefect" / "password").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_commands_of_this_home_know_the_password(fresh: Precis) -> None:
+    output = fresh.run("doctor", PRECIS_STORE=str(fresh.home / "store"))
+    assert "✗" not in output
+    assert password_of(fresh) not in output
+
+
+def test_our_password_goes_to_our_server_alone(fresh: Precis) -> None:
+    """Another that is configured is not told what ours asks for."""
+    heard: list[str] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(str(self.headers["Authorization"]))
+            self.send_response(401)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        Thread(target=partial(server.serve_forever, 0.05), daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/api"
+        output, _, code = fresh.outcome("worker", PREFECT_API_URL=address)
+        server.shutdown()
+    assert heard == ["None"]
+    assert code == 1 and "refuses our password" in " ".join(output.split())

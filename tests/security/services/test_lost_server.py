@@ -1,0 +1,186 @@
+"""A Prefect server that dies, or was never there: what is said, how soon, and what comes back."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import httpx
+import pytest
+
+from deployments.server import PrefectServer, kept_up
+from tests.services.conftest import SERVER, Precis
+from tests.services.prefect_api import client_of
+from tests.services.test_up import Up
+
+STEPS = 12
+
+
+def started(tmp_path: Path, name: str) -> Precis:
+    """A home with a server of its own, which the test may kill."""
+    precis = Precis(tmp_path / name)
+    precis.home.mkdir()
+    precis.python(SERVER)
+    return precis
+
+
+def kill_server(precis: Precis) -> None:
+    os.kill(int((precis.home / "prefect" / "server.pid").read_text()), signal.SIGKILL)
+
+
+def begin(precis: Precis, store: Path, **environment: str) -> subprocess.Popen[str]:
+    """A rehearsal that has committed a step."""
+    arguments = ("rehearse", "--steps", str(STEPS), "--store", str(store))
+    process = precis.start(*arguments, **environment)
+    deadline = time.monotonic() + 300
+    while not (store / "rehearsal-seed1" / "ledger.json").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_path: Path) -> None:
+    precis = started(tmp_path, "home")
+    try:
+        process = begin(precis, tmp_path / "store")
+        kill_server(precis)
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, output
+        assert "The Prefect server had ended by itself, and was started again." in output
+        assert "Traceback" not in output and "failed to process" not in output
+        with client_of(precis.api) as api:
+            runs = api.post("/flow_runs/filter", json={}).raise_for_status().json()
+        assert {run["state_type"] for run in runs} == {"COMPLETED"}
+    finally:
+        precis.run("stop")
+
+
+def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_path: Path) -> None:
+    other = started(tmp_path, "other")
+    precis = Precis(tmp_path / "home")
+    process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
+    kill_server(other)
+    began = time.monotonic()
+    output, _ = process.communicate(timeout=300)
+    assert time.monotonic() - began < 120
+    assert process.returncode == 1
+    assert "does not answer any more. The same command continues" in " ".join(output.split())
+    assert "Traceback" not in output and "EventsWorker" not in output
+
+
+def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -> None:
+    other = started(tmp_path, "other")
+    precis = Precis(tmp_path / "home")
+    process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
+    kill_server(other)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Interrupted. The same command continues" in " ".join(output.split())
+    assert "Traceback" not in output
+
+
+def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None:
+    precis = Precis(tmp_path / "home")
+    precis.home.mkdir()
+    up = Up(precis, tmp_path / "up.txt")
+    try:
+        up.prints("Worker takes")
+        kill_server(precis)
+        up.prints("was started again")
+        with client_of(precis.api) as api:
+            deadline = time.monotonic() + 120
+            while not _answers(api) and time.monotonic() < deadline:
+                time.sleep(0.2)
+            assert api.get("/work_pools/precis").is_success, "its data is gone"
+        precis.run("stop")
+        time.sleep(3)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{precis.api}/health")
+    finally:
+        ended = up.ends(signal.SIGTERM)
+    assert ended == 0
+    assert "Traceback" not in up.output.read_text()
+
+
+async def test_a_server_that_ends_at_once_is_not_started_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_UI_URL", "http://127.0.0.1")  # what is started may set it
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "sqlite+aiosqlite:////no/such.db")
+    (tmp_path / "prefect").mkdir()
+    (tmp_path / "prefect" / "server.pid").touch()  # as one that has died leaves it
+    said: list[str] = []
+    async with kept_up(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
+        async with asyncio.timeout(180):
+            while len(said) < 2:
+                await asyncio.sleep(0.1)
+        await asyncio.sleep(2)
+    assert len(said) == 2
+    assert "can't be started again" in said[1] and "server.log" in said[1]
+
+
+def _answers(api: httpx.Client) -> bool:
+    try:
+        return api.get("/health").is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture
+def web_server() -> Iterator[str]:
+    """The address of something that answers everything with a page."""
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<title>It works</title>")
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        Thread(target=partial(server.serve_forever, 0.05), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/api"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("command", ["rehearse", "up", "worker"])
+def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path: Path) -> None:
+    precis = Precis(tmp_path / "home")
+    began = time.monotonic()
+    output, _, code = precis.outcome(command, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert time.monotonic() - began < 60, "a minute covers a busy machine; it waited 180 s once"
+    assert code == 1
+    assert "at http://127.0.0.1:9/api does not answer" in " ".join(output.split())
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("command", ["rehearse", "up", "worker", "doctor"])
+def test_a_server_that_is_not_prefects_is_called_that(
+    command: str, tmp_path: Path, web_server: str
+) -> None:
+    precis = Precis(tmp_path / "home")
+    precis.environment |= {"PRECIS_STORE": str(tmp_path / "store"), "COLUMNS": "400"}
+    output, _, code = precis.outcome(command, PREFECT_API_URL=web_server)
+    assert code == 1
+    assert "is no Prefect server's API" in " ".join(output.split())
+    assert "Traceback" not in output
+
+
+def test_a_port_that_is_in_use_is_called_that(tmp_path: Path) -> None:
+    precis = Precis(tmp_path / "home")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        output, _, code = precis.outcome("up", "--port", str(port))
+    assert code == 1
+    assert f"Port {port} is in use" in " ".join(output.split())
