@@ -49,6 +49,24 @@ def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed
     assert found, "the scheduler has planned no night"
 
 
+def test_a_schedule_that_was_switched_off_stays_off_when_all_is_deployed_again(
+    deployed: Precis,
+) -> None:
+    with client_of(deployed.api) as api:
+        nightly = api.get("/deployments/name/benchmark/nightly").raise_for_status().json()
+        [schedule] = nightly["schedules"]
+        switch = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
+        api.patch(switch, json={"active": False}).raise_for_status()
+        try:
+            deployed.prefect("--no-prompt", "deploy", "--name", "benchmark/nightly")
+            again = api.get("/deployments/name/benchmark/nightly").raise_for_status().json()
+            [schedule] = again["schedules"]
+            assert not schedule["active"]
+        finally:
+            switch = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
+            api.patch(switch, json={"active": True}).raise_for_status()
+
+
 def _upcoming(api: httpx.Client, deployment: str) -> list[Any]:
     query = {"deployments": {"id": {"any_": [deployment]}}}
     found: list[Any] = api.post("/flow_runs/filter", json=query).raise_for_status().json()
