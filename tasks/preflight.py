@@ -9,6 +9,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
 from precis.checkup import Check, check_wandb, examine, refuse
+from precis.cleartext import keys_in_clear
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig
 from precis.environment import Environment
@@ -42,6 +43,8 @@ async def preflight(run: Run) -> None:
         for row in rows
     ]
     await acreate_table_artifact(key=artifact_key(run.name, "preflight"), table=table)
+    for sentence in keys_in_clear(run.config):
+        get_run_logger().warning("%s", sentence)
     refuse(rows)
 
 

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -107,6 +108,7 @@ class FolderStore:
             temporary = Path(name)
             try:
                 yield temporary
+                temporary.chmod(stat.S_IMODE(self.root.stat().st_mode) & 0o666)
                 with temporary.open("rb") as written:
                     os.fsync(written.fileno())
                 temporary.replace(path)
@@ -121,10 +123,19 @@ class FolderStore:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
+    def _make(self, folder: Path) -> None:
+        """Make a folder for those who share the store: whoever may read its root may read all."""
+        if folder == self.root or folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            return
+        self._make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        folder.chmod(stat.S_IMODE(self.root.stat().st_mode))
+
     @contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._make(path.parent)
             yield
         except OSError as error:
             raise StoreError(

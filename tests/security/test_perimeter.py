@@ -1,0 +1,165 @@
+"""What lies on disk, goes over a network, into an image or to a service, for whom to see."""
+
+import fnmatch
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.reference import README
+from precis.cleartext import keys_in_clear
+from precis.config import BenchmarkConfig, JudgeConfig, RunConfig, TrainConfig
+from precis.environment import private_home
+from precis.run import work_folder
+from precis.store.folder import FolderStore
+
+DEPLOYMENTS = README.parent / "deployments"
+UNITS = sorted((DEPLOYMENTS / "systemd").glob("*.service"))
+EXPOSURE_MAX = 2.0
+"""Of ten, as `systemd-analyze security` counts; the units once had 8.5."""
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_the_home_is_for_its_owner_alone_even_where_it_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: None
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "new"))
+    assert mode_of(private_home()) == 0o700
+    (tmp_path / "old").mkdir()
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "old"))
+    assert mode_of(private_home()) == 0o700
+
+
+def test_a_run_makes_the_home_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    work_folder(TrainConfig(model="m", store=str(tmp_path / "store")))
+    assert mode_of(tmp_path / "home") == 0o700
+
+
+@pytest.mark.parametrize("shared", [0o755, 0o750, 0o2770, 0o700])
+def test_a_store_is_as_readable_as_its_root_whatever_the_umask(
+    shared: int, tmp_path: Path, umask: None
+) -> None:
+    root = tmp_path / "store"
+    root.mkdir()
+    root.chmod(shared)
+    os.umask(0o077)  # the units' own
+    store = FolderStore(root)
+    store.put("m/benchmarks/0003/report.html", b"<h1>")
+    store.put_if("m/latest.json", b"{}", None)
+    for folder in ("m", "m/benchmarks", "m/benchmarks/0003"):
+        assert mode_of(root / folder) & 0o777 == shared & 0o777
+    for file in ("m/benchmarks/0003/report.html", "m/latest.json"):
+        assert mode_of(root / file) == shared & 0o666
+
+
+@pytest.mark.parametrize(
+    ("variables", "config", "named"),
+    [
+        ({"JUDGE_API_KEY": "k"}, {"base_url": "http://judge.example/v1"}, "JUDGE_API_KEY"),
+        ({"JUDGE_API_KEY": "k"}, {"base_url": "https://judge.example/v1"}, None),
+        ({"JUDGE_API_KEY": "k"}, {"base_url": "http://127.0.0.1:8000/v1"}, None),
+        ({"JUDGE_API_KEY": "k"}, {"base_url": "http://localhost:8000/v1"}, None),
+        ({"JUDGE_API_KEY": ""}, {"base_url": "http://judge.example/v1"}, None),
+        ({"OPENPIPE_API_KEY": "k", "OPENPIPE_BASE_URL": "http://o.example"}, {}, "OPENPIPE_API"),
+        ({"LANGFUSE_SECRET_KEY": "k", "LANGFUSE_HOST": "http://l.example"}, {}, "LANGFUSE_SECRET"),
+        ({"WANDB_API_KEY": "k", "WANDB_BASE_URL": "http://w.example"}, {}, "WANDB_API_KEY"),
+        (
+            {"PREFECT_API_AUTH_STRING": "a:b", "PREFECT_API_URL": "http://p.example/api"},
+            {},
+            "PREFECT_API_AUTH_STRING",
+        ),
+    ],
+)
+def test_a_key_that_goes_over_a_network_in_clear_is_named(
+    variables: dict[str, str],
+    config: dict[str, str],
+    named: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("PREFECT_API_URL", "WANDB_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    judge = JudgeConfig(provider="url", model="j", **config) if config else JudgeConfig()
+    told = keys_in_clear(RunConfig(model="m", judge=judge))
+    assert [sentence.startswith(str(named)) for sentence in told] == ([True] if named else [])
+
+
+def test_a_contenders_key_is_watched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("CONTENDER_API_KEY", "canary")
+    contender = {"provider": "url", "model": "c", "base_url": "http://models.example/v1"}
+    [told] = keys_in_clear(
+        BenchmarkConfig.model_validate({"model": "m", "contenders": [contender]})
+    )
+    assert told.startswith("CONTENDER_API_KEY goes to http://models.example/v1 in clear")
+    assert "canary" not in told
+
+
+def test_a_server_does_not_start_without_a_password(tmp_path: Path) -> None:
+    left_out = "PREFECT_SERVER_API_AUTH_STRING"
+    environment = {name: value for name, value in os.environ.items() if name != left_out}
+    done = subprocess.run(
+        [sys.executable, "-m", "deployments.serving", "--host", "127.0.0.1", "--port", "0"],
+        env=environment | {"PREFECT_HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "does not start without a password" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", [".env", ".env.local", "sub/.env.production", "tls.key", "a/b.pem", "id_ed25519"]
+)
+def test_no_key_gets_into_the_image(name: str) -> None:
+    assert _is_left_out(name)
+
+
+@pytest.mark.parametrize("name", [".env.example", "precis/environment.py", "requirements.lock"])
+def test_what_is_no_key_gets_into_the_image(name: str) -> None:
+    assert not _is_left_out(name)
+
+
+def _is_left_out(name: str) -> bool:
+    """As Docker reads the file: the last line that fits decides."""
+    out = False
+    for line in (DEPLOYMENTS / "Dockerfile.dockerignore").read_text().splitlines():
+        pattern = line.removeprefix("!").removeprefix("**/")
+        fits = fnmatch.fnmatch(Path(name).name, pattern)
+        if fits and not line.startswith("#"):
+            out = not line.startswith("!")
+    return out
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_keeps_what_it_writes_to_itself(unit: Path) -> None:
+    assert "\nUMask=0077\n" in unit.read_text()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_is_not_exposed(unit: Path) -> None:
+    command = ["systemd-analyze", "security", "--offline=true", str(unit)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    exposure = float(told.splitlines()[-1].partition(": ")[2].split()[0])
+    assert exposure <= EXPOSURE_MAX, told
