@@ -66,16 +66,19 @@ class Precis:
             "COLUMNS": "120",
         }
 
-    def python(self, program: str) -> None:
-        """Run a few lines of Python in this home; fail the test if they fail."""
-        subprocess.run(
+    def python(self, program: str) -> str:
+        """Run a few lines of Python in this home; what they printed, if they did not fail."""
+        done = subprocess.run(
             [sys.executable, "-c", program],
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
             check=True,
             timeout=300,
         )
+        return done.stdout
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start the command; its output is piped."""

@@ -1,6 +1,5 @@
 """A Prefect server that dies, or was never there: what is said, how soon, and what comes back."""
 
-import asyncio
 import os
 import signal
 import socket
@@ -15,12 +14,27 @@ from threading import Thread
 import httpx
 import pytest
 
-from deployments.server import PrefectServer, kept_up
 from tests.services.conftest import SERVER, Precis
 from tests.services.prefect_api import client_of
 from tests.services.test_up import Up
 
 STEPS = 12
+
+KEEP_UP = """
+import asyncio
+from deployments.server import PrefectServer, kept_up
+
+async def keep_up():
+    said = []
+    async with kept_up(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
+        async with asyncio.timeout(240):
+            while len(said) < 2:
+                await asyncio.sleep(0.1)
+        await asyncio.sleep(2)
+    print("\\n".join(said))
+
+asyncio.run(keep_up())
+"""
 
 
 def started(tmp_path: Path, name: str) -> Precis:
@@ -110,20 +124,12 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
     assert "Traceback" not in up.output.read_text()
 
 
-async def test_a_server_that_ends_at_once_is_not_started_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
-    monkeypatch.setenv("PREFECT_UI_URL", "http://127.0.0.1")  # what is started may set it
-    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "sqlite+aiosqlite:////no/such.db")
-    (tmp_path / "prefect").mkdir()
-    (tmp_path / "prefect" / "server.pid").touch()  # as one that has died leaves it
-    said: list[str] = []
-    async with kept_up(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
-        async with asyncio.timeout(180):
-            while len(said) < 2:
-                await asyncio.sleep(0.1)
-        await asyncio.sleep(2)
+def test_a_server_that_ends_at_once_is_not_started_for_ever(tmp_path: Path) -> None:
+    precis = Precis(tmp_path / "home")
+    precis.environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = "sqlite+aiosqlite:////no/such.db"
+    (precis.home / "prefect").mkdir(parents=True)
+    (precis.home / "prefect" / "server.pid").touch()  # as one that has died leaves it
+    said = precis.python(KEEP_UP).splitlines()
     assert len(said) == 2
     assert "can't be started again" in said[1] and "server.log" in said[1]
 
