@@ -99,6 +99,18 @@ async def work(limit: int, query_s: float, say: Say) -> None:
     Raises:
         PrecisError: it was made to leave while runs were going, which are killed.
     """
+    try:
+        await _work(limit, query_s, say)
+    except ExceptionGroup as group:  # Prefect's worker wraps what ends it, once or twice
+        raise _first_of(group) from None
+
+
+def _first_of(group: ExceptionGroup[Exception]) -> Exception:
+    first = group.exceptions[0]
+    return _first_of(first) if isinstance(first, ExceptionGroup) else first
+
+
+async def _work(limit: int, query_s: float, say: Say) -> None:
     shift = Shift()
     with shift.listening():
         async with ProcessWorker(work_pool_name=POOL, limit=limit) as worker:
