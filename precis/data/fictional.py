@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from precis.data.compose import Composed, compose
 from precis.data.grammar import Story, read_stories
-from precis.documents import COLUMNS
+from precis.rows import COLUMNS
 
 PATH = Path(__file__).with_name("fictional.parquet")
 """The bundled corpus."""

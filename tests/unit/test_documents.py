@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from precis.config import DocumentsConfig
-from precis.documents import COLUMNS, Corpus, load_corpus, read_documents, split
+from precis.documents import Corpus, group, load_corpus, read_documents, split
 from precis.errors import DocumentsError
+from precis.rows import COLUMNS, Row
 
 Rows = list[dict[str, Any]]
 
@@ -151,6 +152,72 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
         read_documents(source(path))
 
 
+def damaged(whole: bytes) -> dict[str, bytes]:
+    """Files that are no corpus, by their names."""
+    header = ",".join(COLUMNS).encode()
+    return {
+        "empty.parquet": b"",
+        "garbage.parquet": b"no parquet at all" * 20,
+        "cut-off.parquet": whole[: len(whole) // 2],
+        "rotten.parquet": whole[:4] + b"\x00" * 200 + whole[204:],
+        "empty.jsonl": b"",
+        "blank.jsonl": b"\n\n",
+        "numbers.jsonl": b"1\n2\n",
+        "nothing.json": b"[]",
+        "empty.csv": b"",
+        "header.csv": header + b"\n",
+        "open-quote.csv": header + b'\n"a,b,c\n',
+    }
+
+
+@pytest.mark.parametrize("name", damaged(b""))
+def test_a_damaged_or_empty_file_gets_one_sentence(tmp_path: Path, name: str) -> None:
+    whole = write_parquet(tmp_path / "whole.parquet", rows()).read_bytes()
+    path = tmp_path / name
+    path.write_bytes(damaged(whole)[name])
+    with pytest.raises(DocumentsError) as caught:
+        load_corpus(source(path))
+    said = str(caught.value)
+    assert said.startswith(str(path)) and said.endswith(".")
+    assert "can't be read as" in said or "holds no rows" in said
+    assert "\n" not in said and ". " not in said
+
+
+def test_a_parquet_file_without_rows_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "none.parquet"
+    pq.write_table(pa.Table.from_pylist(rows()).slice(0, 0), path)
+    with pytest.raises(DocumentsError, match=r"none\.parquet holds no rows"):
+        load_corpus(source(path))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_list_for_an_answer_is_named(tmp_path: Path, kind: str) -> None:
+    content = rows()
+    for row in content:
+        row["answer"] = [row["answer"]]
+    path = WRITERS[kind](tmp_path / f"lists.{kind}", content)
+    with pytest.raises(DocumentsError, match=r"row 1, column 'answer': is a list"):
+        load_corpus(source(path))
+
+
+def test_one_list_among_texts_is_named(tmp_path: Path) -> None:
+    content = rows()
+    content[2]["answer"] = ["one", "two"]
+    content[4]["answer"] = 42  # a number can be read as text
+    path = write_jsonl(tmp_path / "mixed.jsonl", content)
+    with pytest.raises(DocumentsError, match=r"row 3, column 'answer': is a list"):
+        load_corpus(source(path))
+
+
+def test_a_corpus_without_an_answer_says_that_and_not_to_lower_its_sizes(tmp_path: Path) -> None:
+    content = [{**row, "answer": "UNANSWERABLE"} for row in rows()]
+    path = write_jsonl(tmp_path / "c.jsonl", content)
+    with pytest.raises(DocumentsError) as caught:
+        load_corpus(source(path))
+    assert "4 documents and not one question that its document answers" in str(caught.value)
+    assert "train_size" not in str(caught.value)
+
+
 def test_what_is_neither_file_nor_data_set_is_refused() -> None:
     with pytest.raises(DocumentsError, match="neither a file or folder here nor a data set"):
         load_corpus(DocumentsConfig(source="no-such-file.parquet", train_size=1, val_size=1))
@@ -164,8 +231,6 @@ def test_a_corpus_that_is_too_small_names_the_sizes(tmp_path: Path) -> None:
 
 def corpus(documents: int = 10, seed: int = 1) -> Corpus:
     config = DocumentsConfig(train_size=documents - 2, val_size=2, seed=seed)
-    from precis.documents import Row, group
-
     content = (Row("memory", at, row) for at, row in enumerate(rows(documents), start=1))
     return split(group(content), config)
 

@@ -1,0 +1,192 @@
+"""The rows of a corpus: from a parquet, JSONL or CSV file, a folder of them, or the Hub.
+
+What can't be read, or is not what RepLiQA's columns promise, is refused with its place.
+"""
+
+import csv
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from precis.config import DocumentsConfig
+from precis.errors import DocumentsError
+
+COLUMNS = (
+    "document_id",
+    "document_topic",
+    "document_path",
+    "document_extracted",
+    "question_id",
+    "question",
+    "answer",
+    "long_answer",
+)
+_MAY_BE_EMPTY = {"document_path", "long_answer"}
+_READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a corpus and where it stands, for error messages."""
+
+    origin: str
+    number: int
+    values: Mapping[str, Any]
+
+    def __getitem__(self, column: str) -> str:
+        value = self.values.get(column)
+        if isinstance(value, list | dict):
+            kind = "a list" if isinstance(value, list) else "an object"
+            raise self.problem(column, f"is {kind}, where text belongs")
+        text = "" if value is None else str(value)
+        if not text.strip() and column not in _MAY_BE_EMPTY:
+            raise self.problem(column, "is empty")
+        return text
+
+    def problem(self, column: str, what: str) -> DocumentsError:
+        return DocumentsError(f"{self.origin}, row {self.number}, column {column!r}: {what}.")
+
+
+def read_rows(config: DocumentsConfig) -> Iterator[Row]:
+    """The rows of a source, in their order.
+
+    Raises:
+        DocumentsError: it can't be read, has no rows, or lacks a column.
+    """
+    if config.source == "bundled":
+        return _file_rows(Path(str(files("precis.data") / "fictional.parquet")))
+    if (path := Path(config.source).expanduser()).exists():
+        return (row for file in _data_files(path) for row in _file_rows(file))
+    if config.source.count("/") == 1 and not path.suffix:
+        return _hub_rows(config.source, config.hub_split)
+    raise DocumentsError(
+        f"{config.source} is neither a file or folder here nor a data set's name on the Hub "
+        "(owner/name)."
+    )
+
+
+def _data_files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted(file for file in path.iterdir() if file.suffix.lower() in _READERS)
+    if not found:
+        raise DocumentsError(f"The folder {path} holds no {', '.join(sorted(_READERS))} file.")
+    return found
+
+
+def _file_rows(path: Path) -> Iterator[Row]:
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DocumentsError(f"{path}: not one of {', '.join(sorted(_READERS))}.")
+    try:
+        if reader != "parquet":
+            _check_utf8(path)
+        rows = _loaded(path, reader)
+    except DocumentsError:
+        raise
+    except Exception as error:  # the readers raise Arrow's, pandas' and datasets' own errors
+        raise DocumentsError(
+            f"{path} can't be read as {reader} ({_innermost(error)}): see whether the file is "
+            "whole, and is what its name says."
+        ) from error
+    return _checked(str(path), rows)
+
+
+def _loaded(path: Path, reader: str) -> Any:
+    """All rows of a file.
+
+    Raises:
+        DocumentsError: there are none.
+    """
+    import datasets  # takes a second: only those who read documents wait for it
+
+    if not _has_rows(path, reader):
+        raise DocumentsError(f"{path} holds no rows: give one for each question.")
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(logging.CRITICAL)  # it tells of errors before it raises them
+    options: dict[str, Any] = {}
+    if reader == "csv":
+        # Ids and amounts stay text, whatever they look like.
+        strings = {column: datasets.Value("string") for column in _header(path)}
+        options = {"features": datasets.Features(strings), "keep_default_na": False}
+    return datasets.load_dataset(reader, data_files=str(path), split="train", **options)
+
+
+def _has_rows(path: Path, reader: str) -> bool:
+    """Whether there is anything to read, which datasets takes for granted."""
+    if reader == "parquet":
+        from pyarrow import parquet
+
+        rows: int = parquet.read_metadata(path).num_rows
+        return rows > 0
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        records = csv.reader(lines) if reader == "csv" else lines
+        filled = (record for record in records if "".join(record).strip())
+        if reader == "csv":
+            next(filled, None)  # the header
+        return next(filled, None) is not None
+
+
+def _hub_rows(name: str, hub_split: str) -> Iterator[Row]:
+    import datasets
+
+    try:
+        rows = datasets.load_dataset(name, split=hub_split)
+    except Exception as error:  # the Hub's client raises some twenty unrelated types
+        raise DocumentsError(
+            f"The data set {name} (split {hub_split}) can't be loaded from the Hub: "
+            f"{_innermost(error)}. Check its name and split and the network, or give a local file."
+        ) from error
+    return _checked(f"{name} ({hub_split})", rows)
+
+
+def _checked(origin: str, rows: Any) -> Iterator[Row]:
+    """Rows in order, once every column is known to be there."""
+    for column in COLUMNS:
+        if column not in rows.column_names:
+            raise DocumentsError(
+                f"{origin}, row 1, column {column!r}: missing. The file has "
+                f"{', '.join(rows.column_names)}; RepLiQA's columns are {', '.join(COLUMNS)}."
+            )
+    return (Row(origin, number, values) for number, values in enumerate(rows, start=1))
+
+
+def _check_utf8(path: Path) -> None:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for _ in lines:
+                pass
+    except UnicodeDecodeError as error:
+        row, column = _first_replaced(path)
+        raise DocumentsError(
+            f"{path}, row {row}, column {column!r}: not UTF-8 ({error.reason}). Convert the file "
+            "to UTF-8."
+        ) from error
+
+
+def _first_replaced(path: Path) -> tuple[int, str]:
+    """Row and column of the first byte that is not UTF-8."""
+    with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+        rows = csv.DictReader(lines) if path.suffix.lower() == ".csv" else map(json.loads, lines)
+        for number, row in enumerate(rows, start=1):
+            for column, value in row.items():
+                if "\ufffd" in f"{column}{value}":
+                    return number, str(column)
+    return 1, COLUMNS[0]
+
+
+def _header(path: Path) -> list[str]:
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        return next(csv.reader(lines), [])
+
+
+def _innermost(error: BaseException) -> str:
+    """The first sentence of what an error came from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return lines[0].partition(". ")[0].rstrip(".!") if lines else type(error).__name__
