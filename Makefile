@@ -29,7 +29,8 @@ endif
 .PHONY: install install-gpu install-sky rehearse stop test unit services lint docs format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
-	@$(BIN)/precis rehearse --steps $(STEPS) --documents "$(DOCUMENTS)" --seed $(SEED) \
+	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
+		--steps $(STEPS) --documents "$(DOCUMENTS)" --seed $(SEED) \
 		$(if $(STORE),--store "$(STORE)") $(if $(FRESH),--fresh)
 
 install: $(VENV)/.installed  ## the environment alone

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from deployments import server as prefect_server
+from precis.config import SEED_MAX, SEED_MIN
 from precis.environment import Environment
 from precis.judge.cli import app as judge_app
 from precis.runs.cli import app as runs_app
@@ -33,7 +34,9 @@ def rehearse(
     documents: Annotated[
         str, typer.Option(help="`bundled`, or a parquet, JSONL or CSV file or folder.")
     ] = "bundled",
-    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=SEED_MIN, max=SEED_MAX, help="Seed of everything that is drawn.")
+    ] = 1,
     store: Annotated[str, typer.Option(help="Folder for checkpoints and results.")] = "",
     take_over: Annotated[
         bool, typer.Option(help="Stop another rehearsal of this seed, and go on in its place.")

@@ -2,10 +2,14 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +28,7 @@ from rich.table import Table
 from deployments.server import PrefectServer, kept_up
 from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.documents import read_documents
+from precis.environment import Environment
 from precis.errors import StoreError
 from precis.ledger import Ledger, stored_ledger
 from precis.observe.wandb import unreachable
@@ -36,23 +41,26 @@ _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
 _POLL_S = 0.2
 _FAREWELL_S = 15.0
+_LINE_S = 5.0
+"""Between two lines of progress, where there is no terminal for a bar."""
+
+Tell = Callable[[Ledger], None]
 
 
 def rehearsal_config(
     steps: int, documents: str, seed: int, store: str, take_over: bool = False
 ) -> TrainConfig:
-    """The settings of a rehearsal: a sixth of the corpus, at most 32 documents, is held out."""
-    corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
-    count = len(read_documents(corpus)) if documents != "bundled" else _BUNDLED_DOCUMENTS
-    held_out = max(1, min(_VALIDATION_MAX, count // 6))
+    """The settings of a rehearsal.
+
+    A sixth of the corpus, at most 32 documents, is held out, and the rest trained on, where
+    VAL_SIZE and TRAIN_SIZE do not say otherwise.
+    """
     name = "rehearsal" if documents == "bundled" else f"rehearsal-{Path(documents).stem}"
     return TrainConfig(
         model=f"{name}-seed{seed}",
         steps=steps,
         seed=seed,
-        documents=DocumentsConfig(
-            source=documents, train_size=max(1, count - held_out), val_size=held_out
-        ),
+        documents=_split_of(documents),
         store=store if "://" in store else str(Path(store).expanduser().absolute()),
         # Two cores answer everything here: more at a time would only wait longer.
         rollouts=RolloutsConfig(in_flight=8),
@@ -62,6 +70,20 @@ def rehearsal_config(
         # A terminal has nobody to press Resume: the same command continues.
         judge_patience_s=0,
     )
+
+
+def _split_of(source: str) -> DocumentsConfig:
+    corpus = DocumentsConfig(source=source, train_size=1, val_size=1)
+    count = len(read_documents(corpus)) if source != "bundled" else _BUNDLED_DOCUMENTS
+    environment = Environment()
+    given = environment.model_fields_set
+    held_out = max(1, min(_VALIDATION_MAX, count // 6))
+    if "val_size" in given:
+        held_out = environment.val_size
+    trained_on = max(1, count - held_out)
+    if "train_size" in given:
+        trained_on = environment.train_size
+    return DocumentsConfig(source=source, train_size=trained_on, val_size=held_out)
 
 
 def forget(config: TrainConfig) -> None:
@@ -82,31 +104,31 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     server.wait()
     if trouble := asyncio.run(unreachable()):
         console.print(trouble, soft_wrap=True)
-    with _bar(console) as bar:
-        report = asyncio.run(_watched(train, config, server, bar))
+    with _progress(config.steps, console) as tell:
+        report = asyncio.run(_watched(train, config, server, tell, console))
     _print_results(report, config, time.perf_counter() - started, console)
     return report
 
 
 async def _watched(
-    train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
+    train: Any, config: TrainConfig, server: PrefectServer, tell: Tell, console: Console
 ) -> BenchmarkReport:
-    """The flow, while the bar follows what it commits to the ledger, and while a server answers."""
+    """The flow, while `tell` is told what it commits to the ledger, and while a server answers."""
     run: asyncio.Task[BenchmarkReport] = asyncio.create_task(train(config))
     watching = [
-        asyncio.create_task(_follow(config, bar)),
-        asyncio.create_task(_leave_without(server, bar)),
+        asyncio.create_task(_follow(config, tell)),
+        asyncio.create_task(_leave_without(server)),
     ]
     try:
-        async with kept_up(server, bar.console.print):
+        async with kept_up(server, console.print):
             return await asyncio.shield(run)
     except httpx.TransportError:
         if server.answers():
             raise
-        _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
+        _leave(f"The Prefect server at {server.api} does not answer any more.")
     except asyncio.CancelledError:
         # Prefect reports the end of the run, for minutes where nobody answers.
-        farewell = threading.Timer(_FAREWELL_S, _leave, (bar, "Interrupted."))
+        farewell = threading.Timer(_FAREWELL_S, _leave, ("Interrupted.",))
         farewell.daemon = True
         farewell.start()
         run.cancel()
@@ -118,39 +140,77 @@ async def _watched(
         await asyncio.wait(watching)
 
 
-async def _leave_without(server: PrefectServer, bar: Progress) -> None:
+async def _leave_without(server: PrefectServer) -> None:
     """End this process once the server is lost: each call and each event would be tried on."""
     await server.lost()
-    _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
+    _leave(f"The Prefect server at {server.api} does not answer any more.")
 
 
-def _leave(bar: Progress, why: str) -> NoReturn:
+def _leave(why: str) -> NoReturn:
     """End this process as a kill would, which costs nothing that is committed."""
-    bar.stop()
     say(f"{why} {CONTINUES}")
     os._exit(1)
 
 
-async def _follow(config: TrainConfig, bar: Progress) -> None:
+async def _follow(config: TrainConfig, tell: Tell) -> None:
     store = open_store(config.store)
-    shown = bar.add_task("starting", total=config.steps, reward="", accuracy="")
     while True:
         with contextlib.suppress(StoreError):  # no ledger yet
-            _show(await asyncio.to_thread(stored_ledger, store, config.model), bar, shown)
+            tell(await asyncio.to_thread(stored_ledger, store, config.model))
         await asyncio.sleep(_POLL_S)
 
 
-def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
-    done = ledger.next_step >= (bar.tasks[shown].total or 0)
-    reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
-    accuracy = ledger.validations[-1].accuracy if ledger.validations else None
+@contextlib.contextmanager
+def _progress(steps: int, console: Console) -> Iterator[Tell]:
+    """A bar on a terminal; elsewhere, as in a log, a line now and then."""
+    if not console.is_terminal:
+        yield partial(_say, _Said(), steps, console)
+        return
+    with _bar(console) as bar:
+        shown = bar.add_task("starting", total=steps, reward="", accuracy="")
+        yield partial(_show, bar, shown, steps)
+
+
+def _show(bar: Progress, shown: TaskID, steps: int, ledger: Ledger) -> None:
     bar.update(
         shown,
         completed=ledger.next_step,
-        description="benchmarking" if done else "training",
-        reward=reward,
-        accuracy="" if accuracy is None else f"held-out accuracy {accuracy:.0%}",
+        description=_phase(ledger, steps),
+        reward=_reward(ledger),
+        accuracy=_accuracy(ledger),
     )
+
+
+@dataclass
+class _Said:
+    """The last line of progress, and when it was printed."""
+
+    line: str = ""
+    phase: str = ""
+    at: float = -math.inf
+
+
+def _say(said: _Said, steps: int, console: Console, ledger: Ledger) -> None:
+    """Print how far it is, where that is new: every few seconds, and at each new phase."""
+    phase = _phase(ledger, steps)
+    words = (f"{phase}: step {ledger.next_step} of {steps}", _reward(ledger), _accuracy(ledger))
+    line = ", ".join(word for word in words if word)
+    is_due = phase != said.phase or time.monotonic() - said.at >= _LINE_S
+    if line != said.line and is_due:
+        console.print(line, soft_wrap=True)
+        said.line, said.phase, said.at = line, phase, time.monotonic()
+
+
+def _phase(ledger: Ledger, steps: int) -> str:
+    return "benchmarking" if ledger.next_step >= steps else "training"
+
+
+def _reward(ledger: Ledger) -> str:
+    return f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
+
+
+def _accuracy(ledger: Ledger) -> str:
+    return f"held-out accuracy {ledger.validations[-1].accuracy:.0%}" if ledger.validations else ""
 
 
 def _bar(console: Console) -> Progress:

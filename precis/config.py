@@ -18,6 +18,9 @@ from precis.summarize import WORDS_MAX
 from precis.trainers import ExtractiveTrainer, Trainer
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
+"""A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
+Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Baseline = Literal["empty", "lead-350", "random-350", "centroid"]
 Hosted = Literal[
@@ -47,7 +50,7 @@ class DocumentsConfig(Settings):
     val_size: int = Field(default_factory=lambda: Environment().val_size, ge=1, examples=[91])
     """Documents held out for validation and the benchmark; the variable VAL_SIZE, or 91, where
     not given."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of the split."""
 
 
@@ -163,7 +166,7 @@ class RunConfig(Settings):
 
     model: Name = "rehearsal"
     """Name of the model; its checkpoints, ledger and results lie under it in the store."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of the untrained policy, the batches and every sample."""
     documents: DocumentsConfig = Field(default_factory=DocumentsConfig)
     """Which documents to train on, and which to hold out."""
