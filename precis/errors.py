@@ -14,6 +14,7 @@
     │   └── TrainerLost          it no longer answers
     ├── StoreError               a checkpoint or ledger can't be written or read
     │   ├── StoreRefused         its key, bucket or a permission is wrong; no retry will help
+    │   ├── UnusableRun          it holds no such run, or its ledger can't be read; nor here
     │   ├── CorruptCheckpoint    a file is missing or differs from its manifest
     │   └── StoreConflict        somebody else wrote in between
     │       ├── LeaseHeld        another run works on the model
@@ -82,6 +83,10 @@ class StoreError(PrecisError):
 
 class StoreRefused(StoreError):
     """The store rejects our requests as such (key, bucket, permission); retries won't help."""
+
+
+class UnusableRun(StoreError):
+    """The store holds no such run, or a ledger that can't be read; retries won't help."""
 
 
 class CorruptCheckpoint(StoreError):

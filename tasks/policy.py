@@ -17,6 +17,7 @@ from precis.errors import (
     StoreRefused,
     TrainerLost,
     Unauthorized,
+    UnusableRun,
 )
 
 HOPELESS = (
@@ -29,6 +30,7 @@ HOPELESS = (
     StoreRefused,
     TrainerLost,  # the client has tried again for seconds, and its process will not come back
     Unauthorized,
+    UnusableRun,
 )
 """What fails the same way however often it is tried; of these only JudgeUnavailable passes."""
 

@@ -1,5 +1,6 @@
 """A store in a local folder."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -11,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from precis.errors import StoreConflict, StoreError
+from precis.errors import StoreConflict, StoreError, StoreRefused
 from precis.store.protocol import Blob, prove
 
 _OWN = ".precis"
 """Begins the names of the store's own files, which are no keys."""
 _ABANDONED_AFTER_S = 86_400
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
 class FolderStore:
@@ -138,9 +141,16 @@ class FolderStore:
             self._make(path.parent)
             yield
         except OSError as error:
-            raise StoreError(
-                f"Can't write {path}: {error.strerror}. Free some space or choose another store."
-            ) from error
+            raise _explained(error, path) from error
+
+
+def _explained(error: OSError, path: Path) -> StoreError:
+    what = f"Can't write {path}: {error.strerror}."
+    if error.errno in _FULL:
+        return StoreError(f"{what} Free some space or choose another store.")
+    if error.errno in _REFUSED:
+        return StoreRefused(f"{what} Let this user write there or choose another store.")
+    return StoreError(f"{what} Choose another store.")
 
 
 def _version(data: bytes) -> str:

@@ -1,5 +1,6 @@
 """The folder store: atomic writes, conditional writes, and keys that stay inside."""
 
+import errno
 import os
 import threading
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from precis.environment import Environment
-from precis.errors import ConfigError, StoreConflict, StoreError
+from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
 from precis.store import FolderStore, open_store
 
 
@@ -22,6 +23,29 @@ def test_what_was_put_is_got_with_its_version(store: FolderStore) -> None:
     blob = store.get("a/b.json")
     assert blob is not None
     assert (blob.data, blob.version) == (b"one", version)
+
+
+def test_a_store_that_can_not_be_written_is_not_told_to_free_space(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreRefused, match="Let this user write there or choose another store"):
+        FolderStore(tmp_path / "file" / "store").put("a", b"one")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "advice"),
+    [
+        (errno.EACCES, StoreRefused, "Let this user write there"),
+        (errno.EROFS, StoreRefused, "Let this user write there"),
+        (errno.ENOSPC, StoreError, "Free some space"),
+        (errno.EIO, StoreError, "Choose another store"),
+    ],
+)
+def test_what_to_do_follows_from_what_was_wrong(
+    store: FolderStore, number: int, kind: type[StoreError], advice: str
+) -> None:
+    with pytest.raises(StoreError, match=advice) as caught, store._writing(store.root / "a"):
+        raise OSError(number, os.strerror(number))
+    assert type(caught.value) is kind
 
 
 def test_what_was_never_put_is_none(store: FolderStore) -> None:

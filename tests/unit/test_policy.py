@@ -1,0 +1,31 @@
+"""What a task is tried again for."""
+
+import pytest
+from prefect.client.schemas.objects import State, StateType
+
+from precis.errors import (
+    ConfigError,
+    DocumentsError,
+    JudgeUnavailable,
+    PrecisError,
+    StoreError,
+    StoreRefused,
+    UnusableRun,
+)
+from tasks.policy import worth_retrying
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (StoreError("The store is out."), True),
+        (JudgeUnavailable("The judge is out."), True),
+        (UnusableRun("There is no such run."), False),
+        (StoreRefused("It may not be written."), False),
+        (ConfigError("It can't work."), False),
+        (DocumentsError("It can't be read."), False),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(error: PrecisError, again: bool) -> None:
+    state = State(type=StateType.FAILED, data=error)
+    assert worth_retrying(None, None, state) is again  # type: ignore[arg-type]
