@@ -70,7 +70,7 @@ def _config_of(deployment: str) -> RunConfig:
     named = {_name(entry): entry for entry in entries if _flow(entry) in _EXAMINED}
     if deployment not in named:
         raise ConfigError(f"There is no deployment {deployment!r}; there are {', '.join(named)}.")
-    given = named[deployment]["parameters"]["config"]
+    given = named[deployment]["parameters"]
     if _flow(named[deployment]) == "train":
         return TrainConfig.model_validate(given)
     return RunConfig.model_validate({k: v for k, v in given.items() if k in RunConfig.model_fields})

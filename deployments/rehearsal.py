@@ -7,9 +7,6 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,8 +40,6 @@ _POLL_S = 0.2
 _FAREWELL_S = 15.0
 _LINE_S = 5.0
 """Between two lines of progress, where there is no terminal for a bar."""
-
-Tell = Callable[[Ledger], None]
 
 
 def rehearsal_config(
@@ -104,31 +99,31 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     server.wait()
     if trouble := asyncio.run(unreachable()):
         console.print(trouble, soft_wrap=True)
-    with _progress(config.steps, console) as tell:
-        report = asyncio.run(_watched(train, config, server, tell, console))
+    with _bar(console) as bar:
+        report = asyncio.run(_watched(train, config, server, bar))
     _print_results(report, config, time.perf_counter() - started, console)
     return report
 
 
 async def _watched(
-    train: Any, config: TrainConfig, server: PrefectServer, tell: Tell, console: Console
+    train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
 ) -> BenchmarkReport:
-    """The flow, while `tell` is told what it commits to the ledger, and while a server answers."""
-    run: asyncio.Task[BenchmarkReport] = asyncio.create_task(train(config))
+    """The flow, while the bar follows what it commits to the ledger, and while a server answers."""
+    run: asyncio.Task[BenchmarkReport] = asyncio.create_task(train(**dict(config)))
     watching = [
-        asyncio.create_task(_follow(config, tell)),
-        asyncio.create_task(_leave_without(server)),
+        asyncio.create_task(_follow(config, bar)),
+        asyncio.create_task(_leave_without(server, bar)),
     ]
     try:
-        async with kept_up(server, console.print):
+        async with kept_up(server, bar.console.print):
             return await asyncio.shield(run)
     except httpx.TransportError:
         if server.answers():
             raise
-        _leave(f"The Prefect server at {server.api} does not answer any more.")
+        _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
     except asyncio.CancelledError:
         # Prefect reports the end of the run, for minutes where nobody answers.
-        farewell = threading.Timer(_FAREWELL_S, _leave, ("Interrupted.",))
+        farewell = threading.Timer(_FAREWELL_S, _leave, (bar, "Interrupted."))
         farewell.daemon = True
         farewell.start()
         run.cancel()
@@ -140,80 +135,63 @@ async def _watched(
         await asyncio.wait(watching)
 
 
-async def _leave_without(server: PrefectServer) -> None:
+async def _leave_without(server: PrefectServer, bar: Progress) -> None:
     """End this process once the server is lost: each call and each event would be tried on."""
     await server.lost()
-    _leave(f"The Prefect server at {server.api} does not answer any more.")
+    _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
 
 
-def _leave(why: str) -> NoReturn:
+def _leave(bar: Progress, why: str) -> NoReturn:
     """End this process as a kill would, which costs nothing that is committed."""
+    bar.stop()
     say(f"{why} {CONTINUES}")
     os._exit(1)
 
 
-async def _follow(config: TrainConfig, tell: Tell) -> None:
+async def _follow(config: TrainConfig, bar: Progress) -> None:
     store = open_store(config.store)
+    shown = bar.add_task("starting", total=config.steps, reward="", accuracy="")
     while True:
         with contextlib.suppress(StoreError):  # no ledger yet
-            tell(await asyncio.to_thread(stored_ledger, store, config.model))
+            _show(await asyncio.to_thread(stored_ledger, store, config.model), bar, shown)
         await asyncio.sleep(_POLL_S)
 
 
-@contextlib.contextmanager
-def _progress(steps: int, console: Console) -> Iterator[Tell]:
-    """A bar on a terminal; elsewhere, as in a log, a line now and then."""
-    if not console.is_terminal:
-        yield partial(_say, _Said(), steps, console)
-        return
-    with _bar(console) as bar:
-        shown = bar.add_task("starting", total=steps, reward="", accuracy="")
-        yield partial(_show, bar, shown, steps)
-
-
-def _show(bar: Progress, shown: TaskID, steps: int, ledger: Ledger) -> None:
+def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
+    done = ledger.next_step >= (bar.tasks[shown].total or 0)
+    reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
+    accuracy = ledger.validations[-1].accuracy if ledger.validations else None
     bar.update(
         shown,
         completed=ledger.next_step,
-        description=_phase(ledger, steps),
-        reward=_reward(ledger),
-        accuracy=_accuracy(ledger),
+        description="benchmarking" if done else "training",
+        reward=reward,
+        accuracy="" if accuracy is None else f"held-out accuracy {accuracy:.0%}",
     )
 
 
-@dataclass
-class _Said:
-    """The last line of progress, and when it was printed."""
+class _Lines(Progress):
+    """Progress where there is no terminal to draw a bar on: a line now and then, for a log."""
 
-    line: str = ""
-    phase: str = ""
-    at: float = -math.inf
+    def __init__(self, console: Console) -> None:
+        super().__init__(console=console, disable=True)
+        self._line, self._phase, self._at = "", "", -math.inf
 
-
-def _say(said: _Said, steps: int, console: Console, ledger: Ledger) -> None:
-    """Print how far it is, where that is new: every few seconds, and at each new phase."""
-    phase = _phase(ledger, steps)
-    words = (f"{phase}: step {ledger.next_step} of {steps}", _reward(ledger), _accuracy(ledger))
-    line = ", ".join(word for word in words if word)
-    is_due = phase != said.phase or time.monotonic() - said.at >= _LINE_S
-    if line != said.line and is_due:
-        console.print(line, soft_wrap=True)
-        said.line, said.phase, said.at = line, phase, time.monotonic()
-
-
-def _phase(ledger: Ledger, steps: int) -> str:
-    return "benchmarking" if ledger.next_step >= steps else "training"
-
-
-def _reward(ledger: Ledger) -> str:
-    return f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
-
-
-def _accuracy(ledger: Ledger) -> str:
-    return f"held-out accuracy {ledger.validations[-1].accuracy:.0%}" if ledger.validations else ""
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        shown = self.tasks[task_id]
+        phase, at = shown.description, time.monotonic()
+        steps = f"{phase}: step {shown.completed:.0f} of {shown.total:.0f}"
+        words = (steps, shown.fields["reward"], shown.fields["accuracy"])
+        line = ", ".join(word for word in words if word)
+        if line != self._line and (phase != self._phase or at - self._at >= _LINE_S):
+            self.console.print(line, soft_wrap=True)
+            self._line, self._phase, self._at = line, phase, at
 
 
 def _bar(console: Console) -> Progress:
+    if not console.is_terminal:
+        return _Lines(console)
     return Progress(
         TextColumn("{task.description:<12}"),
         BarColumn(bar_width=28),

@@ -12,19 +12,22 @@ from tasks.benchmark import (
     publish_report,
 )
 from tasks.cluster import services
-from tasks.documents import load_documents
+from tasks.documents import load_test_documents, look_up_run
 from tasks.lineup import begun, line_up, with_trainer
 from tasks.nightly import compare_nights
+from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
 from tasks.states import says_why_it_stops
 
 
-@flow(name="benchmark", flow_run_name="benchmark {config.model}")
+@flow(name="benchmark", flow_run_name=named("benchmark {model}"), validate_parameters=False)
 @says_why_it_stops
+@takes_settings(BenchmarkConfig)
 async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
     """Compare a model's checkpoints with hosted models and baselines, and publish a report."""
     await adopt_secrets()
-    corpus = await load_documents(config)
+    config = await look_up_run(config)
+    corpus = await load_test_documents(config)
     async with services(config) as up, begun(config, corpus, up) as round:
         await with_trainer(round, partial(line_up, round))
         await foretell_cost(round)

@@ -9,17 +9,24 @@ from prefect.logging import get_run_logger
 from precis.cluster.settings import DownConfig, SweepConfig
 from precis.cluster.sweep import Swept
 from tasks.machines import sweep_machines, take_down
+from tasks.parameters import named, takes_settings
 
 
-@flow(name="cluster-down", flow_run_name="take down the machine of {config.model}")
+@flow(
+    name="cluster-down",
+    flow_run_name=named("take down the machine of {model}"),
+    validate_parameters=False,
+)
+@takes_settings(DownConfig)
 async def cluster_down(config: DownConfig) -> None:
     """Take down the machine that was rented for a model."""
     name = await take_down(config)
     get_run_logger().info("The machine %s is gone.", name)
 
 
-@flow(name="cluster-sweep")
-async def cluster_sweep(config: SweepConfig = SweepConfig()) -> list[Swept]:  # noqa: B008
+@flow(name="cluster-sweep", validate_parameters=False)
+@takes_settings(SweepConfig)
+async def cluster_sweep(config: SweepConfig) -> list[Swept]:
     """Take down every machine of ours that no live run holds."""
     swept = await sweep_machines(config)
     rows = [asdict(one) for one in swept]

@@ -16,6 +16,7 @@ from tasks.documents import load_documents
 from tasks.ending import stop_at_budget, winding_up
 from tasks.events import announce_trained
 from tasks.model import recovering, resume
+from tasks.parameters import named, takes_settings
 from tasks.preflight import foretell, preflight
 from tasks.rollouts import gather_or_pause
 from tasks.secrets import adopt_secrets
@@ -23,8 +24,9 @@ from tasks.states import says_why_it_stops
 from tasks.training import train_step
 
 
-@flow(name="train", flow_run_name="train {config.model} to step {config.steps}")
+@flow(name="train", flow_run_name=named("train {model} to step {steps}"), validate_parameters=False)
 @says_why_it_stops
+@takes_settings(TrainConfig)
 async def train(config: TrainConfig) -> BenchmarkReport | None:
     """Train a summarizer, from wherever its last commit left it, and benchmark it.
 
@@ -44,7 +46,8 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
                     async with recovering(run):
                         await go_on(run, board)
             if config.benchmark:
-                return await benchmark(BenchmarkConfig.of(config))
+                report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
+                return report
     announce_trained(config)
     return None
 

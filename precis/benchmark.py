@@ -11,21 +11,25 @@ from functools import partial
 from typing import Self
 
 import polars as pl
+from pydantic import ValidationError
 
 from precis import __version__
-from precis.config import BenchmarkConfig
+from precis.config import BenchmarkConfig, RunConfig
 from precis.contenders.entry import Entry
 from precis.contenders.kept import Written
 from precis.contenders.referee import Referee
 from precis.contenders.writer import Writer
 from precis.documents import Corpus, Document
+from precis.errors import ConfigError, UnusableRun
 from precis.judge import JudgeClient, Scored, Unscored, Verdict
-from precis.ledger import Ledger
+from precis.ledger import Ledger, stored_ledger
+from precis.overrides import laid_over
 from precis.report.curve import StepPoint
 from precis.report.statistics import Interval
 from precis.results import Judged, Provenance, Summary, frame_of, rows_of
 from precis.rewards import Disqualified
 from precis.rollouts import Rollout, together
+from precis.runs.overview import models_in
 from precis.store import Store
 
 TRAINED = "trained"
@@ -152,6 +156,42 @@ def judged(rollout: Rollout) -> Judged:
             summary.completion_tokens,
         )
     return Judged(rollout.document, shown, rollout.verdict, rollout.disqualified)
+
+
+def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:
+    """The settings, those that were not given taken from the run that trained the model.
+
+    Raises:
+        ConfigError: the run's settings are of another version of Précis.
+        UnusableRun: the store holds no such run.
+    """
+    if config.checkpoints == "none":
+        return config
+    known = _ledger_of(store, config.model).settings
+    shared = RunConfig.model_fields.keys() - {"model", "store"}
+    of_the_run = {name: value for name, value in known.items() if name in shared}
+    given = config.model_dump(exclude_unset=True)
+    try:
+        return BenchmarkConfig.model_validate(laid_over(BenchmarkConfig, of_the_run, given))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"])) or "together"
+        raise ConfigError(
+            f"The settings that {config.model!r} was trained with can't be taken over ({where}: "
+            f"{problem['msg']}): give the benchmark this setting itself."
+        ) from error
+
+
+def _ledger_of(store: Store, model: str) -> Ledger:
+    try:
+        return stored_ledger(store, model)
+    except UnusableRun as error:
+        others = [name for name in models_in(store.keys("")) if name != model]
+        if not others:
+            raise
+        raise UnusableRun(
+            f"{error} Or give `model` one of those that are there: {', '.join(others)}."
+        ) from error
 
 
 def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:

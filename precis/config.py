@@ -37,14 +37,28 @@ Hosted = Literal[
 """Hosted models by the names that `precis.contenders.presets` knows them under."""
 
 
-class DocumentsConfig(Settings):
-    """Which documents to train on, and which to hold out."""
+class DocumentSource(Settings):
+    """Where documents and their questions are."""
 
     source: str = "bundled"
     """`bundled`, a data set on the Hub (`ServiceNow/repliqa`), or a parquet, JSONL or CSV file
     or folder with RepLiQA's columns."""
     hub_split: str = "repliqa_0"
     """The split to read when `source` is on the Hub."""
+
+
+class OtherDocuments(DocumentSource):
+    """Documents of a benchmark's own."""
+
+    count: int | None = Field(None, ge=1)
+    """Take so many of them, drawn by `seed`; empty takes all."""
+    seed: Seed = 1
+    """Seed of the draw."""
+
+
+class DocumentsConfig(DocumentSource):
+    """Which documents to train on, and which to hold out."""
+
     train_size: int = Field(default_factory=lambda: Environment().train_size, ge=1, examples=[3500])
     """Documents to train on; the variable TRAIN_SIZE, or 3500, where not given."""
     val_size: int = Field(default_factory=lambda: Environment().val_size, ge=1, examples=[91])
@@ -331,8 +345,14 @@ class ContenderConfig(Settings):
 
 
 class BenchmarkConfig(RunConfig):
-    """A benchmark of a model's checkpoints against hosted models and baselines."""
+    """A benchmark of a model's checkpoints against hosted models and baselines.
 
+    Settings that it shares with training, and that are not given, are those of the model's run.
+    """
+
+    test_documents: OtherDocuments | None = Field(None, title="Test Documents")
+    """Documents of its own to benchmark on, whatever the model was trained on; empty takes those
+    that `documents` holds out."""
     checkpoints: Literal["every", "ends", "last", "none"] = "every"
     """Which checkpoints take part: `every` n-th with the first and the last, the `ends` (the
     untrained base and the newest), the `last` alone, or `none`."""

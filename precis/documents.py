@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from precis.config import DocumentsConfig
+from precis.config import DocumentsConfig, DocumentSource, OtherDocuments
 from precis.errors import DocumentsError
 from precis.rows import Row, read_rows
 
@@ -84,7 +84,24 @@ def load_corpus(config: DocumentsConfig) -> Corpus:
     return split(read_documents(config), config)
 
 
-def read_documents(config: DocumentsConfig) -> list[Document]:
+def load_others(config: OtherDocuments) -> Corpus:
+    """Documents to benchmark on, none of them to train on.
+
+    Raises:
+        DocumentsError: they can't be read, or are fewer than asked for.
+    """
+    documents = sorted(read_documents(config), key=lambda document: document.id)
+    if config.count is None:
+        return Corpus(train=(), validation=tuple(documents))
+    if len(documents) < config.count:
+        raise DocumentsError(
+            f"{config.source} has {len(documents)} documents, but test_documents.count asks for "
+            f"{config.count}: lower it, or leave it empty to take them all."
+        )
+    return Corpus((), tuple(random.Random(config.seed).sample(documents, config.count)))
+
+
+def read_documents(config: DocumentSource) -> list[Document]:
     """All documents of a source that have an answerable question.
 
     Raises:

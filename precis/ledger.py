@@ -1,11 +1,12 @@
 """The ledger: what a run has committed. Resume reads it and nothing else."""
 
 import secrets
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from precis.errors import ConfigError, StoreConflict, StoreError
+from precis.errors import ConfigError, StoreConflict, UnusableRun
 from precis.judge.spend import Spend
 from precis.settings import Settings
 from precis.store import Blob, Store
@@ -91,6 +92,8 @@ class Ledger(Settings):
     model: str
     config: str
     """Digest of the settings that decide the result; a resumed run must have the same."""
+    settings: dict[str, Any] = Field({})
+    """All settings of the run that wrote this; none in a ledger from before they were kept."""
     corpus: str
     """Digest of the documents and their split; a benchmark must hold out the same ones."""
     next_step: int = 0
@@ -129,6 +132,10 @@ class Ledger(Settings):
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
 
+    def under(self, settings: Mapping[str, Any]) -> Self:
+        """The ledger as a run with these settings writes it."""
+        return self._with(settings=dict(settings))
+
     def begun_from(self, origin: Origin) -> Self:
         """The ledger of a run that begins with another run's checkpoint."""
         return self._with(origin=origin)
@@ -158,7 +165,7 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
 
     Raises:
         ConfigError: the model was trained with other settings.
-        StoreError: the ledger is damaged, or was written by a newer Précis.
+        UnusableRun: the ledger is damaged, or was written by a newer Précis.
     """
     blob = store.get(ledger_key(model))
     if blob is None:
@@ -178,11 +185,11 @@ def stored_ledger(store: Store, model: str) -> Ledger:
     """The model's ledger as it is in the store.
 
     Raises:
-        StoreError: there is none, it is damaged, or was written by a newer Précis.
+        UnusableRun: there is none, it is damaged, or was written by a newer Précis.
     """
     blob = store.get(ledger_key(model))
     if blob is None:
-        raise StoreError(f"{store.url} holds no ledger of {model!r}: train it first.")
+        raise UnusableRun(f"{store.url} holds no ledger of {model!r}: train it first.")
     return _parsed(blob, store, model)
 
 
@@ -212,7 +219,7 @@ def _parsed(blob: Blob, store: Store, model: str) -> Ledger:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"])) or "the whole"
-        raise StoreError(
+        raise UnusableRun(
             f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
             f"({where}: {problem['msg']}). Update Précis, or train under another model name."
         ) from error

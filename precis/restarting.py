@@ -46,7 +46,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
         CorruptCheckpoint: the checkpoint of that step is not whole; nothing was changed.
         StoreError: there is no such run, or the store can't be read or written.
     """
-    _refuse_unless_reached(stored_ledger(store, model), step)  # a wrong name gets no lease
+    reached(store, model, step)  # a wrong name gets no lease
     try:
         async with leased(store, model, f"restart at step {step}") as lease:
             return await _restarted(store, model, step, lease)
@@ -55,6 +55,18 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
             f"The model {model!r} is held by {read_lease(store, model)}. Stop it first: a run that "
             "is at work can't be taken back."
         ) from error
+
+
+def reached(store: Store, model: str, step: int) -> Ledger:
+    """The ledger of a run that came to a step.
+
+    Raises:
+        ConfigError: it never did.
+        StoreError: there is no such run.
+    """
+    ledger = stored_ledger(store, model)
+    _refuse_unless_reached(ledger, step)
+    return ledger
 
 
 async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledger:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from precis.config import DocumentsConfig
+from precis.config import DocumentSource
 from precis.errors import DocumentsError
 
 COLUMNS = (
@@ -51,7 +51,7 @@ class Row:
         return DocumentsError(f"{self.origin}, row {self.number}, column {column!r}: {what}.")
 
 
-def read_rows(config: DocumentsConfig) -> Iterator[Row]:
+def read_rows(config: DocumentSource) -> Iterator[Row]:
     """The rows of a source, in their order.
 
     Raises:

@@ -124,6 +124,7 @@ class Run:
             StoreConflict: another run wrote the ledger in between.
         """
         await self.lease.check()  # an upload may have taken longer than the lease
+        ledger = ledger.under(self.config.model_dump(mode="json"))
         self._ledger_version = await asyncio.to_thread(
             write_ledger, self.store, ledger, self._ledger_version
         )

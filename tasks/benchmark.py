@@ -124,7 +124,8 @@ async def publish_report(round: Round) -> BenchmarkReport:
     frame = pl.concat(round.frames)
     benchmark = benchmark_of(
         frame,
-        curve_of(ledger) if ledger else [],
+        # Its accuracies are of the held-out documents.
+        curve_of(ledger) if ledger and not round.config.test_documents else [],
         round.ceiling,
         round.config.rollouts.words_max,
         round.before,
@@ -166,11 +167,18 @@ def _facts(round: Round) -> dict[str, str]:
         "Model": round.name,
         "Judge": round.services.judge.identity["model"],
         "Seed": str(round.config.seed),
+        "Documents": _documents(round),
         "Began": f"{round.night.began:%Y-%m-%d %H:%M} UTC",
         "Summaries": f"${written:,.2f}{unpriced}",
         "Judging": f"${judged:,.2f}",
         "Nights": verdict_in_words(round.changes, round.nights),
     }
+
+
+def _documents(round: Round) -> str:
+    count, own = len(round.corpus.validation), round.config.test_documents
+    found = f"{count} of {own.source}" if own else f"{count} held out"
+    return f"{found}, {round.trained_on} of them trained on" if round.trained_on else found
 
 
 def _lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:

@@ -28,6 +28,7 @@ from precis.report.nights import Change
 from precis.report.standings import Contender
 from precis.run import Services, trainable
 from precis.store import open_store
+from precis.trained_on import trained_on
 from tasks.cluster import Served, serving
 from tasks.policy import RETRIED
 from tasks.states import show_running_as
@@ -45,6 +46,7 @@ class Round:
         self.ceiling: float | None = None
         self.changes: list[Change] = []
         self.nights = 0
+        self.trained_on = 0
         self.before: pl.DataFrame | None = None
         judge, before = services.judge, services.judge.spend
         self.budget = Budget(config.dollars_max, lambda: judge.spend.since(before).usd)
@@ -126,7 +128,8 @@ async def line_up(round: Round) -> None:
     hosted = hosted_entries(round.config, Environment().keys())
     rules = rule_entries(round.config, round.services.standins)
     await round.kept.open()
-    served = rehearsed(round.store, round.config, round.corpus.digest)
+    digest = None if round.config.test_documents else round.corpus.digest
+    served = rehearsed(round.store, round.config, digest)
     extractive = await round.stack.enter_async_context(served)
     for entry in (*await _trained(round), *hosted, *extractive, *rules):
         await round.enter(entry)
@@ -159,16 +162,39 @@ async def _bring_up(round: Round) -> None:
             await round.enter(entry)
 
 
+async def _warn_of_trained_on(round: Round) -> None:
+    """Say which figures may flatter the model, or that nobody knows."""
+    documents = round.corpus.validation
+    known = await asyncio.to_thread(trained_on, round.store, round.name, documents)
+    if known is None and round.config.test_documents:
+        get_run_logger().warning(
+            "The store does not say which documents %r was trained on: if these are among them, "
+            "its accuracy flatters it.",
+            round.name,
+        )
+    if known:
+        round.trained_on = len(known)
+        get_run_logger().warning(
+            "%r was trained on %d of these %d documents (%s): its accuracy flatters it.",
+            round.name,
+            len(known),
+            len(documents),
+            ", ".join(document.id for document in known[:3]) + (", …" if len(known) > 3 else ""),
+        )
+
+
 async def _trained(round: Round) -> list[Entry]:
     if round.config.checkpoints == "none":
         return []
     store, rollouts = round.store, round.config.rollouts
     round.ledger = await asyncio.to_thread(stored_ledger, store, round.name)
-    if round.ledger.corpus != round.corpus.digest:
+    if round.config.test_documents is None and round.ledger.corpus != round.corpus.digest:
         raise ConfigError(
             f"{round.name!r} was trained on other documents or another split than these: some of "
-            "the held-out ones may have been trained on. Give the benchmark the run's documents."
+            "the held-out ones may have been trained on. Leave `documents` out to take the run's, "
+            "or name documents of the benchmark's own in `test_documents`."
         )
+    await _warn_of_trained_on(round)
     model, trainer = trainable(round.config), (await round.served()).trainer
     committed = await asyncio.to_thread(committed_steps, store, round.name)
     steps = checkpoints_to_take(committed, round.config)

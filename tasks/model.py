@@ -15,6 +15,7 @@ from precis.ledger import StepRecord
 from precis.reconcile import Plan, reconcile
 from precis.run import Run, mend_art_files
 from precis.steps import as_trained
+from precis.trained_on import keep_trained_on
 from precis.trainer.protocol import TrainedStep
 from tasks.artifacts import log_step
 from tasks.checkpoints import commit_step
@@ -36,6 +37,7 @@ async def resume(run: Run) -> None:
     """
     await run.read_ledger()
     await begin_from_origin(run, get_run_logger().warning)
+    await asyncio.to_thread(keep_trained_on, run.store, run.ledger, run.corpus)
     if step := await asyncio.to_thread(upload_kept, run.store, run.ledger, run.kept_folder):
         get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)

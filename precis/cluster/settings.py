@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from precis.environment import Environment
 from precis.settings import Settings
@@ -48,10 +48,15 @@ class DownConfig(Settings):
 
     model: str
     """The model whose machine it is."""
-    store: str = Field(default_factory=lambda: Environment().store, examples=[".precis/store"])
-    """The store of the run; the variable PRECIS_STORE where not given."""
+    store: str = Field("", validate_default=True)
+    """The store of the run; empty takes the variable PRECIS_STORE, or else .precis/store."""
     force: bool = False
     """Take it down although a live run works on it."""
+
+    @field_validator("store")
+    @classmethod
+    def _store_of_the_environment(cls, value: str) -> str:
+        return value or Environment().store
 
 
 class SweepConfig(Settings):

@@ -24,9 +24,12 @@ NAME = "extractive"
 
 @asynccontextmanager
 async def rehearsed(
-    store: Store, config: BenchmarkConfig, corpus_digest: str
+    store: Store, config: BenchmarkConfig, corpus_digest: str | None
 ) -> AsyncIterator[list[Entry]]:
     """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
+
+    Args:
+        corpus_digest: of the documents that it must have been trained on; None takes any.
 
     Raises:
         ConfigError: that model was trained on other documents, or is no embedded policy.
@@ -55,9 +58,10 @@ async def rehearsed(
             await server.stop()
 
 
-def _fetched(store: Store, model: str, corpus_digest: str, folder: Path) -> int:
+def _fetched(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
     """The step of the checkpoint that was brought here."""
-    if stored_ledger(store, model).corpus != corpus_digest:
+    ledger = stored_ledger(store, model)
+    if corpus_digest is not None and ledger.corpus != corpus_digest:
         raise ConfigError(
             f"The rehearsed model {model!r} was trained on other documents or another split than "
             "the benchmark's: some of the held-out ones may have been trained on. Rehearse on "

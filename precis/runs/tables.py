@@ -1,6 +1,8 @@
 """Runs as tables for a terminal."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
@@ -27,7 +29,7 @@ def runs_table(runs: Sequence[Overview]) -> Table:
 
 
 def facts(run: Overview) -> list[tuple[str, str]]:
-    """What there is to say of a run as a whole, with its names."""
+    """What there is to say of a run as a whole, its settings included, with its names."""
     ledger, origin = run.ledger, run.ledger.origin
     begun = f"{origin.model}, step {origin.step}, in {origin.store}" if origin else "untrained"
     held = f"{run.holder} since {run.holder.since:%Y-%m-%d %H:%M} UTC" if run.holder else "nobody"
@@ -38,9 +40,25 @@ def facts(run: Overview) -> list[tuple[str, str]]:
         ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
         ("dollars", f"{ledger.usd:.4f}"),
         ("held by", held),
-        ("settings", ledger.config),
-        ("documents", ledger.corpus),
+        *(_settings(ledger.settings) or [("settings", "not kept by the version that wrote this")]),
     ]
+
+
+def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """All settings by their names, dotted where one holds others."""
+    return [(name, _shown(value)) for name, value in _flat(settings)]
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 def steps_table(ledger: Ledger, last: int) -> Table:
@@ -72,7 +90,8 @@ def checkpoints_table(checkpoints: Sequence[Kept]) -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in columns:
-        table.add_column(name, justify="left" if name in ("model", "held by", "") else "right")
+        left = name in ("model", "held by", "")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
     return table
 
 

@@ -39,7 +39,7 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(
     assert committed_steps(store, "forked") == [0, 1]
     assert begun.steps[0].reward != ledger.steps[0].reward  # the same documents, a better policy
 
-    said = precis.run("runs", "restart", "first", "--step", "1", "--store", store.url)
+    said = precis.run("runs", "restart", "first", "--step", "1", "--yes", "--store", store.url)
     assert "first is at step 1 again" in said
     assert committed_steps(store, "first") == [0, 1]
     assert trajectory_steps(store, "first", "train") == [0]

@@ -131,9 +131,7 @@ def test_every_deployment_and_file_that_the_pages_name_is_there() -> None:
 def test_what_the_first_run_on_an_h100_costs_is_what_its_forecast_says() -> None:
     page = (ROOT / "docs" / "first-h100-run.md").read_text()
     (entry,) = (one for one in MANIFEST["deployments"] if one["name"] == "h100")
-    config = TrainConfig.model_validate(
-        {**entry["parameters"]["config"], "store": "s3://bucket/prefix"}
-    )
+    config = TrainConfig.model_validate({**entry["parameters"], "store": "s3://bucket/prefix"})
     held_out = read_documents(DocumentsConfig(source="bundled"))[: config.documents.val_size]
     run = SimpleNamespace(
         config=config,

@@ -50,13 +50,14 @@ def test_a_seed_that_does_not_fit_into_64_bits_is_refused(seed: int) -> None:
 def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), force_terminal=False, width=100)
     monkeypatch.setattr(rehearsal, "_LINE_S", 0.0)
-    with rehearsal._progress(2, console) as tell:
+    with rehearsal._bar(console) as bar:
+        shown = bar.add_task("starting", total=2, reward="", accuracy="")
         ledger = Ledger(model="m", config="c", corpus="k").validated(validation(0, 0.25))
         for step in range(2):
-            tell(ledger)
-            tell(ledger)  # nothing new is nothing to say
+            rehearsal._show(ledger, bar, shown)
+            rehearsal._show(ledger, bar, shown)  # nothing new is nothing to say
             ledger = ledger.advanced(record(step))
-        tell(ledger.validated(validation(2, 0.5)))
+        rehearsal._show(ledger.validated(validation(2, 0.5)), bar, shown)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().splitlines() == [
         "training: step 0 of 2, held-out accuracy 25%",

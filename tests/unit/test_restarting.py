@@ -134,10 +134,10 @@ async def test_a_live_run_is_not_taken_back(store: FolderStore) -> None:
 
 
 def test_the_command_says_where_the_run_goes_on(store: FolderStore) -> None:
-    said = precis_runs("restart", "m", "--step", "1", store=store)
+    said = precis_runs("restart", "m", "--step", "1", "--yes", store=store)
     assert said == (
         "m is at step 1 again, and goes on from there when it is next started. What it has spent, "
         "$1.00, stays counted.\n"
     )
-    refused = precis_runs("restart", "m", "--step", "3", store=store, code=1)
+    refused = precis_runs("restart", "m", "--step", "3", "--yes", store=store, code=1)
     assert refused == "'m' has only come to step 1: it can't be restarted at step 3.\n"

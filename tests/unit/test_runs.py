@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from precis.checkpoints import commit
+from precis.checkpoints import commit, committed_steps
+from precis.config import TrainConfig
 from precis.errors import CorruptCheckpoint
 from precis.holder import this_process
 from precis.lease import lease_key
@@ -84,6 +85,15 @@ def test_the_list_is_a_line_for_each_run(store: FolderStore) -> None:
     assert "broken: " in broken[0]
 
 
+def test_a_name_is_never_cut(store: FolderStore) -> None:
+    long = "a-model-with-a-name-of-sixty-four-characters-which-is-the-longest"[:64]
+    make_run(store, long, 1)
+    hold(store, long, f"{long} (0123456789)")
+    done = CliRunner().invoke(app, ["list", "--store", store.url], env={"COLUMNS": "80"})
+    assert f"{long} (0123456789)" in done.output
+    assert len(done.output.splitlines()) == 3
+
+
 def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
     assert "holds no runs" in precis_runs("list", store=FolderStore(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
@@ -105,6 +115,40 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     assert "held by    nobody" in shown
     assert "weights is missing" in shown
     assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["1", "2"]
+
+
+def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
+    settings = TrainConfig(model="told", seed=7, store=store.url).model_dump(mode="json")
+    ledger = Ledger(model="told", config="d1ge57", corpus="c0rpu5").under(settings)
+    write_ledger(store, ledger, None)
+    shown = dict(line.split(maxsplit=1) for line in precis_runs("show", "told", store=store)
+                 .splitlines() if len(line.split()) > 1)  # fmt: skip
+    assert shown["seed"] == "7"
+    assert shown["documents.source"] == "bundled"
+    assert shown["judge.limits.in_flight"] == "32"
+    assert shown["from_checkpoint"] == "null"
+    assert "d1ge57" not in str(shown) and "c0rpu5" not in str(shown)
+
+
+def test_a_run_whose_settings_were_not_kept_says_so(store: FolderStore) -> None:
+    assert "settings   not kept" in precis_runs("show", "m", store=store)
+
+
+def test_a_restart_asks_before_it_deletes(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["restart", "m", "--step", "1", "--store", store.url]
+    before = store.keys("")
+    said = CliRunner().invoke(app, command)
+    assert said.exit_code == 1
+    assert "2 steps and 2 checkpoints after step 1 of m" in said.output and "--yes" in said.output
+    monkeypatch.setattr("precis.runs.cli._is_watched", lambda: True)
+    said = CliRunner().invoke(app, command, input="n\n")
+    assert said.exit_code == 1 and "Nothing was deleted" in said.output
+    assert store.keys("") == before
+    said = CliRunner().invoke(app, command, input="y\n")
+    assert said.exit_code == 0 and "at step 1 again" in said.output
+    assert committed_steps(store, "m") == [0, 1]
 
 
 def test_an_export_can_be_read_without_precis(store: FolderStore, tmp_path: Path) -> None:
