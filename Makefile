@@ -62,7 +62,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format
 
 bench: $(VENV)/.installed-dev  ## the programs that print the figures we claim
-	@for program in bench/*.py; do echo "== $$program"; PYTHONPATH=. $(BIN)/python $$program || exit 1; done
+	@for program in bench/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
 	$(UV) pip compile pyproject.toml --group dev --extra sky $(LOCK) -o requirements-dev.lock

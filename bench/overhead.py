@@ -1,6 +1,6 @@
 """What Prefect adds to a training step, on SQLite and on PostgreSQL.
 
-    PYTHONPATH=. python bench/overhead.py [--steps 30] [--pause-s 0.5] [--rounds 2]
+    python bench/overhead.py [--steps 30] [--pause-s 0.5] [--rounds 2]
 
 The same steps run through the flow and as the bare functions beneath it, at the same time, beside
 one server on this machine. With one seed they sample, judge and train alike, so they are compared

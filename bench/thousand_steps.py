@@ -1,6 +1,6 @@
 """A thousand instant steps: what they cost the server, and whether the pages stay usable.
 
-    PYTHONPATH=. python bench/thousand_steps.py [--steps 1000]
+    python bench/thousand_steps.py [--steps 1000]
 
 A real run of the flow with the smallest steps there are, against a server of its own on SQLite,
 then its pages in Debian's Chromium. It fails where the report is over 500 kB, where the graph has

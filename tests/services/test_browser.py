@@ -105,7 +105,7 @@ async def submitted(page: Page, deployed: Precis, model: str) -> str:
                 f"{deployed.api}/flow_runs/filter", json={"sort": "ID_DESC"}, auth=AUTH
             )
             for run in found.json() if found.is_success else ():
-                if run["parameters"].get("config", {}).get("model") == model:
+                if run["parameters"].get("model") == model:
                     return str(run["id"])
             await asyncio.sleep(0.2)
     raise AssertionError(f"no run of {model} was created")

@@ -1,15 +1,22 @@
 """The deployments, against a real server and a real worker, as `prefect.yaml` says."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
+import polars as pl
 import psutil
+import pytest
 
+from precis.ledger import stored_ledger
+from precis.results import scan_results
+from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, created, reached
+from tests.unit.test_documents import rows, write_jsonl
 
 CONFIG: dict[str, Any] = {
     "model": "deployed",
@@ -110,13 +117,81 @@ def test_a_benchmark_on_other_documents_than_were_held_out_is_refused(
     assert "some of the held-out ones may have been trained on" in run["state"]["message"]
 
 
-def test_the_server_refuses_settings_that_do_not_fit(deployed: Precis) -> None:
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"steps": 0}, "minimum"),
+        ({"steps": "three"}, "not of type"),
+        ({"seed": 2**64}, "maximum"),
+        ({"documents": {"val_size": 0}}, "minimum"),
+    ],
+)
+def test_the_server_refuses_settings_that_do_not_fit(
+    deployed: Precis, given: dict[str, Any], why: str
+) -> None:
     with client_of(deployed.api) as api:
         deployment = api.get("/deployments/name/train/rehearsal").json()
-        body = {"parameters": {"config": {**CONFIG, "steps": 0}}}
+        body = {"parameters": given}
         answer = api.post(f"/deployments/{deployment['id']}/create_flow_run", json=body)
     assert answer.status_code in (409, 422)
-    assert "minimum" in answer.text
+    assert why in answer.text
+
+
+def test_a_setting_alone_leaves_those_of_the_deployment_as_they_are(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    alone = ["steps=1", "benchmark=false", 'documents={"val_size": 8}', f"store={tmp_path}"]
+    together = [f'config={{"steps": 1, "benchmark": false, "model": "b", "store": "{tmp_path}"}}']
+    for model, given in (("a", ["model=a", *alone]), ("b", together)):
+        arguments = [part for one in given for part in ("-p", one)]
+        told = deployed.prefect("deployment", "run", "train/rehearsal", *arguments)
+        found = re.search(r"UUID: (\S+)", told)
+        assert found is not None, told
+        with client_of(deployed.api) as api:
+            run = reached(api, found[1], "COMPLETED", "FAILED", "CRASHED")
+        assert run["state_type"] == "COMPLETED", run["state"]
+        assert run["name"] == f"train {model}: step 1 of 1"
+        held_out = 8 if model == "a" else 32
+        settings = stored_ledger(FolderStore(tmp_path), model).settings
+        assert settings["documents"]["source"] == "bundled"
+        assert settings["documents"]["train_size"] == 160
+        assert settings["documents"]["val_size"] == held_out
+        assert settings["retention"]["keep_every"] == 1
+
+
+def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    trained = {**CONFIG, "store": str(tmp_path), "steps": 1, "benchmark": False}
+    assert run_deployment(deployed, "train/rehearsal", trained)["state_type"] == "COMPLETED"
+    others = write_jsonl(tmp_path / "own.jsonl", rows(3))
+    for source, warned in ((str(others), False), ("bundled", True)):
+        given = {
+            "model": "deployed",
+            "store": str(tmp_path),
+            "test_documents": {"source": source},
+            "baselines": [],
+        }
+        run = run_deployment(deployed, "benchmark/rehearsal", given)
+        assert run["state_type"] == "COMPLETED", run["state"]
+        logs = deployed.prefect("flow-run", "logs", run["id"])
+        said = " ".join(logs.split())
+        assert ("was trained on 40 of these 192 documents" in said) is warned
+    measured = scan_results(FolderStore(tmp_path), "deployed").collect()
+    counts = measured.group_by("corpus_digest").agg(pl.col("document_id").n_unique())
+    assert sorted(counts["document_id"].to_list()) == [3, 192]
+
+
+def test_a_benchmark_of_a_model_that_is_not_there_fails_at_once(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    given = {"model": "nobody", "store": str(tmp_path)}
+    run = run_deployment(deployed, "benchmark/nightly", given)
+    assert run["state_type"] == "FAILED"
+    assert "holds no ledger of 'nobody': train it first" in run["state"]["message"]
+    with client_of(deployed.api) as api:
+        tasks = api.post("/task_runs/filter", json={"flow_runs": {"id": {"any_": [run["id"]]}}})
+    assert [task["run_count"] for task in tasks.raise_for_status().json()] == [1]
 
 
 def _children_of(precis: Precis) -> list[str]:

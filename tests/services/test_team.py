@@ -238,7 +238,7 @@ def _what_was_trained_elsewhere_is_benchmarked(team: Team, store: Path) -> None:
 
 def _benchmarks_of(team: Team, model: str) -> list[dict[str, Any]]:
     runs = team.runs_of("benchmark")
-    return [run for run in runs if run["parameters"]["config"].get("model") == model]
+    return [run for run in runs if run["parameters"].get("config", {}).get("model") == model]
 
 
 def test_a_key_in_a_secret_block_reaches_a_run_and_is_kept_encrypted(team: Team) -> None:

@@ -92,10 +92,18 @@ def _is_taken_by_prefect(arguments: list[str]) -> None:
     prefect_cli.parse_args(tokens, print_error=False, exit_on_error=False)
     if tokens[:2] == ["deployment", "run"]:
         assert tokens[2] in DEPLOYMENTS
-    for token in tokens:
-        if token.startswith("config="):
-            given = json.loads(token.removeprefix("config="))
-            TrainConfig.model_validate({"store": "s3://bucket/prefix", **given})
+    given = dict(token.split("=", 1) for token in tokens if re.match(r"\w+=", token))
+    model = BenchmarkConfig if tokens[2:3] and tokens[2].startswith("benchmark/") else TrainConfig
+    settings = {name: _as_prefect_reads(value) for name, value in given.items() if name != "config"}
+    settings |= json.loads(given.get("config", "{}"))
+    model.model_validate({"store": "s3://bucket/prefix", **settings})
+
+
+def _as_prefect_reads(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def _names_files_that_are_there(arguments: list[str]) -> None:
