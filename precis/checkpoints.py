@@ -1,68 +1,47 @@
 """Checkpoints in a store: files, then the manifest, then the pointer.
 
 The manifest is written last of a checkpoint's files, so a checkpoint with a manifest is whole;
-one without does not exist. `latest.json` then names the newest one.
+one without does not exist. `latest.json` then names the newest one (`precis.manifests`).
 
 Whatever dies in between, the checkpoint before stays as it was: readers trust manifests, and
 what a manifest does not vouch for is passed over and named.
+
+A process that lost its lease and does not know it yet can do no harm either. Its files go to a
+folder of their own; and before it writes manifest or pointer over the version that it has read, it
+sees that the lease is still its own. Who took the lease over reads and writes after that, so one
+of the two finds out. Nothing is deleted by a commit.
 """
 
 import hashlib
 import json
 import logging
 import os
+import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, StoreError
+from precis.lease import check_lease
 from precis.ledger import StepRecord
+from precis.manifests import (
+    Checkpoint,
+    File,
+    Pointer,
+    checkpoint_key,
+    checkpoints_key,
+    manifest_key,
+    pointer_key,
+    steps_in,
+)
 from precis.settings import Settings
 from precis.store import Blob, Store
 
 _log = logging.getLogger(__name__)
 _DOWNLOADS_MAX = 2
 """Downloads of a file that differs from its manifest, since the way here may have altered it."""
-
-
-class File(Settings):
-    """A file of a checkpoint."""
-
-    path: str
-    bytes: int
-    sha256: str
-
-
-class Checkpoint(Settings):
-    """A checkpoint's manifest."""
-
-    model: str
-    step: int
-    parent: int | None
-    config: str
-    run: str = ""
-    """The run that committed it."""
-    files: tuple[File, ...]
-    record: StepRecord | None = None
-    """What the ledger says, or should say, of the step that made it; None for the first."""
-
-
-def checkpoint_key(model: str, step: int) -> str:
-    """The folder of one checkpoint; it ends in a slash."""
-    return f"{model}/checkpoints/{step:04d}/"
-
-
-def pointer_key(model: str) -> str:
-    """The object that names the newest checkpoint."""
-    return f"{model}/latest.json"
-
-
-def manifest_key(model: str, step: int) -> str:
-    """The object that makes a checkpoint whole."""
-    return f"{checkpoint_key(model, step)}manifest.json"
 
 
 def commit(
@@ -73,6 +52,7 @@ def commit(
     config: str,
     record: StepRecord | None = None,
     run: str = "",
+    lease: str = "",
 ) -> Checkpoint:
     """Make the checkpoint in `folder` part of the store and the latest of its model.
 
@@ -83,80 +63,81 @@ def commit(
         record: of the step that made it; the manifest carries it, so that a ledger that was
             not written any more can be.
         run: the run that commits it.
+        lease: id of the lease that the run holds; empty where nobody else can write the model.
 
     Returns:
         The manifest as it is in the store: the first one, if it was there already.
 
     Raises:
         StoreError: nothing was committed; the pointer still names the checkpoint before.
-        StoreConflict: another run moved the pointer in between.
+        LeaseLost: another run has taken the model over.
+        StoreConflict: another run has committed the step, or moved the pointer, in between.
     """
     pointer = store.get(pointer_key(model))
-    files = files_in(folder)
-    if not files:
-        raise StoreError(f"The checkpoint folder {folder} is empty: nothing to commit.")
-    checkpoint = _put_files(
-        store,
-        Checkpoint(
-            model=model,
-            step=step,
-            parent=step - 1 if step else None,
-            config=config,
-            run=run,
-            files=files,
-            record=record,
-        ),
-        folder,
+    before = store.get(manifest_key(model, step))
+    checkpoint = Checkpoint(
+        model=model,
+        step=step,
+        parent=step - 1 if step else None,
+        config=config,
+        run=run,
+        attempt=secrets.token_hex(8),
+        files=_files_to_commit(folder),
+        record=record,
     )
-    point_at(store, model, step, pointer)
-    return checkpoint
+    there = _same_in(store, checkpoint)
+    if there is None:
+        _upload(store, checkpoint, folder)
+    check_lease(store, model, lease)
+    if there is None:
+        version = before.version if before else None
+        store.put_if(manifest_key(model, step), _json(checkpoint), version)
+    _point_at(store, model, step, pointer)
+    return there or checkpoint
 
 
-def point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
-    """Have the pointer, which was `over` when it was read, name a step.
-
-    Raises:
-        StoreConflict: another run moved it in between.
-    """
-    data, version = json.dumps({"step": step}).encode(), over.version if over else None
-    store.put_if(pointer_key(model), data, version)
-
-
-def mend_pointer(store: Store, model: str, step: int) -> None:
+def mend_pointer(store: Store, model: str, step: int, lease: str = "") -> None:
     """Have the pointer name a step where it does not: a commit was cut off just before it.
 
+    Args:
+        lease: id of the lease that the run holds; empty where nobody else can write the model.
+
     Raises:
+        LeaseLost: another run has taken the model over.
         StoreConflict: another run moved it in between.
+        StoreError: it can't be read.
     """
-    pointer = store.get(pointer_key(model))
-    if pointer is None or json.loads(pointer.data) != {"step": step}:
-        point_at(store, model, step, pointer)
+    blob = store.get(pointer_key(model))
+    if blob is None or _pointer(store, model, blob).step != step:
+        check_lease(store, model, lease)
+        _point_at(store, model, step, blob)
 
 
 def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
     """A committed checkpoint's manifest; None if it was never completed.
 
     Raises:
-        CorruptCheckpoint: the manifest can't be understood.
+        CorruptCheckpoint: the manifest can't be understood, or is another checkpoint's.
     """
-    blob = store.get(manifest_key(model, step))
+    key = manifest_key(model, step)
+    blob = store.get(key)
+    if blob is None:
+        return None
     try:
-        return Checkpoint.model_validate_json(blob.data) if blob else None
+        checkpoint = Checkpoint.model_validate_json(blob.data)
     except ValidationError as error:
+        raise CorruptCheckpoint(f"{store.url}/{key} is damaged: {_reason(error)}.") from error
+    if (checkpoint.model, checkpoint.step) != (model, step):
         raise CorruptCheckpoint(
-            f"{store.url}/{manifest_key(model, step)} is damaged: {error}"
-        ) from error
+            f"{store.url}/{key} is the manifest of checkpoint {checkpoint.step} of "
+            f"{checkpoint.model!r}."
+        )
+    return checkpoint
 
 
 def committed_steps(store: Store, model: str) -> list[int]:
     """The steps of all checkpoints with a manifest, ascending."""
-    return steps_in(store.keys(f"{model}/checkpoints/"))
-
-
-def steps_in(keys: Iterable[str]) -> list[int]:
-    """The steps whose manifests are among a store's keys, ascending."""
-    names = (key.split("/") for key in keys)
-    return sorted(int(parts[-2]) for parts in names if parts[-1] == "manifest.json")
+    return steps_in(store.keys(checkpoints_key(model)))
 
 
 def whole_around(
@@ -165,6 +146,7 @@ def whole_around(
     at: int,
     warn: Callable[[str], None] = _log.warning,
     passed_over: Collection[int] = (),
+    digests: Mapping[int, str] | None = None,
 ) -> dict[int, Checkpoint]:
     """The manifests of the whole checkpoints from step `at` on, or else of the newest before it.
 
@@ -173,11 +155,13 @@ def whole_around(
 
     Args:
         passed_over: steps that are known to be damaged.
+        digests: what the ledger says of the checkpoints, by step.
     """
-    sizes, found = store.sizes(f"{model}/checkpoints/"), dict[int, Checkpoint]()
+    sizes, found = store.sizes(checkpoints_key(model)), dict[int, Checkpoint]()
+    expected = digests or {}
     for step in sorted(set(steps_in(sizes)) - set(passed_over), reverse=True):
         try:
-            found[step] = intact(store, model, step, sizes)
+            found[step] = intact(store, model, step, sizes, expected.get(step, ""))
         except CorruptCheckpoint as error:
             warn(str(error))
         if step <= at and step in found:
@@ -185,57 +169,95 @@ def whole_around(
     return found
 
 
-def intact(store: Store, model: str, step: int, sizes: Mapping[str, int]) -> Checkpoint:
+def intact(
+    store: Store, model: str, step: int, sizes: Mapping[str, int], digest: str = ""
+) -> Checkpoint:
     """A checkpoint's manifest, compared with the sizes of the store's keys.
 
+    Args:
+        digest: the one that it must have, if the ledger says so.
+
     Raises:
-        CorruptCheckpoint: it was never completed, or a file is missing or has another size.
+        CorruptCheckpoint: it was never completed, a file is missing or has another size, or its
+            files are not those that the ledger vouches for.
     """
-    key = checkpoint_key(model, step)
     checkpoint = manifest(store, model, step)
     if checkpoint is None:
+        key = checkpoint_key(model, step)
         raise CorruptCheckpoint(f"{store.url}/{key} has no manifest: it was never completed.")
+    if digest and checkpoint.digest != digest:
+        raise CorruptCheckpoint(
+            f"{store.url}/{manifest_key(model, step)} was replaced after the ledger of {model!r} "
+            "was written: it names other files."
+        )
     for file in checkpoint.files:
-        if (size := sizes.get(key + file.path)) != file.bytes:
+        key = checkpoint.key_of(file)
+        size = sizes.get(key)
+        if size != file.bytes:
             found = "is missing" if size is None else f"has {size} bytes"
             raise CorruptCheckpoint(
-                f"{store.url}/{key}{file.path} {found}; its manifest says {file.bytes} bytes."
+                f"{store.url}/{key} {found}; its manifest says {file.bytes} bytes."
             )
     return checkpoint
 
 
-def restore(store: Store, model: str, step: int, into: Path) -> Checkpoint:
+def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -> Checkpoint:
     """Bring a checkpoint into the folder `into`, which is replaced in one move once verified.
 
+    Args:
+        digest: the one that it must have, if the ledger says so.
+
     Raises:
-        CorruptCheckpoint: it was never completed, or a file differs from the manifest.
+        CorruptCheckpoint: it was never completed, a file differs from the manifest, or the
+            manifest from the ledger.
     """
-    key = checkpoint_key(model, step)
-    checkpoint = intact(store, model, step, store.sizes(key))
+    checkpoint = intact(store, model, step, store.sizes(checkpoint_key(model, step)), digest)
     incoming = into.with_name(f".{into.name}.incoming")
     shutil.rmtree(incoming, ignore_errors=True)
     for file in checkpoint.files:
-        _fetch(store, key + file.path, incoming, file)
+        _fetch(store, checkpoint.key_of(file), incoming, file)
     shutil.rmtree(into, ignore_errors=True)
     os.replace(incoming, into)
     return checkpoint
 
 
-def _put_files(store: Store, checkpoint: Checkpoint, folder: Path) -> Checkpoint:
-    """Upload a checkpoint's files and its manifest, unless they are there from an earlier try."""
+def _files_to_commit(folder: Path) -> tuple[File, ...]:
+    files = files_in(folder)
+    if not files:
+        raise StoreError(f"The checkpoint folder {folder} is empty: nothing to commit.")
+    return files
+
+
+def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
+    """The manifest that an earlier try has written of the same files, if those are all there."""
     model, step = checkpoint.model, checkpoint.step
-    key, manifest_at = checkpoint_key(model, step), manifest_key(model, step)
-    if store.get(manifest_at) is not None:
-        with suppress(CorruptCheckpoint):
-            there = intact(store, model, step, store.sizes(key))
-            if there.model_copy(update={"record": checkpoint.record}) == checkpoint:
-                return there
-        # An old manifest must not vouch for new files.
-        store.delete(manifest_at)
+    try:
+        there = intact(store, model, step, store.sizes(checkpoint_key(model, step)))
+    except CorruptCheckpoint:
+        return None
+    may_differ = {"record": checkpoint.record, "attempt": checkpoint.attempt}
+    return there if there.model_copy(update=may_differ) == checkpoint else None
+
+
+def _upload(store: Store, checkpoint: Checkpoint, folder: Path) -> None:
     for file in checkpoint.files:
-        store.upload(folder / file.path, key + file.path)
-    store.put(manifest_at, _json(checkpoint))
-    return checkpoint
+        store.upload(folder / file.path, checkpoint.key_of(file))
+
+
+def _point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
+    """Have the pointer, which was `over` when it was read, name a step."""
+    data = json.dumps({"step": step}).encode()
+    store.put_if(pointer_key(model), data, over.version if over else None)
+
+
+def _pointer(store: Store, model: str, blob: Blob) -> Pointer:
+    try:
+        return Pointer.model_validate_json(blob.data)
+    except ValidationError as error:
+        raise StoreError(
+            f"{store.url}/{pointer_key(model)} can't be read ({_reason(error)}). Delete it: the "
+            "next start writes it anew, from the ledger."
+        ) from error
 
 
 def _fetch(store: Store, key: str, folder: Path, file: File) -> None:
@@ -256,7 +278,18 @@ def files_in(folder: Path) -> tuple[File, ...]:
 def _file(folder: Path, path: Path) -> File:
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    return File(path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=digest)
+    name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+    try:
+        return File(path=name, bytes=size, sha256=digest)
+    except ValidationError as error:
+        raise StoreError(f"{path} can't be part of a checkpoint: {_reason(error)}.") from error
+
+
+def _reason(error: ValidationError) -> str:
+    """The first of the reasons, and where it is."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def _json(record: Settings) -> bytes:

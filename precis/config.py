@@ -13,11 +13,10 @@ from pydantic import Field, field_validator, model_validator
 
 from precis.cluster.settings import ClusterConfig
 from precis.environment import Environment
-from precis.settings import Settings
+from precis.settings import Name, Settings
 from precis.summarize import WORDS_MAX
 from precis.trainers import ExtractiveTrainer, Trainer
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
 """A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]

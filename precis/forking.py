@@ -5,16 +5,15 @@ that is cut off while it begins, begins with the same one, whatever the other ru
 """
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from precis.checkpoints import Checkpoint, commit, committed_steps, restore, whole_around
+from precis.checkpoints import commit, committed_steps, restore, whole_around
 from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
-from precis.ledger import Origin, ledger_key, stored_ledger
+from precis.ledger import Ledger, Origin, ledger_key, stored_ledger
+from precis.manifests import Checkpoint
 from precis.run import Run
 from precis.store import Store, open_store
 
@@ -28,23 +27,24 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
     """
     source = open_store(wanted.store) if wanted.store else store
     ledger = stored_ledger(source, wanted.model)
-    checkpoint = _found(source, wanted)
+    checkpoint = _found(source, wanted, ledger)
     return Origin(
         model=wanted.model,
         step=checkpoint.step,
         store=source.url,
-        files=_digest(checkpoint),
+        files=checkpoint.digest,
         corpus=ledger.corpus,
     )
 
 
-def fork(store: Store, model: str, origin: Origin, config: str) -> Checkpoint:
+def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "") -> Checkpoint:
     """Copy the origin, verified, into the store as checkpoint 0 of a model.
 
     Doing it again has no further effect.
 
     Args:
         config: digest of the new run's settings.
+        lease: id of the lease that the new run holds.
 
     Raises:
         CorruptCheckpoint: the origin is damaged, gone, or another one by now.
@@ -54,13 +54,13 @@ def fork(store: Store, model: str, origin: Origin, config: str) -> Checkpoint:
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "checkpoint"
         copied = restore(source, origin.model, origin.step, folder)
-        if _digest(copied) != origin.files:
+        if copied.digest != origin.files:
             raise CorruptCheckpoint(
                 f"Checkpoint {origin.step} of {origin.model!r} in {origin.store} was replaced "
                 f"since {model!r} was begun with it. Train under another model name to begin with "
                 "the new one."
             )
-        return commit(store, model, 0, folder, config)
+        return commit(store, model, 0, folder, config, lease=lease)
 
 
 def check_origin(store: Store, model: str, wanted: FromCheckpoint | None) -> None:
@@ -91,18 +91,23 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
             f"{wanted.model!r} was trained on other documents or another split: some that are held "
             "out here may be among them, and its accuracy here may flatter it."
         )
-    await asyncio.to_thread(fork, run.store, run.name, run.ledger.origin, run.identity)
+    await asyncio.to_thread(
+        fork, run.store, run.name, run.ledger.origin, run.identity, run.lease.id
+    )
 
 
 def _has_begun(run: Run) -> bool:
     return bool(committed_steps(run.store, run.name))
 
 
-def _found(source: Store, wanted: FromCheckpoint) -> Checkpoint:
-    committed = committed_steps(source, wanted.model)
-    newest = max(committed, default=0)
-    whole = whole_around(source, wanted.model, newest if wanted.step is None else wanted.step)
-    checkpoint = whole.get(max(whole, default=0) if wanted.step is None else wanted.step)
+def _found(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:
+    present = committed_steps(source, wanted.model)
+    committed = [step for step in present if step <= ledger.next_step]
+    at = max(committed, default=0) if wanted.step is None else wanted.step
+    around = whole_around(source, wanted.model, at, digests=ledger.checkpoints)
+    whole = {step: one for step, one in around.items() if step in committed}
+    step = max(whole, default=0) if wanted.step is None else wanted.step
+    checkpoint = whole.get(step)
     if checkpoint is None:
         which = "" if wanted.step is None else f" {wanted.step}"
         there = ", ".join(map(str, committed)) or "none"
@@ -112,8 +117,3 @@ def _found(source: Store, wanted: FromCheckpoint) -> Checkpoint:
             "which are."
         )
     return checkpoint
-
-
-def _digest(checkpoint: Checkpoint) -> str:
-    files = sorted((file.path, file.bytes, file.sha256) for file in checkpoint.files)
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()

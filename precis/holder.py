@@ -5,12 +5,16 @@ elsewhere it is dead when it has expired by the reader's clock, with a margin fo
 differ.
 """
 
+import hashlib
+import json
 import os
 import socket
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from precis.settings import Settings
+from pydantic import AwareDatetime
+
+from precis.settings import Count, Settings
 
 _CLOCKS_DIFFER = timedelta(seconds=30)
 
@@ -21,25 +25,26 @@ class Holder(Settings):
     run: str
     """The run's name or id, as its user knows it."""
     host: str
-    pid: int
+    pid: Count
     machine: str
     """Boot and process namespace, where `pid` means the same process; empty if not known."""
     process_started: str
     """When the process began, in the kernel's count; a later process can have the same pid."""
-    since: datetime
+    since: AwareDatetime
     """When the lease was taken."""
-    expires: datetime
+    expires: AwareDatetime
     """When it ends unless renewed, by the holder's clock."""
-    renewals: int = 0
+    renewals: Count = 0
     """Times it was renewed, so that no two writes of a lease are the same."""
     released: bool = False
     """Whether the holder gave it back."""
 
-    def is_same_lease(self, other: "Holder") -> bool:
-        """Whether both are one lease, at different renewals."""
-        mine = (self.run, self.machine, self.host, self.pid, self.process_started, self.since)
-        theirs = (other.run, other.machine, other.host, other.pid, other.process_started)
-        return mine == (*theirs, other.since)
+    @property
+    def id(self) -> str:
+        """Names the lease; the same at each renewal, and for nobody else."""
+        since = self.since.isoformat()
+        who = (self.run, self.machine, self.host, self.pid, self.process_started, since)
+        return hashlib.sha256(json.dumps(who).encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
         return f"the run {self.run} (process {self.pid} on {self.host})"
@@ -64,7 +69,7 @@ def is_alive(holder: Holder, now: datetime) -> bool:
         return False
     if holder.machine and holder.machine == _machine():
         return _process_started(holder.pid) == holder.process_started
-    return now <= holder.expires + _CLOCKS_DIFFER
+    return now - _CLOCKS_DIFFER <= holder.expires
 
 
 def _machine() -> str:

@@ -3,7 +3,6 @@
 A rented trainer may be gone by then, and its disk with it.
 """
 
-import json
 import shutil
 from pathlib import Path
 
@@ -20,8 +19,11 @@ def keep_record(folder: Path, record: StepRecord) -> None:
     (folder / _RECORD).write_text(record.model_dump_json())
 
 
-def upload_kept(store: Store, ledger: Ledger, folder: Path) -> int | None:
+def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
     """Commit the kept checkpoint that the ledger lacks, if there is one, and drop the folder.
+
+    Args:
+        lease: id of the lease that the run holds.
 
     Returns:
         Its step.
@@ -35,11 +37,11 @@ def upload_kept(store: Store, ledger: Ledger, folder: Path) -> int | None:
     step, lacks_it = record.step + 1, record.step == ledger.next_step
     if lacks_it:
         files = folder / FILES
-        commit(store, ledger.model, step, files, ledger.config, record, ledger.run_id)
+        commit(store, ledger.model, step, files, ledger.config, record, ledger.run_id, lease)
     shutil.rmtree(folder)
     return step if lacks_it else None
 
 
 def _record(folder: Path) -> StepRecord | None:
     path = folder / _RECORD
-    return StepRecord.model_validate(json.loads(path.read_text())) if path.exists() else None
+    return StepRecord.model_validate_json(path.read_bytes()) if path.exists() else None

@@ -41,6 +41,11 @@ class Lease:
         self._lost: LeaseLost | None = None
         self._writing = asyncio.Lock()
 
+    @property
+    def id(self) -> str:
+        """Names the lease, for who writes in its holder's place (`check_lease`)."""
+        return self.holder.id
+
     async def check(self) -> None:
         """Renew the lease; what is written next is this run's to write.
 
@@ -61,10 +66,7 @@ class Lease:
                 await self._advance(released=False)
             except StoreConflict as error:
                 now_held = await asyncio.to_thread(read_lease, self._store, self._model)
-                self._lost = LeaseLost(
-                    f"The model {self._model!r} was taken over by {now_held or 'somebody'}, so "
-                    "this run has stopped. What it committed is kept."
-                )
+                self._lost = _lost(self._model, now_held)
                 raise self._lost from error
 
     async def _advance(self, released: bool) -> None:
@@ -80,7 +82,7 @@ class Lease:
         except StoreConflict:
             # A renewal whose task was cancelled is written all the same, by its thread.
             present = await asyncio.to_thread(self._store.get, lease_key(self._model))
-            if present is None or not _parsed(present, self._model).is_same_lease(self.holder):
+            if present is None or _parsed(present, self._model).id != self.id:
                 raise
             self._version = await self._write(renewed, present.version)
         self.holder = renewed
@@ -162,7 +164,7 @@ async def _acquired(lease: Lease, store: Store, model: str, take_over: bool) -> 
         await lease._acquire(present)
     except StoreConflict as error:
         winner = await asyncio.to_thread(read_lease, store, model)
-        if take_over and present and winner and winner.is_same_lease(_parsed(present, model)):
+        if take_over and present and winner and winner.id == _parsed(present, model).id:
             return False
         raise LeaseHeld(_refusal(winner, model)) from error
     return True
@@ -180,6 +182,33 @@ def read_lease(store: Store, model: str) -> Holder | None:
     """
     blob = store.get(lease_key(model))
     return _parsed(blob, model) if blob else None
+
+
+def check_lease(store: Store, model: str, lease: str) -> None:
+    """See that nobody has taken a lease over; unlike `Lease.check`, it renews nothing.
+
+    A conditional write over a version that was read before this call is then never stale: who
+    takes the lease over writes after that, and the write fails.
+
+    Args:
+        lease: its id; empty for a model that nobody else can write.
+
+    Raises:
+        LeaseLost: another run has.
+        StoreError: the store can't be asked.
+    """
+    if not lease:
+        return
+    holder = read_lease(store, model)
+    if holder is None or holder.id != lease:
+        raise _lost(model, holder)
+
+
+def _lost(model: str, holder: Holder | None) -> LeaseLost:
+    return LeaseLost(
+        f"The model {model!r} was taken over by {holder or 'somebody'}, so this run has stopped. "
+        "What it committed is kept."
+    )
 
 
 def _refuse_if_alive(holder: Holder, model: str, now: datetime) -> None:

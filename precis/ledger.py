@@ -2,14 +2,25 @@
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import astuple
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from precis.errors import ConfigError, StoreConflict, UnusableRun
 from precis.judge.spend import Spend
-from precis.settings import Settings
-from precis.store import Blob, Store
+from precis.settings import Amount, Count, Finite, Name, Settings, Sha256, Step
+from precis.store import Store
+
+_SPEND_MAX = 1e15
+
+
+def _bounded(spend: Spend) -> Spend:
+    for amount in astuple(spend):
+        # A difference of sums may be a rounding error below zero.
+        if not abs(amount) <= _SPEND_MAX:
+            raise ValueError(f"{amount} is no number of calls, tokens or dollars")
+    return spend
 
 
 class StepRecord(Settings):
@@ -18,33 +29,33 @@ class StepRecord(Settings):
     Everything but the times and `judge` is the same for every run with the same seed and settings.
     """
 
-    step: int
+    step: Step
     """The step: it sampled from adapter `step` and made adapter `step + 1`."""
     digest: str
     """SHA-256 of the groups that were trained on."""
-    reward: float
+    reward: Finite
     """Mean reward of the scored rollouts, 0 to 1."""
-    reward_std: float
+    reward_std: Finite
     """Mean within-group standard deviation of the reward."""
-    words: float
+    words: Amount
     """Mean words of the scored summaries."""
-    groups_trained: int
+    groups_trained: Count
     """Groups that carried an advantage."""
-    groups_dropped: dict[str, int]
+    groups_dropped: dict[str, Count]
     """Groups left out, by cause."""
-    unscored: dict[str, int]
+    unscored: dict[str, Count]
     """Rollouts that could not be judged, by cause."""
-    disqualified: dict[str, int]
+    disqualified: dict[str, Count]
     """Rollouts that scored zero before any judge was asked, by cause."""
-    trainer: dict[str, float]
+    trainer: dict[str, Finite]
     """The trainer's own metrics."""
-    seconds: dict[str, float]
+    seconds: dict[str, Amount]
     """Wall time by phase, the wait for the commit before included."""
-    commit_s: float = 0.0
+    commit_s: Amount = 0.0
     """How long its commit took, most of it beside the next step's gathering."""
-    judge: Spend
+    judge: Annotated[Spend, AfterValidator(_bounded)]
     """What its judging took; after a crash the cache pays for what was asked before."""
-    machine_usd: float = Field(0.0, ge=0)
+    machine_usd: Amount = 0.0
     """What the rented machine cost since the step before, by SkyPilot's price."""
 
     @property
@@ -56,27 +67,27 @@ class StepRecord(Settings):
 class Validation(Settings):
     """Accuracy of one adapter on the held-out documents, greedy."""
 
-    step: int
+    step: Step
     """The adapter."""
-    accuracy: float
+    accuracy: Finite
     """Share of answerable questions answered from the summary."""
-    low: float
+    low: Finite
     """Lower end of the 95 % interval (bootstrap over documents)."""
-    high: float
+    high: Finite
     """Upper end."""
-    words: float
+    words: Amount
     """Mean words."""
-    seconds: float
+    seconds: Amount
     """Wall time it took."""
-    unscored: dict[str, int]
+    unscored: dict[str, Count]
     """Documents that could not be judged, by cause; they are not in the accuracy."""
 
 
 class Origin(Settings):
     """The checkpoint of another run that a run began with."""
 
-    model: str
-    step: int
+    model: Name
+    step: Step
     store: str
     """URL of the store that it was copied from."""
     files: str
@@ -88,23 +99,26 @@ class Origin(Settings):
 class Ledger(Settings):
     """What a run has committed so far."""
 
-    version: int = 1
-    model: str
+    version: Count = 1
+    model: Name
     config: str
     """Digest of the settings that decide the result; a resumed run must have the same."""
     settings: dict[str, Any] = Field({})
     """All settings of the run that wrote this; none in a ledger from before they were kept."""
     corpus: str
     """Digest of the documents and their split; a benchmark must hold out the same ones."""
-    next_step: int = 0
+    next_step: Step = 0
     """The step to do next, and so the newest committed adapter."""
     steps: tuple[StepRecord, ...] = ()
     validations: tuple[Validation, ...] = ()
+    checkpoints: dict[Step, Sha256] = Field({})
+    """The digest of each committed checkpoint, by step: one with other files is not the run's.
+    Those that older versions committed are not here."""
     origin: Origin | None = None
     """Where checkpoint 0 is from; None where it is the untrained policy."""
     run_id: str = ""
     """Names this run: to W&B, and to a trainer that holds checkpoints of it."""
-    usd: float = Field(0.0, ge=0)
+    usd: Amount = 0.0
     """What the run has spent so far."""
 
     @model_validator(mode="after")
@@ -118,13 +132,22 @@ class Ledger(Settings):
         """What the rented machines of all steps cost."""
         return sum(record.machine_usd for record in self.steps)
 
-    def advanced(self, record: StepRecord) -> Self:
-        """The ledger after one more step."""
-        return self._with(
+    def advanced(self, record: StepRecord, checkpoint: str = "") -> Self:
+        """The ledger after one more step.
+
+        Args:
+            checkpoint: the digest of the checkpoint that the step made, if it is known.
+        """
+        advanced = self._with(
             next_step=record.step + 1,
             steps=(*self.steps, record),
             usd=self.usd + record.usd,
         )
+        return advanced.vouching(record.step + 1, checkpoint) if checkpoint else advanced
+
+    def vouching(self, step: int, checkpoint: str) -> Self:
+        """The ledger with the digest of the checkpoint of a step that it has reached."""
+        return self._with(checkpoints={**self.checkpoints, step: checkpoint})
 
     def validated(self, validation: Validation, usd: float = 0.0) -> Self:
         """The ledger with one more validation; one of the same step is replaced."""
@@ -138,7 +161,7 @@ class Ledger(Settings):
 
     def begun_from(self, origin: Origin) -> Self:
         """The ledger of a run that begins with another run's checkpoint."""
-        return self._with(origin=origin)
+        return self._with(origin=origin).vouching(0, origin.files)
 
     def rewound(self, step: int) -> Self:
         """The ledger as it was when adapter `step` was the newest; what was spent stays spent."""
@@ -146,6 +169,7 @@ class Ledger(Settings):
             next_step=step,
             steps=self.steps[:step],
             validations=tuple(one for one in self.validations if one.step <= step),
+            checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},
         )
 
     def restarted(self, step: int) -> Self:
@@ -171,7 +195,7 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
     if blob is None:
         new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
         return new, None
-    ledger = _parsed(blob, store, model)
+    ledger = _parsed(blob.data, store, model)
     if ledger.config != config:
         raise ConfigError(
             f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
@@ -190,7 +214,7 @@ def stored_ledger(store: Store, model: str) -> Ledger:
     blob = store.get(ledger_key(model))
     if blob is None:
         raise UnusableRun(f"{store.url} holds no ledger of {model!r}: train it first.")
-    return _parsed(blob, store, model)
+    return _parsed(blob.data, store, model)
 
 
 def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
@@ -201,8 +225,10 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
 
     Raises:
         StoreConflict: somebody else wrote the ledger in between.
+        StoreError: it could not be read again, and is not written.
     """
     key, data = ledger_key(ledger.model), ledger.model_dump_json().encode()
+    _parsed(data, store, ledger.model)
     try:
         return store.put_if(key, data, over)
     except StoreConflict:
@@ -213,9 +239,9 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
         return present.version
 
 
-def _parsed(blob: Blob, store: Store, model: str) -> Ledger:
+def _parsed(data: bytes, store: Store, model: str) -> Ledger:
     try:
-        return Ledger.model_validate_json(blob.data)
+        ledger = Ledger.model_validate_json(data)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"])) or "the whole"
@@ -223,3 +249,9 @@ def _parsed(blob: Blob, store: Store, model: str) -> Ledger:
             f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
             f"({where}: {problem['msg']}). Update Précis, or train under another model name."
         ) from error
+    if ledger.model != model:
+        raise StoreError(
+            f"{store.url}/{ledger_key(model)} is the ledger of {ledger.model!r}: give its folder "
+            "that name again."
+        )
+    return ledger

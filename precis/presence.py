@@ -1,8 +1,7 @@
 """A trainer that ends when its client is gone for good, so that its machine can be given back.
 
 The flow says every few seconds that it is there (`precis.cluster.skypilot`), also while nothing is
-asked of the trainer; an answer that is still under way counts as well. Who asks without the token
-does not.
+asked of the trainer; an answer that is still under way counts as well.
 """
 
 import logging
@@ -10,36 +9,39 @@ import os
 import signal
 import threading
 import time
-from collections.abc import MutableMapping
-from typing import Any
-
-from starlette.types import ASGIApp, Receive, Scope, Send
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _STOP_S = 15.0
 """How long it may take to stop in order."""
 _log = logging.getLogger(__name__)
 
 
-class EndsWithClient:
-    """ASGI middleware that ends this process when no client was heard of for `lost_s` seconds."""
+class Presence:
+    """Ends this process when no client was heard of for `lost_s` seconds; never, where that is 0.
 
-    def __init__(self, app: ASGIApp, lost_s: float) -> None:
-        self._app, self._lost_s = app, lost_s
-        self._heard, self._answering = time.monotonic(), 0
-        threading.Thread(target=self._watch, daemon=True).start()
+    with presence.answering():      # a request of the client's
+        …
+        presence.heard()            # it was answered
+    """
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # the server's own lifespan lasts as long as this process
-            return await self._app(scope, receive, send)
+    def __init__(self, lost_s: float) -> None:
+        self._lost_s = lost_s
+        self._heard = time.monotonic()
+        self._answering = 0
+        if lost_s:
+            threading.Thread(target=self._watch, daemon=True).start()
 
-        async def heard(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start" and message["status"] != 401:
-                self._heard = time.monotonic()
-            await send(message)
+    def heard(self) -> None:
+        """A client is there."""
+        self._heard = time.monotonic()
 
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """A client waits for an answer while the block lasts."""
         self._answering += 1
         try:
-            await self._app(scope, receive, heard)
+            yield
         finally:
             self._answering -= 1
 

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from precis.checkpoints import Checkpoint
 from precis.errors import CorruptCheckpoint
 from precis.ledger import Ledger
+from precis.manifests import Checkpoint, files_digest
 from precis.trainer.protocol import TrainedStep, TrainerState
 
 
@@ -79,7 +79,7 @@ def _with_committed(ledger: Ledger, whole: Mapping[int, Checkpoint]) -> Ledger:
         record = checkpoint.record
         if record is None or record.step != ledger.next_step or checkpoint.run != ledger.run_id:
             break
-        ledger = ledger.advanced(record)
+        ledger = ledger.advanced(record, checkpoint.digest)
     return ledger
 
 
@@ -95,5 +95,6 @@ def _holds(trainer: TrainerState, ledger: Ledger, as_in: Checkpoint | None = Non
         trainer.run == ledger.run_id
         and files is not None
         and (as_in is None or files == as_in.files)
+        and files_digest(files) == ledger.checkpoints.get(at, files_digest(files))
         and all(step in trainer.trained for step in range(at, newest))
     )

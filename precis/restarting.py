@@ -1,33 +1,25 @@
 """Going back to an earlier step of a run, for good.
 
 On resume a run goes on from whatever its store and its trainer hold beyond the ledger
-(`precis.reconcile`). So the manifests of the later checkpoints go before the ledger is written,
-and the new ledger names another run, to which nothing belongs that a trainer still holds. Until
-that one write the old run can be resumed, and after it the restarted one:
+(`precis.reconcile`), as far as it is the run's own. So the ledger is written first, and names
+another run, to which no later checkpoint belongs, wherever it is. Until that one write the old run
+can be resumed, and after it the restarted one:
 
-    later manifests, oldest first    the old run goes on from its newest one, or as it would
-                                     with damaged checkpoints
-    pointer                          the same
-    ledger                           the restarted run, from here on
-    files, trajectories              leftovers; nothing reads them
+    ledger                                  the restarted run, from here on
+    pointer                                 the same
+    later checkpoints, trajectories         leftovers; nothing reads them
 """
 
 import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from precis.checkpoints import (
-    checkpoint_key,
-    committed_steps,
-    manifest_key,
-    point_at,
-    pointer_key,
-    restore,
-)
+from precis.checkpoints import committed_steps, mend_pointer, restore
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
-from precis.lease import Lease, leased, read_lease
+from precis.lease import Lease, check_lease, leased, read_lease
 from precis.ledger import Ledger, ledger_key, stored_ledger, write_ledger
-from precis.retention import steps_begun
+from precis.manifests import checkpoints_key
+from precis.retention import remove, steps_begun
 from precis.store import Store
 from precis.trajectories import Split, trajectories_key, trajectory_steps
 
@@ -74,11 +66,10 @@ async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledge
     _refuse_unless_reached(ledger, step)
     await asyncio.to_thread(_verify, store, ledger, step)
     await lease.check()
-    await asyncio.to_thread(_forget_later, store, model, step)
-    await lease.check()
     restarted = ledger.restarted(step)
     await asyncio.to_thread(write_ledger, store, restarted, version)
-    await asyncio.to_thread(_sweep, store, model, step)
+    await asyncio.to_thread(mend_pointer, store, model, step, lease.id)
+    await asyncio.to_thread(_sweep, store, model, step, lease.id)
     return restarted
 
 
@@ -104,27 +95,22 @@ def _verify(store: Store, ledger: Ledger, step: int) -> None:
             f"{', '.join(map(str, committed)) or 'none'}."
         )
     with TemporaryDirectory() as temporary:
-        checkpoint = restore(store, ledger.model, step, Path(temporary) / "checkpoint")
+        into, digest = Path(temporary) / "checkpoint", ledger.checkpoints.get(step, "")
+        checkpoint = restore(store, ledger.model, step, into, digest)
     if checkpoint.config != ledger.config:
         raise CorruptCheckpoint(
             f"Checkpoint {step} of {ledger.model!r} in {store.url} is of a run with other settings."
         )
 
 
-def _forget_later(store: Store, model: str, step: int) -> None:
-    for later in committed_steps(store, model):
+def _sweep(store: Store, model: str, step: int, lease: str) -> None:
+    for later in steps_begun(store.keys(checkpoints_key(model))):
         if later > step:
-            store.delete(manifest_key(model, later))
-    point_at(store, model, step, store.get(pointer_key(model)))
-
-
-def _sweep(store: Store, model: str, step: int) -> None:
-    for later in steps_begun(store.keys(f"{model}/checkpoints/")):
-        if later > step:
-            store.delete(checkpoint_key(model, later))
+            remove(store, model, later, lease)
     # Step k sampled from adapter k, which is then still to do; validated adapter k is there.
     stale: list[tuple[Split, int]] = [("train", step), ("val", step + 1)]
     for split, since in stale:
         for done in trajectory_steps(store, model, split):
             if done >= since:
+                check_lease(store, model, lease)
                 store.delete(trajectories_key(model, split, done))

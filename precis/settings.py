@@ -1,9 +1,24 @@
-"""What all settings have in common."""
+"""What all settings and records have in common."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+"""The name of a model or a project, which files and keys are named after; never a path."""
+Step = Annotated[int, Field(ge=0, le=1_000_000)]
+"""A step of a run, or the checkpoint that it begins with."""
+Count = Annotated[int, Field(ge=0, le=2**53)]
+"""How many there are of something; the most that JSON carries exactly."""
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""A figure that JSON can carry."""
+Amount = Annotated[float, Field(ge=0, le=1e12)]
+"""Dollars, seconds or words."""
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256 in hexadecimal."""
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, and closed to keys it does not know."""
+    """Base of all settings and records: immutable, and closed to keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

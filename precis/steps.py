@@ -1,5 +1,6 @@
 """The record of a step, and of a validation, from what happened in it."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,15 +50,21 @@ def as_trained(
 
     Args:
         digest: of the groups that were trained on.
-        metrics: the trainer's.
+        metrics: the trainer's; those that are no finite numbers are left out, since JSON can't
+            carry them.
         seconds: that the training took, by phase.
     """
     known = {
         "digest": digest,
-        "trainer": dict(metrics),
+        "trainer": {name: figure for name, figure in metrics.items() if _is_finite(figure)},
         "seconds": {**record.seconds, **seconds},
     }
     return record.model_copy(update=known)
+
+
+def _is_finite(figure: float | None) -> bool:
+    """Whether a metric is a number; one that was not comes from the trainer as None."""
+    return figure is not None and math.isfinite(figure)
 
 
 def validation_of(step: int, rollouts: Sequence[Rollout], seconds: float) -> Validation:

@@ -16,6 +16,11 @@ BackendName = Literal["extractive", "local", "serverless"]
 """The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's."""
 
 
+BaseModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/][A-Za-z0-9._/-]{0,255}$")]
+"""A model on the Hub, or a folder. ART puts it into a shell's command, so it has no character that
+a shell knows, and is no option."""
+
+
 class _TrainerSettings(Settings):
     """What holds for each kind that does not say otherwise."""
 
@@ -105,8 +110,9 @@ class ArtTrainer(_TrainerSettings):
     """A language model with a LoRA adapter, trained by ART's LocalBackend on a GPU."""
 
     kind: Literal["art"] = "art"
-    base_model: str = "Qwen/Qwen2.5-3B-Instruct"
-    """The model to begin with: a name on the Hub, or a folder."""
+    base_model: BaseModelName = "Qwen/Qwen2.5-3B-Instruct"
+    """The model to begin with: on the Hub, or a folder on the machine that trains, whose path has
+    only letters, digits and `. _ / -`."""
     learning_rate: float = Field(5e-6, gt=0)
     """Adam's step size."""
     warmup_steps: int = Field(3, ge=0)
@@ -161,7 +167,7 @@ class ServerlessTrainer(_TrainerSettings):
     """A language model that W&B trains and serves (ART's ServerlessBackend); no machine of ours."""
 
     kind: Literal["serverless"] = "serverless"
-    base_model: str = "OpenPipe/Qwen3-14B-Instruct"
+    base_model: BaseModelName = "OpenPipe/Qwen3-14B-Instruct"
     """The model to begin with; W&B trains few others."""
     learning_rate: float = Field(5e-6, gt=0)
     """Adam's step size."""

@@ -7,7 +7,7 @@ from prefect import task
 from prefect.logging import get_run_logger
 
 from precis.benchmark import judged
-from precis.errors import StoreConflict, StoreError
+from precis.errors import LeaseLost, StoreConflict, StoreError
 from precis.kept import FILES, keep_record
 from precis.ledger import StepRecord, Validation
 from precis.results import Judged
@@ -28,11 +28,11 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     await run.lease.check()
     where = (run.store.url, run.name, run.identity)
     checkpoint = await run.trainer.commit(
-        run.model, record.step + 1, *where, record, run.ledger.run_id
+        run.model, record.step + 1, *where, record, run.ledger.run_id, run.lease.id
     )
     record = checkpoint.record or record
     timed = record.model_copy(update={"commit_s": time.perf_counter() - start})
-    await run.write_ledger(run.ledger.advanced(timed), record.judge)
+    await run.write_ledger(run.ledger.advanced(timed, checkpoint.digest), record.judge)
     run.losses = 0
 
 
@@ -76,7 +76,9 @@ async def sweep(run: Run) -> None:
     accuracies = {one.step: one.accuracy for one in run.ledger.validations}
     policy, at = run.config.retention, run.ledger.next_step
     try:
-        await asyncio.to_thread(prune, run.store, run.name, policy, accuracies, at)
+        await asyncio.to_thread(prune, run.store, run.name, policy, accuracies, at, run.lease.id)
+    except LeaseLost:
+        raise
     except StoreError as error:
         get_run_logger().warning("Old checkpoints could not be deleted: %s", error)
 

@@ -196,10 +196,12 @@ async def _trained(round: Round) -> list[Entry]:
         )
     await _warn_of_trained_on(round)
     model, trainer = trainable(round.config), (await round.served()).trainer
-    committed = await asyncio.to_thread(committed_steps, store, round.name)
+    present = await asyncio.to_thread(committed_steps, store, round.name)
+    committed = [step for step in present if step <= round.ledger.next_step]
     steps = checkpoints_to_take(committed, round.config)
     for step in steps:
-        await trainer.fetch(model, step, store.url, round.name)
+        digest = round.ledger.checkpoints.get(step, "")
+        await trainer.fetch(model, step, store.url, round.name, digest)
     await model.register(trainer)
     url, key = str(model.inference_base_url), str(model.inference_api_key)
     return [

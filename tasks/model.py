@@ -38,7 +38,8 @@ async def resume(run: Run) -> None:
     await run.read_ledger()
     await begin_from_origin(run, get_run_logger().warning)
     await asyncio.to_thread(keep_trained_on, run.store, run.ledger, run.corpus)
-    if step := await asyncio.to_thread(upload_kept, run.store, run.ledger, run.kept_folder):
+    kept = (run.store, run.ledger, run.kept_folder, run.lease.id)
+    if step := await asyncio.to_thread(upload_kept, *kept):
         get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
     mend_art_files(run.config)
@@ -115,7 +116,7 @@ async def _with_trainer(run: Run) -> Plan:
         await run.write_ledger(plan.ledger)
         if not plan.upload:  # which moves the pointer, too
             at = run.ledger.next_step
-            await asyncio.to_thread(mend_pointer, run.store, run.name, at)
+            await asyncio.to_thread(mend_pointer, run.store, run.name, at, run.lease.id)
         return plan
 
 
@@ -123,14 +124,17 @@ async def _follow(run: Run, plan: Plan) -> None:
     if plan.trainer == "begin":
         await run.trainer.begin(run.model, plan.ledger.run_id)
     if plan.trainer == "restore":
+        at = plan.ledger.next_step
+        digest = plan.ledger.checkpoints.get(at, "")
         where = (run.store.url, run.name, plan.ledger.run_id)
-        await run.trainer.restore(run.model, plan.ledger.next_step, *where)
+        await run.trainer.restore(run.model, at, *where, digest)
 
 
 async def _plan(run: Run, damaged: set[int]) -> Plan:
     logger, at = get_run_logger(), run.ledger.next_step
+    passed_over, digests = frozenset(damaged), run.ledger.checkpoints
     whole = await asyncio.to_thread(
-        whole_around, run.store, run.name, at, logger.warning, frozenset(damaged)
+        whole_around, run.store, run.name, at, logger.warning, passed_over, digests
     )
     if any(one.config != run.identity for one in whole.values()):
         raise ConfigError(
@@ -141,7 +145,11 @@ async def _plan(run: Run, damaged: set[int]) -> Plan:
 
 
 async def _upload(run: Run, step: int) -> None:
+    """Commit the checkpoint of the ledger's step, which the store lacks."""
     record = run.ledger.steps[-1] if step else None
-    await run.trainer.commit(
-        run.model, step, run.store.url, run.name, run.identity, record, run.ledger.run_id
+    where = (run.store.url, run.name, run.identity)
+    checkpoint = await run.trainer.commit(
+        run.model, step, *where, record, run.ledger.run_id, run.lease.id
     )
+    if run.ledger.checkpoints.get(step) != checkpoint.digest:
+        await run.write_ledger(run.ledger.vouching(step, checkpoint.digest))

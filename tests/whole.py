@@ -1,6 +1,7 @@
-"""The newest whole checkpoint, as tests ask for it."""
+"""The newest whole checkpoint, and where a checkpoint's files lie, as tests ask for them."""
 
-from precis.checkpoints import Checkpoint, whole_around
+from precis.checkpoints import manifest, whole_around
+from precis.manifests import Checkpoint, File
 from precis.store import Store
 
 
@@ -11,3 +12,10 @@ def newest_whole(
     seen: list[str] = [] if warnings is None else warnings
     found = whole_around(store, model, at_most, seen.append)
     return next((found[step] for step in sorted(found, reverse=True) if step <= at_most), None)
+
+
+def file_key(store: Store, model: str, step: int, path: str) -> str:
+    """Where the store keeps a file of a committed checkpoint."""
+    checkpoint = manifest(store, model, step)
+    assert checkpoint is not None
+    return checkpoint.key_of(File(path=path, bytes=0, sha256="0" * 64))

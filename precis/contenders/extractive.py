@@ -67,10 +67,11 @@ def _fetched(store: Store, model: str, corpus_digest: str | None, folder: Path) 
             "the benchmark's: some of the held-out ones may have been trained on. Rehearse on "
             "these documents first, or leave `extractive` empty."
         )
-    step = committed_steps(store, model)[-1]
+    committed = committed_steps(store, model)
+    step = max((one for one in committed if one <= ledger.next_step), default=0)
     into = folder_of(folder, step)
     into.parent.mkdir(parents=True)
-    restore(store, model, step, into)
+    restore(store, model, step, into, ledger.checkpoints.get(step, ""))
     if steps(folder) != [step]:
         raise ConfigError(
             f"{model!r} is no rehearsed model: checkpoint {step} in {store.url} holds no embedded "

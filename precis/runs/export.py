@@ -6,9 +6,10 @@ from typing import Literal
 
 import polars as pl
 
-from precis.checkpoints import committed_steps, manifest_key, restore
+from precis.checkpoints import committed_steps, restore
 from precis.errors import StoreError
 from precis.ledger import Ledger, ledger_key, stored_ledger
+from precis.manifests import manifest_key
 from precis.metrics import metrics_frame
 from precis.store import Store
 from precis.trajectories import Split, scan_trajectories, trajectory_steps
@@ -51,7 +52,8 @@ def export(
         files.append(_copied(store, manifest_key(model, step), target))
     if checkpoint is not None:
         into = folder / "checkpoints" / f"{checkpoint:04d}"
-        restored = restore(store, model, checkpoint, into)
+        digest = ledger.checkpoints.get(checkpoint, "")
+        restored = restore(store, model, checkpoint, into, digest)
         files.extend(into / file.path for file in restored.files)
     return files
 

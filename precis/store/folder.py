@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from precis.errors import StoreConflict, StoreError, StoreRefused
-from precis.store.protocol import Blob, prove
+from precis.store.keys import checked_key, checked_prefix
+from precis.store.protocol import Blob, prove, refuse_too_large
 
 _OWN = ".precis"
 """Begins the names of the store's own files, which are no keys."""
@@ -36,12 +37,14 @@ class FolderStore:
         prove(self)
 
     def get(self, key: str) -> Blob | None:
+        path = self._path(key)
         try:
-            data = self._path(key).read_bytes()
+            refuse_too_large(path.stat().st_size, str(path))
+            data = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"Can't read {self._path(key)}: {error.strerror}.") from error
+            raise StoreError(f"Can't read {path}: {error.strerror}.") from error
         return Blob(data, _version(data))
 
     def put(self, key: str, data: bytes) -> str:
@@ -71,7 +74,8 @@ class FolderStore:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         sizes: dict[str, int] = {}
-        for path in self._path(prefix.rpartition("/")[0]).rglob("*"):
+        folder = checked_prefix(prefix, self.url).rpartition("/")[0]
+        for path in self._inside(folder).rglob("*"):
             key = path.relative_to(self.root).as_posix()
             if key.startswith(prefix) and not path.name.startswith(_OWN):
                 with suppress(FileNotFoundError):  # deleted since it was listed
@@ -81,8 +85,8 @@ class FolderStore:
 
     def delete(self, prefix: str) -> None:
         for key in self.keys(prefix):
-            self._path(key).unlink(missing_ok=True)
-        emptied = self._path(prefix)
+            (self.root / key).unlink(missing_ok=True)
+        emptied = self._inside(prefix)
         if emptied.is_dir():
             shutil.rmtree(emptied, ignore_errors=True)
 
@@ -96,9 +100,13 @@ class FolderStore:
         return removed
 
     def _path(self, key: str) -> Path:
-        path = (self.root / key).resolve()
+        return self._inside(checked_key(key, self.url))
+
+    def _inside(self, relative: str) -> Path:
+        """A path below the root, symbolic links followed."""
+        path = (self.root / relative).resolve()
         if not path.is_relative_to(self.root):
-            raise StoreError(f"The key {key!r} leads out of the store {self.root}.")
+            raise StoreError(f"{relative!r} leads out of the store {self.root}.")
         return path
 
     @contextmanager

@@ -1,7 +1,8 @@
 """What a run needs of a store.
 
-A key is a relative path with forward slashes. A write is atomic: a reader sees the old
-content or the new one, also after SIGKILL.
+A key is a relative path with forward slashes that stays below the store (`precis.store.keys`);
+any other is refused. A write is atomic: a reader sees the old content or the new one, also after
+SIGKILL.
 """
 
 import secrets
@@ -9,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from precis.errors import StoreConflict, StoreRefused
+from precis.errors import StoreConflict, StoreError, StoreRefused
+
+SMALL_BYTES_MAX = 256 * 1024 * 1024
+"""The most that `get` reads into memory: a ledger of 100,000 steps is a third of it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Store(Protocol):
         """
 
     def get(self, key: str) -> Blob | None:
-        """Read a small object; None if there is none."""
+        """Read a small object, up to SMALL_BYTES_MAX; None if there is none."""
 
     def put(self, key: str, data: bytes) -> str:
         """Write a small object and return its version."""
@@ -64,6 +68,19 @@ class Store(Protocol):
 
     def clean(self) -> int:
         """Remove what killed writers left half-written a day ago or more, and count it."""
+
+
+def refuse_too_large(size: int, where: str) -> None:
+    """Refuse to read what no small object can be.
+
+    Raises:
+        StoreError: it has more than SMALL_BYTES_MAX.
+    """
+    if size > SMALL_BYTES_MAX:
+        raise StoreError(
+            f"{where} has {size} bytes, and no record that Précis writes has more than "
+            f"{SMALL_BYTES_MAX}: somebody else has written it. Remove it, or restore it."
+        )
 
 
 def prove(store: Store) -> None:

@@ -26,7 +26,8 @@ from tenacity import (
 
 from precis.environment import S3Environment
 from precis.errors import StoreConflict, StoreError, StoreRefused
-from precis.store.protocol import Blob, prove
+from precis.store.keys import checked_key, checked_prefix
+from precis.store.protocol import Blob, prove, refuse_too_large
 from precis.store.s3_client import client_for, downloads, ensure_bucket, finish, uploads
 from precis.store.s3_errors import Failure, explained, is_absent
 
@@ -127,10 +128,11 @@ class S3Store:
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        skipped = len(self._key(""))
+        checked_prefix(prefix, self.url)
+        skipped = len(self._below(""))
         with self._explaining(f"list {self._at(prefix)}"):
             pages = self._s3.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=self._key(prefix)
+                Bucket=self.bucket, Prefix=self._below(prefix)
             )
             return {
                 entry["Key"][skipped:]: entry["Size"]
@@ -139,7 +141,7 @@ class S3Store:
             }
 
     def delete(self, prefix: str) -> None:
-        keys = [{"Key": self._key(key)} for key in self.keys(prefix)]
+        keys = [{"Key": self._below(key)} for key in self.keys(prefix)]
         for start in range(0, len(keys), _KEYS_A_DELETION):
             batch = keys[start : start + _KEYS_A_DELETION]
             with self._explaining(f"delete {self._at(prefix)}"):
@@ -158,7 +160,7 @@ class S3Store:
         before, aborted = datetime.now(UTC) - _ABANDONED_AFTER, 0
         with self._explaining(f"clean {self.url}"):
             pages = self._s3.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self.bucket, Prefix=self._key("")
+                Bucket=self.bucket, Prefix=self._below("")
             )
             for upload in (one for page in pages for one in page.get("Uploads", ())):
                 if upload["Initiated"] < before:
@@ -181,6 +183,7 @@ class S3Store:
         answer = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
         # As a context manager the body would be the raw one, which checks no checksum.
         with closing(answer["Body"]):
+            refuse_too_large(answer["ContentLength"], self._at(key))
             blob = Blob(answer["Body"].read(), answer["ETag"])
         return _Written(blob, answer.get("Metadata", {}).get(_WRITE, ""))
 
@@ -222,10 +225,13 @@ class S3Store:
         return options
 
     def _key(self, key: str) -> str:
+        return self._below(checked_key(key, self.url))
+
+    def _below(self, key: str) -> str:
         return f"{self.prefix}/{key}" if self.prefix else key
 
     def _at(self, key: str) -> str:
-        return f"s3://{self.bucket}/{self._key(key)}"
+        return f"s3://{self.bucket}/{self._below(key)}"
 
     @contextmanager
     def _explaining(self, doing: str) -> Iterator[None]:

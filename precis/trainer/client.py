@@ -1,23 +1,28 @@
 """The client of a trainer: an `art.Backend`, so that ART's own model works against it."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import art
 import httpx
 from art import dev
 from art.types import TrainResult, TrainSFTConfig
+from pydantic import BaseModel, ValidationError
 
 from precis import errors
-from precis.checkpoints import Checkpoint
 from precis.cluster.site import Address
 from precis.errors import PrecisError, TrainerError, TrainerLost
 from precis.ledger import StepRecord
+from precis.manifests import Checkpoint, File
 from precis.tls import tls_for
 from precis.trainer.protocol import (
+    BODY_BYTES_MAX,
     HEARTBEAT_S,
     BeginRequest,
     CheckpointRequest,
@@ -35,7 +40,16 @@ _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 """Pauses before each new try of a connection that was lost without a sign of life, in seconds."""
 
+_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+_UNEXPLAINED = {"type": "TrainerError", "message": "The trainer failed and did not say why."}
+_ERRORS: dict[str, type[PrecisError]] = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, PrecisError)
+}
+
 Model = art.TrainableModel[Any, Any]
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
 @dataclass
@@ -156,7 +170,7 @@ class RemoteTrainer:
 
     async def state(self, model: Model) -> TrainerState:
         """What the trainer holds of the model, before it is registered; waits for a training."""
-        return TrainerState.model_validate(await self._long("/state", _spec(model).model_dump()))
+        return _read(TrainerState, await self._long("/state", _spec(model).model_dump()))
 
     async def begin(self, model: Model, run: str) -> None:
         """Have the trainer forget what it holds of the model; call before `register`."""
@@ -171,8 +185,12 @@ class RemoteTrainer:
         config: str,
         record: StepRecord | None = None,
         run: str = "",
+        lease: str = "",
     ) -> Checkpoint:
         """Have the trainer put a checkpoint into the store: files, manifest, pointer.
+
+        Args:
+            lease: id of the lease that must still be held when the manifest is written.
 
         Returns:
             The manifest as it is in the store.
@@ -185,38 +203,63 @@ class RemoteTrainer:
             config=config,
             record=record,
             run=run,
+            lease=lease,
         )
-        return Checkpoint.model_validate(await self._checkpoint("commit", asked))
+        return _read(Checkpoint, await self._checkpoint("commit", asked))
 
-    async def restore(self, model: Model, step: int, store: str, name: str, run: str) -> None:
-        """Have the trainer continue from a checkpoint of the store; call before `register`."""
-        asked = CheckpointRequest(model=_spec(model), step=step, store=store, name=name, run=run)
+    async def restore(
+        self, model: Model, step: int, store: str, name: str, run: str, digest: str = ""
+    ) -> None:
+        """Have the trainer continue from a checkpoint of the store; call before `register`.
+
+        Args:
+            digest: the one that the checkpoint must have, if the ledger says so.
+        """
+        spec = _spec(model)
+        asked = CheckpointRequest(
+            model=spec, step=step, store=store, name=name, run=run, digest=digest
+        )
         await self._checkpoint("restore", asked)
 
-    async def fetch(self, model: Model, step: int, store: str, name: str) -> None:
-        """Have the trainer serve a checkpoint of the store beside the others."""
-        asked = CheckpointRequest(model=_spec(model), step=step, store=store, name=name)
+    async def fetch(self, model: Model, step: int, store: str, name: str, digest: str = "") -> None:
+        """Have the trainer serve a checkpoint of the store beside the others.
+
+        Args:
+            digest: the one that the checkpoint must have, if the ledger says so.
+        """
+        spec = _spec(model)
+        asked = CheckpointRequest(model=spec, step=step, store=store, name=name, digest=digest)
         await self._checkpoint("fetch", asked)
 
     async def save(self, model: Model, step: int, into: Path) -> None:
-        """Copy a checkpoint that the trainer holds to a folder on this side."""
-        into.mkdir(parents=True, exist_ok=True)
-        for file in (await self.state(model)).checkpoints[step]:
-            (into / file.path).parent.mkdir(parents=True, exist_ok=True)
+        """Copy a checkpoint that the trainer holds to a folder on this side, and compare it with
+        what the trainer says of it.
+
+        Raises:
+            TrainerError: it does not hold the checkpoint, or sends something else.
+        """
+        held = (await self.state(model)).checkpoints
+        if step not in held:
+            raise TrainerError(f"The trainer at {self.url} holds no checkpoint {step}.")
+        for file in held[step]:
+            target = into / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
             asked = FileRequest(model=_spec(model), step=step, path=file.path)
-            await self._download("/file", asked.model_dump(), into / file.path)
+            await self._download("/file", asked.model_dump(), target, file)
 
     async def _checkpoint(self, action: str, asked: CheckpointRequest) -> Json:
         return await self._long(f"/checkpoints/{action}", asked.model_dump(mode="json"))
 
-    async def _download(self, path: str, body: Json, into: Path) -> None:
+    async def _download(self, path: str, body: Json, into: Path, expected: File) -> None:
         try:
             async with self._http.stream("POST", path, json=body) as answer:
                 if answer.is_error:
-                    raise _refusal(answer.status_code, await answer.aread())
-                with into.open("wb") as file:
-                    async for piece in answer.aiter_bytes():
-                        file.write(piece)
+                    raise _refusal(answer.status_code, await _content(answer))
+                if not await _written(answer, into, expected):
+                    raise TrainerError(
+                        f"The trainer at {self.url} sent something else than the "
+                        f"{expected.bytes} bytes of {expected.path!r} that it said it holds."
+                    )
         except httpx.TransportError as error:
             raise self._lost(error) from error
 
@@ -230,7 +273,7 @@ class RemoteTrainer:
                     if event.event == "result":
                         return event.data
                     if event.event == "error":
-                        raise _error(event.data)
+                        raise _error({**_UNEXPLAINED, **event.data})
                     if event.event == "progress":
                         self._progress(event.data)
                 raise httpx.RemoteProtocolError("The trainer's answer ended before its result.")
@@ -241,20 +284,27 @@ class RemoteTrainer:
                 failures += 1
 
     async def _events(self, path: str, body: Json) -> AsyncIterator[Event]:
-        async with self._http.stream("POST", path, json=body) as answer:
+        request = self._http.build_request("POST", path, json=body)
+        if len(request.content) > BODY_BYTES_MAX:
+            raise TrainerError(
+                f"The request has {len(request.content)} bytes, and a trainer takes at most "
+                f"{BODY_BYTES_MAX}: train on fewer or smaller groups."
+            )
+        async with aclosing(await self._http.send(request, stream=True)) as answer:
             if answer.is_error:
-                raise _refusal(answer.status_code, await answer.aread())
-            async for line in answer.aiter_lines():
-                yield Event.model_validate_json(line)
+                raise _refusal(answer.status_code, await _content(answer))
+            async for line in _lines(answer):
+                yield _read(Event, line)
 
     async def _short(self, path: str, body: Json) -> Json:
         try:
-            answer = await self._http.post(path, json=body)
+            async with self._http.stream("POST", path, json=body) as answer:
+                content = await _content(answer)
         except httpx.TransportError as error:
             raise self._lost(error) from error
         if answer.is_error:
-            raise _refusal(answer.status_code, answer.content)
-        result: Json = answer.json()
+            raise _refusal(answer.status_code, content)
+        result: Json = json.loads(content)
         return result
 
     def _lost(self, error: Exception) -> TrainerLost:
@@ -273,12 +323,78 @@ def _spec(model: art.Model[Any, Any]) -> ModelSpec:
 def _refusal(status: int, body: bytes) -> PrecisError:
     try:
         return _error(httpx.Response(status, content=body).json())
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return TrainerError(f"The trainer answered {status}: {body[:200].decode(errors='replace')}")
 
 
 def _error(data: Json) -> PrecisError:
-    """The error that the server raised, by its name."""
-    kind = getattr(errors, data["type"], TrainerError)
-    error: PrecisError = kind(data["message"])
-    return error
+    """The error that the server raised, by its name; one that is none of ours is a TrainerError."""
+    kind = _ERRORS.get(str(data["type"]), TrainerError)
+    return kind(str(data["message"]))
+
+
+def _read(kind: type[_Record], data: Json | bytes) -> _Record:
+    """What a trainer says, as a record that was checked.
+
+    Raises:
+        TrainerError: it is no such record.
+    """
+    try:
+        if isinstance(data, bytes):
+            return kind.model_validate_json(data)
+        return kind.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise TrainerError(
+            f"The trainer's answer is no {kind.__name__}: {where}: {first['msg']}. It may run "
+            "another version of Précis."
+        ) from error
+
+
+async def _content(answer: httpx.Response) -> bytes:
+    """An answer's whole body.
+
+    Raises:
+        TrainerError: it is larger than any that a trainer has to give.
+    """
+    content = bytearray()
+    async for piece in answer.aiter_bytes():
+        content += piece
+        _refuse_too_large(content)
+    return bytes(content)
+
+
+async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """The lines of an answer as they come.
+
+    Raises:
+        TrainerError: one is larger than any that a trainer has to give.
+    """
+    begun = bytearray()
+    async for piece in answer.aiter_bytes():
+        *ended, rest = piece.split(b"\n")
+        for end in ended:
+            yield bytes(begun + end)
+            begun.clear()
+        begun += rest
+        _refuse_too_large(begun)
+
+
+def _refuse_too_large(content: bytearray) -> None:
+    if len(content) > _ANSWER_BYTES_MAX:
+        raise TrainerError(f"The trainer's answer has more than {_ANSWER_BYTES_MAX} bytes.")
+
+
+async def _written(answer: httpx.Response, into: Path, expected: File) -> bool:
+    """Write an answer's body to a file; whether it was what is expected. No more than that is."""
+    digest = hashlib.sha256()
+    left = expected.bytes
+    with into.open("wb") as file:
+        async for piece in answer.aiter_bytes():
+            left -= len(piece)
+            if left < 0:
+                return False
+            digest.update(piece)
+            file.write(piece)
+    return left == 0 and digest.hexdigest() == expected.sha256

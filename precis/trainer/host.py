@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from precis.trainer.protocol import (
     decode_groups,
 )
 
+_STEP = re.compile(r"[0-9]{1,7}")
 _KEPT = 2
 """Checkpoints kept here once a newer one is in the store: it and the one before it."""
 
@@ -50,7 +52,7 @@ class Host:
     def served_as(self, asked: str) -> str:
         """What the backend calls the adapter that clients ask for as `name@step`."""
         name, _, step = asked.rpartition("@")
-        if name not in self.models or not step.isdecimal():
+        if name not in self.models or not _STEP.fullmatch(step):
             return asked
         return self.backend._model_inference_name(self.models[name], int(step))
 
@@ -126,6 +128,7 @@ class Host:
             request.config,
             request.record,
             request.run,
+            request.lease,
         )
         await self._prune(request)
         return checkpoint.model_dump(mode="json")
@@ -134,7 +137,8 @@ class Host:
         """Bring a checkpoint here, to be served beside the others."""
         into = self._journal(request.model).checkpoint(request.step)
         into.parent.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(restore, _store(request.store), request.name, request.step, into)
+        wanted = (_store(request.store), request.name, request.step, into, request.digest)
+        await asyncio.to_thread(restore, *wanted)
         return {}
 
     async def restore(self, request: CheckpointRequest) -> Json:

@@ -16,11 +16,16 @@ from art.types import MessagesAndChoices
 from openai.types.chat.chat_completion import Choice
 from pydantic import BaseModel, ConfigDict
 
-from precis.checkpoints import File
 from precis.errors import RolloutError
 from precis.ledger import StepRecord
+from precis.manifests import File, FilePath
+from precis.settings import Name, Step
+from precis.trainers import BaseModelName
 
 HEARTBEAT_S = 2.0
+BODY_BYTES_MAX = 256 * 1024 * 1024
+"""The most that a request may carry: a thousand summaries with their log probabilities take a
+quarter of it."""
 
 Json = dict[str, Any]
 
@@ -34,9 +39,9 @@ class Message(BaseModel):
 class ModelSpec(Message):
     """The model to work on, as `art.TrainableModel` takes it."""
 
-    name: str
-    project: str
-    base_model: str
+    name: Name
+    project: Name
+    base_model: BaseModelName
     internal_config: Json | None = None
 
 
@@ -46,7 +51,7 @@ class TrainRequest(Message):
     model: ModelSpec
     run: str
     """The run that asks; a trainer that holds another run's checkpoints refuses. Empty: any."""
-    step: int
+    step: Step
     digest: str
     groups: list[Json]
     options: dict[str, Any]
@@ -68,23 +73,27 @@ class CheckpointRequest(Message):
     """
 
     model: ModelSpec
-    step: int
+    step: Step
     store: str
-    name: str
+    name: Name
     config: str = ""
     """Digest of the run's settings, for a commit."""
     record: StepRecord | None = None
     """What the ledger will say of the step, for a commit."""
     run: str = ""
     """Who commits, or whose the model is from here on after a restore."""
+    lease: str = ""
+    """Id of the lease that who commits must still hold; empty where nobody else can write."""
+    digest: str = ""
+    """The digest that a checkpoint to fetch or restore must have; empty takes any."""
 
 
 class FileRequest(Message):
     """Send a file of a checkpoint that is here."""
 
     model: ModelSpec
-    step: int
-    path: str
+    step: Step
+    path: FilePath
 
 
 class TrainedStep(Message):
@@ -100,9 +109,9 @@ class TrainerState(Message):
 
     run: str = ""
     """The run that it is of; empty if the model is not here."""
-    checkpoints: dict[int, tuple[File, ...]] = {}
+    checkpoints: dict[Step, tuple[File, ...]] = {}
     """The files of each whole checkpoint, by step."""
-    trained: dict[int, TrainedStep] = {}
+    trained: dict[Step, TrainedStep] = {}
     """What is remembered of each step that made one of them."""
 
 

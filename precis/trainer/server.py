@@ -1,14 +1,16 @@
 """The trainer server: any `art.Backend` behind HTTP, on the loopback, behind a bearer token.
 
+What stands before it (token, limits) is `precis.trainer.guard`.
+
 Training happens once for each step: the host keeps what it trained and on which groups, and
 answers a repeat with the stored result. A client that lost its connection asks again and is
 attached to the work that went on meanwhile.
 """
 
 import fcntl
-import hmac
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -16,14 +18,16 @@ from typing import Annotated, TextIO
 import art
 import httpx
 import typer
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
 
-from precis.errors import PrecisError, StepConflict, TrainerError, Unauthorized
+from precis.errors import PrecisError, StepConflict, TrainerError
 from precis.loopback import TOKEN_VARIABLE, serve
-from precis.presence import EndsWithClient
 from precis.supervisor import claim
 from precis.trainer.backends import open_backend
+from precis.trainer.guard import Guard
 from precis.trainer.host import Host
 from precis.trainer.jobs import Job, Jobs
 from precis.trainer.protocol import (
@@ -40,32 +44,40 @@ from precis.trainers import BackendName
 _LOCK_PATIENCE_S = 30.0
 """How long to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
-_STATUSES: dict[type[PrecisError], int] = {Unauthorized: 401, StepConflict: 409}
+_STATUSES: dict[type[PrecisError], int] = {StepConflict: 409}
+_NO_JSON = "The request's body is no JSON that can be read."
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
+_COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
+"""A path below /v1; what has dots, or anything else that a URL may be bent with, is none."""
 
 
-def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
-    """The HTTP face of a backend whose files lie under `path`."""
+def trainer_app(backend: art.Backend, path: Path, token: str, client_lost_s: float = 0) -> Guard:
+    """The HTTP face of a backend whose files lie under `path`, for who has the token.
+
+    Args:
+        client_lost_s: end this process when no client was heard of for so long; 0 for never.
+    """
+    return Guard(_open_app(backend, path), token, client_lost_s)
+
+
+def _open_app(backend: art.Backend, path: Path) -> FastAPI:
     host, jobs = Host(backend, path), Jobs()
     inference = httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=httpx.Limits(max_connections=None))
 
-    async def authorize(request: Request) -> None:
-        given = request.headers.get("authorization", "").encode()
-        if not hmac.compare_digest(given, f"Bearer {token}".encode()):
-            raise Unauthorized("Missing or wrong bearer token.")
-
-    app = FastAPI(
-        title="Précis trainer",
-        dependencies=[Depends(authorize)],
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-    )
+    app = FastAPI(title="Précis trainer", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.exception_handler(PrecisError)
     async def refuse(_: Request, error: PrecisError) -> Response:
-        status = _STATUSES.get(type(error), 400)
-        return JSONResponse({"type": type(error).__name__, "message": str(error)}, status)
+        return _refusal(error, _STATUSES.get(type(error), 400))
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_invalid(_: Request, error: RequestValidationError) -> Response:
+        return _invalid(error)
+
+    @app.exception_handler(HTTPException)
+    async def refuse_unserved(request: Request, error: HTTPException) -> Response:
+        asked = f"{request.method} {request.url.path}"
+        return _refusal(TrainerError(f"{asked}: {error.detail}."), error.status_code)
 
     @app.get("/healthz")
     async def healthz() -> Json:
@@ -116,10 +128,12 @@ def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
     async def completions(path: str, request: Request) -> Response:
         if host.inference is None:
             raise TrainerError("No model is registered: nothing to ask for completions.")
+        if not _COMPLETIONS_PATH.fullmatch(path):
+            raise TrainerError(f"/v1/{path[:200]} is no path of the completions API.")
         base_url, api_key = host.inference
         headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
         body = await request.body()
-        asked = json.loads(body).get("model", "") if body else ""
+        asked = _model_asked(body)
         served = host.served_as(asked)
         answer = await inference.request(
             request.method,
@@ -134,12 +148,43 @@ def trainer_app(backend: art.Backend, path: Path, token: str) -> FastAPI:
     return app
 
 
+def _refusal(error: PrecisError, status: int) -> JSONResponse:
+    return JSONResponse({"type": type(error).__name__, "message": str(error)}, status)
+
+
+def _invalid(error: RequestValidationError) -> JSONResponse:
+    """400 for what is no JSON, 422 for what does not fit the protocol, with the first reason."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return _refusal(TrainerError(_NO_JSON), 400)
+    where = ".".join(map(str, first["loc"]))
+    return _refusal(TrainerError(f"The request does not fit: {where}: {first['msg']}."), 422)
+
+
+def _model_asked(body: bytes) -> str:
+    """The model that a request for completions names; empty where it names none.
+
+    Raises:
+        TrainerError: it is no JSON.
+    """
+    if not body:
+        return ""
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise TrainerError(_NO_JSON) from error
+    model = asked.get("model", "") if isinstance(asked, dict) else ""
+    return model if isinstance(model, str) else ""
+
+
 def _renamed(body: bytes, model: str, name: str) -> bytes:
     """A request or an answer with another name of the model that it is about."""
     if model == name:
         return body
     message = json.loads(body)
-    return json.dumps({**message, "model": name}).encode() if message["model"] == model else body
+    if message.get("model") != model:
+        return body
+    return json.dumps({**message, "model": name}).encode()
 
 
 def _stream(job: Job) -> StreamingResponse:
@@ -164,9 +209,8 @@ def main(
     with (path / ".lock").open("w") as lock:
         _keep_others_out(lock, path)
         claim(lock)
-        app = trainer_app(open_backend(backend, path, seed), path, token)
-        alone = EndsWithClient(app, client_lost_s) if client_lost_s else app
-        serve(alone, port, with_parent=with_parent)
+        app = trainer_app(open_backend(backend, path, seed), path, token, client_lost_s)
+        serve(app, port, with_parent=with_parent)
 
 
 def _keep_others_out(lock: TextIO, folder: Path) -> None:

@@ -73,16 +73,16 @@ POINTS = {
     "before first upload": Point("trainer", S3Store, "upload", "before", 5),
     "first file uploaded": Point("trainer", S3Store, "upload", "after", 5),
     "second file uploaded": Point("trainer", S3Store, "upload", "after", 6),
-    "manifest written": Point("trainer", S3Store, "put", "after", 3, "manifest.json"),
+    "manifest written": Point("trainer", S3Store, "put_if", "after", 3, "manifest.json"),
     "pointer moved": Point("trainer", S3Store, "put_if", "after", 3, "latest.json"),
-    "before ledger": Point("flow", precis.run, "write_ledger", "before", 5),
-    "ledger written": Point("flow", precis.run, "write_ledger", "after", 5),
+    "before ledger": Point("flow", precis.run, "write_ledger", "before", 6),
+    "ledger written": Point("flow", precis.run, "write_ledger", "after", 6),
     "lease renewed": Point("flow", S3Store, "put_if", "after", 3, "lease.json"),
     "validated": Point("flow", tasks.checkpoints, "gather_greedy", "after", 2),
     "in retention": Point("flow", S3Store, "delete", "after", 1, "manifest.json"),
 }
 """In the second step of two, each followed by a validation; the ledger is written when the run
-begins, then for each validation and each step."""
+begins and when its checkpoint 0 is there, then for each validation and each step."""
 
 
 def sign_in(role: Role, kill: Kill) -> None:

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from precis.checkpoints import Checkpoint, committed_steps, manifest
+from precis.checkpoints import committed_steps, manifest
 from precis.ledger import stored_ledger
+from precis.manifests import Checkpoint
 from precis.store import FolderStore
 from precis.trajectories import trajectory_steps
 from tests.services.conftest import Precis

@@ -201,8 +201,9 @@ async def test_a_run_of_commits_in_the_rain_ends_as_on_a_dry_day(
         for step in range(6):
             (folder / "weights").write_bytes(bytes([step]) * 5000)
             await lease.check()
-            commit(store, "m", step, folder, "digest")
-        pruned = prune(store, "m", Retention(keep_last=2, keep_every=0), {1: 1.0}, at=5)
+            commit(store, "m", step, folder, "digest", lease=lease.id)
+        policy = Retention(keep_last=2, keep_every=0)
+        pruned = prune(store, "m", policy, {1: 1.0}, at=5, lease=lease.id)
     proxy.clear()
     assert (pruned, committed_steps(direct, "m")) == ([2, 3], [0, 1, 4, 5])
     newest = newest_whole(direct, "m")

@@ -11,6 +11,7 @@ from precis.config import FromCheckpoint
 from precis.errors import StoreError, StoreRefused
 from precis.forking import fork, origin_of
 from precis.ledger import stored_ledger
+from precis.manifests import manifest_key
 from precis.restarting import restart
 from precis.runs.export import export
 from precis.runs.overview import Overview, kept_checkpoints, overviews
@@ -21,8 +22,7 @@ from precis.transcript import transcript
 from tests.services.s3_server import new_store, s3_server, settings_for
 from tests.unit.test_runs import make_run
 from tests.unit.test_trajectories import ROLLOUTS
-
-FILES = ("manifest.json", "weights")
+from tests.whole import file_key
 
 pytestmark = pytest.mark.services
 
@@ -71,8 +71,10 @@ async def test_a_run_in_a_bucket_is_restarted(store: S3Store) -> None:
     ledger = await restart(store, "m", 1)
     assert stored_ledger(store, "m") == ledger
     assert (ledger.next_step, committed_steps(store, "m")) == (1, [0, 1])
+    weights = [file_key(store, "m", step, "weights") for step in (0, 1)]
+    manifests = [manifest_key("m", step) for step in (0, 1)]
     assert sorted(store.keys("m/")) == [
-        *(f"m/checkpoints/{step:04d}/{name}" for step in (0, 1) for name in FILES),
+        *sorted(weights + manifests),
         "m/latest.json",
         "m/lease.json",
         "m/ledger.json",

@@ -17,7 +17,7 @@ from precis.checkpoints import (
 )
 from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
 from precis.store import FolderStore
-from tests.whole import newest_whole
+from tests.whole import file_key, newest_whole
 
 names = st.from_regex(r"\.?[ab]{1,2}(/\.?[ab]{1,2})?", fullmatch=True)
 
@@ -58,15 +58,15 @@ def test_a_checkpoint_without_a_manifest_does_not_exist(store: FolderStore, fold
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (b"w" * 999, "0001/weights has 999 bytes; its manifest says 1000"),
-        (b"v" * 1000, "0001/weights differs from its manifest"),
+        (b"w" * 999, r"0001/\w+/weights has 999 bytes; its manifest says 1000"),
+        (b"v" * 1000, r"0001/\w+/weights differs from its manifest"),
     ],
 )
 def test_an_altered_file_is_found_and_named(
     store: FolderStore, folder: Path, tmp_path: Path, damage: bytes, said: str
 ) -> None:
     commit(store, "m", 1, folder, "digest")
-    store.put("m/checkpoints/0001/weights", damage)
+    store.put(file_key(store, "m", 1, "weights"), damage)
     with pytest.raises(CorruptCheckpoint, match=said):
         restore(store, "m", 1, tmp_path / "into")
     assert not (tmp_path / "into").exists()
@@ -99,13 +99,13 @@ def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
     for step in (1, 2, 3, 4):
         commit(store, "m", step, folder, "digest")
     store.delete("m/checkpoints/0004/manifest.json")
-    store.delete("m/checkpoints/0003/sub/config")
-    store.put("m/checkpoints/0002/weights", b"v" * 1000)
+    store.delete(file_key(store, "m", 3, "sub/config"))
+    store.put(file_key(store, "m", 2, "weights"), b"v" * 1000)
     warnings: list[str] = []
     found = newest_whole(store, "m", warnings=warnings)
     assert found is not None and found.step == 2
     assert "0003/sub/config is missing" in warnings[0]
-    with pytest.raises(CorruptCheckpoint, match="0002/weights differs from its manifest"):
+    with pytest.raises(CorruptCheckpoint, match=r"0002/\w+/weights differs from its manifest"):
         restore(store, "m", 2, tmp_path / "into")
     assert not (tmp_path / "into").exists()
 
@@ -116,7 +116,7 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
     for step in range(6):
         commit(store, "m", step, folder, "digest")
     assert sorted(whole_around(store, "m", 4)) == [4, 5]
-    store.delete("m/checkpoints/0004/weights")
+    store.delete(file_key(store, "m", 4, "weights"))
     assert sorted(whole_around(store, "m", 4)) == [3, 5]
     assert sorted(whole_around(store, "m", 4, passed_over=[3])) == [2, 5]
 
@@ -177,7 +177,7 @@ def test_a_commit_that_was_killed_leaves_the_checkpoint_before(
     assert commit(store, "m", 2, folder, "digest") == newest_whole(store, "m")
 
 
-@pytest.mark.parametrize("writes", range(5))
+@pytest.mark.parametrize("writes", range(4))
 def test_an_old_manifest_never_vouches_for_new_files(
     store: FolderStore, folder: Path, tmp_path: Path, writes: int
 ) -> None:
@@ -189,7 +189,7 @@ def test_an_old_manifest_never_vouches_for_new_files(
     if found:
         restore(store, "m", found.step, tmp_path / "into")
     assert found in (None, old, manifest(store, "m", 1))
-    assert (found == old) == (writes == 0)
+    assert (found == old) == (writes < 3)  # two files, then the manifest
 
 
 def test_a_pointer_that_moved_meanwhile_stops_the_commit(store: FolderStore, folder: Path) -> None:
@@ -219,7 +219,7 @@ def test_any_files_come_back_as_they_were_and_any_damage_is_found(
 
         name = data.draw(st.sampled_from(sorted(written)))
         damaged = data.draw(st.none() | st.binary(max_size=50).filter(lambda b: b != written[name]))
-        _damage(store, f"m/checkpoints/0001/{name}", damaged)
+        _damage(store, file_key(store, "m", 1, name), damaged)
         with pytest.raises(CorruptCheckpoint, match="0001/"):
             restore(store, "m", 1, into)
         assert {name: (into / name).read_bytes() for name in written} == written

@@ -18,6 +18,7 @@ from precis.store import FolderStore
 from tests.mortal import Killed, MortalStore
 from tests.unit.test_extractive_checkpoints import trained_at
 from tests.unit.test_runs import make_run
+from tests.whole import file_key
 
 
 @pytest.fixture
@@ -52,14 +53,14 @@ def test_a_fork_crosses_stores(store: FolderStore, tmp_path: Path) -> None:
 
 def test_no_step_means_the_newest_whole_one(store: FolderStore) -> None:
     assert origin_of(store, FromCheckpoint(model="m")).step == 3
-    store.delete("m/checkpoints/0003/weights")
+    store.delete(file_key(store, "m", 3, "weights"))
     assert origin_of(store, FromCheckpoint(model="m")).step == 2
 
 
 def test_an_origin_that_is_not_there_is_named(store: FolderStore) -> None:
     with pytest.raises(ConfigError, match=r"no whole checkpoint 7 of 'm' \(there: 0, 1, 2, 3\)"):
         origin_of(store, FromCheckpoint(model="m", step=7))
-    store.delete("m/checkpoints/0002/weights")
+    store.delete(file_key(store, "m", 2, "weights"))
     with pytest.raises(ConfigError, match="no whole checkpoint 2"):
         origin_of(store, FromCheckpoint(model="m", step=2))
     with pytest.raises(StoreError, match="no ledger of 'nobody'"):
@@ -77,7 +78,7 @@ def test_only_a_run_that_is_yet_to_begin_needs_its_origin(store: FolderStore) ->
 
 def test_an_origin_whose_contents_are_damaged_is_not_copied(store: FolderStore) -> None:
     origin = origin_of(store, FromCheckpoint(model="m", step=2))
-    store.put("m/checkpoints/0002/weights", b"\x09" * 1000)
+    store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
     with pytest.raises(CorruptCheckpoint, match="differs from its manifest"):
         fork(store, "forked", origin, "c")
     assert committed_steps(store, "forked") == []

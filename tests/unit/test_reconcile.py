@@ -1,15 +1,16 @@
 """Where a run goes on, for what its ledger, its store and its trainer may say."""
 
+import hashlib
 from collections.abc import Collection
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.checkpoints import Checkpoint, File
 from precis.errors import CorruptCheckpoint
 from precis.judge.spend import Spend
 from precis.ledger import Ledger, StepRecord
+from precis.manifests import Checkpoint, File, files_digest
 from precis.reconcile import Plan, reconcile
 from precis.trainer.protocol import TrainedStep, TrainerState
 
@@ -34,13 +35,14 @@ def record(step: int) -> StepRecord:
 
 
 def files(step: int, content: str = "weights") -> tuple[File, ...]:
-    return (File(path="weights", bytes=9, sha256=f"{content} {step}"),)
+    digest = hashlib.sha256(f"{content} {step}".encode()).hexdigest()
+    return (File(path="weights", bytes=9, sha256=digest),)
 
 
 def ledger_at(step: int) -> Ledger:
     ledger = Ledger(model="m", config="c", corpus="k", run_id=RUN)
     for each in range(step):
-        ledger = ledger.advanced(record(each))
+        ledger = ledger.advanced(record(each), files_digest(files(each + 1)))
     return ledger
 
 

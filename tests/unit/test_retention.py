@@ -11,7 +11,7 @@ from precis.config import Retention
 from precis.errors import StoreError
 from precis.retention import kept, prune
 from precis.store import FolderStore
-from tests.whole import newest_whole
+from tests.whole import file_key, newest_whole
 
 steps = st.sets(st.integers(0, 60), min_size=1, max_size=25)
 policies = st.builds(
@@ -75,7 +75,7 @@ def test_what_the_ledger_has_not_reached_is_left_alone(store: FolderStore) -> No
 
 def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) -> None:
     for step in (5, 6, 7):
-        store.delete(f"m/checkpoints/{step:04d}/weights")
+        store.delete(file_key(store, "m", step, "weights"))
     assert prune(store, "m", _FEW, {}, at=7) == [1, 2]
     newest = newest_whole(store, "m")
     assert newest is not None and newest.step == 4
@@ -83,7 +83,7 @@ def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) ->
 
 def test_nothing_goes_where_nothing_is_whole(store: FolderStore) -> None:
     for step in range(8):
-        store.delete(f"m/checkpoints/{step:04d}/weights")
+        store.delete(file_key(store, "m", step, "weights"))
     assert prune(store, "m", _FEW, {}, at=7) == []
 
 

@@ -22,6 +22,7 @@ from precis.trajectories import put_trajectories
 from precis.transcript import transcript
 from tests.unit.test_ledger import record, validation
 from tests.unit.test_trajectories import ROLLOUTS
+from tests.whole import file_key
 
 NOW = datetime.now(UTC)
 
@@ -100,7 +101,7 @@ def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_is_not_whole_says_what_it_lacks(store: FolderStore) -> None:
-    store.delete("m/checkpoints/0001/weights")
+    store.delete(file_key(store, "m", 1, "weights"))
     store.delete("m/checkpoints/0002/manifest.json")
     zeroth, first, second, third = kept_checkpoints(store, "m")
     assert (zeroth.damage, third.damage) == ("", "")
@@ -110,7 +111,7 @@ def test_a_checkpoint_that_is_not_whole_says_what_it_lacks(store: FolderStore) -
 
 
 def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
-    store.delete("m/checkpoints/0001/weights")
+    store.delete(file_key(store, "m", 1, "weights"))
     shown = precis_runs("show", "m", "--last", "2", store=store)
     assert "held by    nobody" in shown
     assert "weights is missing" in shown
@@ -186,7 +187,7 @@ def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Pat
 
 
 def test_a_damaged_checkpoint_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
-    store.put("m/checkpoints/0002/weights", b"\x09" * 1000)
+    store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
     with pytest.raises(CorruptCheckpoint, match="differs from its manifest"):
         export(store, "m", tmp_path / "out", checkpoint=2)
 

@@ -32,6 +32,7 @@ from precis.trainer.protocol import (
     encode_groups,
 )
 from precis.trainer.server import trainer_app
+from tests.whole import file_key
 
 TOKEN = "a-token"
 Model = art.TrainableModel[Any, Any]
@@ -266,7 +267,7 @@ async def test_a_checkpoint_is_committed_and_comes_back(
     store = FolderStore(tmp_path / "store")
     await trainer.train(model, [group(0, 1)])
     await trainer.commit(model, 1, store.url, "m", "digest")
-    blob = store.get("m/checkpoints/0001/weights")
+    blob = store.get(file_key(store, "m", 1, "weights"))
     assert blob is not None and blob.data == b"1"
     await trainer.restore(model, 1, store.url, "m", "a-run")
     kept = backend.path / "p" / "models" / "m" / "checkpoints"
@@ -362,12 +363,14 @@ async def test_a_checkpoint_that_can_not_be_uploaded_is_saved_on_this_side(
     assert (tmp_path / "kept" / "weights").read_text() == "0"
 
 
-@pytest.mark.parametrize("path", ["../../model.json", "/etc/hostname", "no-such-file"])
+@pytest.mark.parametrize("path", ["no-such-file", "link"])
 def test_only_a_checkpoints_own_files_are_sent(path: str, tmp_path: Path) -> None:
     spec = ModelSpec(name="m", project="p", base_model="b")
     host = Host(CountingBackend(tmp_path), tmp_path)
-    (host.folder(spec) / "checkpoints" / "0000").mkdir(parents=True)
+    checkpoint = host.folder(spec) / "checkpoints" / "0000"
+    checkpoint.mkdir(parents=True)
     (host.folder(spec) / "model.json").write_text("{}")
+    (checkpoint / "link").symlink_to(host.folder(spec) / "model.json")
     with pytest.raises(TrainerError, match="has no file"):
         host.file(FileRequest(model=spec, step=0, path=path))
 

@@ -11,23 +11,26 @@ from precis.errors import TrainerError
 from precis.trainer.watchdog import watched
 
 _ALONE = """
-import asyncio, sys, time
-from precis.presence import EndsWithClient
+import asyncio, sys
+from precis.trainer.guard import Guard
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         return await receive()
-    await send({"type": "http.response.start", "status": int(scope["path"]), "headers": []})
+    status = int(scope["path"])
+    await send({"type": "http.response.start", "status": status, "headers": []})
 
 async def nothing(message=None):
     pass
 
 async def main():
-    alone = EndsWithClient(app, 0.4)
+    guard = Guard(app, "a-token", 0.4)
     if sys.argv[1] == "served":  # as uvicorn does it: one lifespan, as long as the process
-        await alone({"type": "lifespan"}, asyncio.Event().wait, nothing)
+        await guard({"type": "lifespan"}, asyncio.Event().wait, nothing)
+    headers = [(b"authorization", b"Bearer " + sys.argv[2].encode())]
+    request = {"type": "http", "path": sys.argv[1], "headers": headers}
     for _ in range(8):
-        await alone({"type": "http", "path": sys.argv[1]}, nothing, nothing)
+        await guard(request, nothing, nothing)
         await asyncio.sleep(0.1)
     print("lived")
 
@@ -35,18 +38,32 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(("status", "lives"), [("200", True), ("401", False)])
-def test_a_trainer_lives_as_long_as_its_own_client_asks(status: str, lives: bool) -> None:
-    command = [sys.executable, "-c", _ALONE, status]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert ("lived" in done.stdout) == lives
-    assert lives or done.returncode == -15
+def life(asks: str, token: str = "a-token") -> subprocess.CompletedProcess[str]:
+    """A trainer that ends 0.4 s after its client was last heard of, asked for 0.8 s.
+
+    Args:
+        asks: the status that the client is answered with; `served` for nobody who asks.
+    """
+    command = [sys.executable, "-c", _ALONE, asks, token]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_trainer_lives_as_long_as_its_client_is_served() -> None:
+    assert "lived" in life("200").stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "token"),
+    [("404", "a-token"), ("422", "a-token"), ("200", "another"), ("404", "another")],
+)
+def test_who_is_refused_keeps_no_trainer_alive(status: str, token: str) -> None:
+    done = life(status, token)
+    assert "lived" not in done.stdout
+    assert done.returncode == -15, done.stderr
 
 
 def test_the_servers_own_lifespan_is_no_answer_under_way() -> None:
-    command = [sys.executable, "-c", _ALONE, "served"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert done.returncode == -15
+    assert life("served").returncode == -15
 
 
 async def test_steps_that_come_in_time_are_passed_on() -> None:

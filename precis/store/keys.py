@@ -1,0 +1,51 @@
+"""Which strings are keys of a store, and paths of a checkpoint's files.
+
+Both are made into paths of a file system, here or on a rented machine, and come from buckets and
+trainers that others can write to. So one rule holds for both: a relative path that stays below
+where it begins, on every system.
+"""
+
+from precis.errors import StoreError
+
+_KEY_BYTES_MAX = 1024
+"""S3's own limit."""
+_PART_BYTES_MAX = 255
+"""A file system's own limit."""
+
+
+def fault_of(path: str) -> str:
+    """What keeps a string from being a key, to be said after it; empty where nothing does."""
+    parts = path.split("/")
+    if path.startswith("/") or ".." in parts:
+        return "leads out of the store"
+    if "" in parts or "." in parts:
+        return "has an empty part, or a part '.'"
+    if "\\" in path or not path.isprintable():
+        return "has a backslash or an invisible character"
+    longest = max(len(part.encode()) for part in parts)
+    if longest > _PART_BYTES_MAX or len(path.encode()) > _KEY_BYTES_MAX:
+        return "is too long"
+    return ""
+
+
+def checked_key(key: str, url: str) -> str:
+    """The same key.
+
+    Raises:
+        StoreError: it is none.
+    """
+    fault = fault_of(key)
+    if fault:
+        raise StoreError(f"{key[:200]!r} can't be a key of {url}: it {fault}.")
+    return key
+
+
+def checked_prefix(prefix: str, url: str) -> str:
+    """The same beginning of keys: nothing, a folder that ends in a slash, or a key's beginning.
+
+    Raises:
+        StoreError: no key begins so.
+    """
+    if prefix:
+        checked_key(prefix.removesuffix("/"), url)
+    return prefix
