@@ -18,11 +18,11 @@ from pydantic import BaseModel, ValidationError
 from precis import errors
 from precis.cluster.site import Address
 from precis.errors import PrecisError, TrainerError, TrainerLost
+from precis.guard import BODY_BYTES_MAX
 from precis.ledger import StepRecord
 from precis.manifests import Checkpoint, File
 from precis.tls import tls_for
 from precis.trainer.protocol import (
-    BODY_BYTES_MAX,
     HEARTBEAT_S,
     BeginRequest,
     CheckpointRequest,

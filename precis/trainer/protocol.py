@@ -23,9 +23,6 @@ from precis.settings import Name, Step
 from precis.trainers import BaseModelName
 
 HEARTBEAT_S = 2.0
-BODY_BYTES_MAX = 256 * 1024 * 1024
-"""The most that a request may carry: a thousand summaries with their log probabilities take a
-quarter of it."""
 
 Json = dict[str, Any]
 

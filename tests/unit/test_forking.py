@@ -12,11 +12,13 @@ from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.extractive.checkpoints import load, save
 from precis.forking import begin_from_origin, check_origin, fork, origin_of
 from precis.judge.spend import Spend
-from precis.ledger import Ledger, read_ledger, write_ledger
+from precis.lease import lease_key, leased
+from precis.ledger import Ledger, read_ledger, stored_ledger, write_ledger
 from precis.run import Run
 from precis.store import FolderStore
 from tests.mortal import Killed, MortalStore
 from tests.unit.test_extractive_checkpoints import trained_at
+from tests.unit.test_ledger import record
 from tests.unit.test_runs import make_run
 from tests.whole import file_key
 
@@ -114,7 +116,8 @@ async def begin(
 ) -> tuple[Ledger, list[str]]:
     warnings: list[str] = []
     run = Beginning(store, wanted, corpus)
-    await begin_from_origin(run, warnings.append)
+    async with leased(store, "forked", "test", take_over=True) as run.lease:
+        await begin_from_origin(run, warnings.append)
     return run.ledger, warnings
 
 
@@ -136,6 +139,8 @@ async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
         cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
         killed = await begin_and_die(cut_off.root, writes, newest)
         commit(cut_off, "m", 4, newer, "c")
+        ledger, version = read_ledger(cut_off, "m", "c", "k")
+        write_ledger(cut_off, ledger.advanced(record(3)), version)
         ledger, _ = await begin(cut_off, newest)
         assert ledger.origin is not None
         assert origin_of(cut_off, FromCheckpoint(model="forked")).files == ledger.origin.files
@@ -147,11 +152,12 @@ async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
 
 async def test_a_run_that_has_begun_or_begins_untrained_is_left_alone(store: FolderStore) -> None:
     ledger, _ = await begin(store, None)
-    assert ledger.origin is None and store.keys("forked/") == []
+    assert ledger.origin is None and store.keys("forked/") == [lease_key("forked")]
     make_run(store, "forked", 1)
-    before = store.sizes("forked/")
+    before = store.sizes("forked/checkpoints/")
     await begin(store, FromCheckpoint(model="m"))
-    assert store.sizes("forked/") == before
+    assert store.sizes("forked/checkpoints/") == before
+    assert stored_ledger(store, "forked").origin is None
 
 
 async def test_other_documents_than_the_origins_are_warned_of(store: FolderStore) -> None:

@@ -12,7 +12,7 @@ from precis.trainer.watchdog import watched
 
 _ALONE = """
 import asyncio, sys
-from precis.trainer.guard import Guard
+from precis.guard import Guard
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":

@@ -13,8 +13,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from precis.presence import Presence
-from precis.trainer.protocol import BODY_BYTES_MAX
 
+BODY_BYTES_MAX = 256 * 1024 * 1024
+"""The most that a request may carry: a thousand summaries with their log probabilities take a
+quarter of it."""
 _CLOSE = {"connection": "close"}
 """The rest of a body that is refused is not waited for."""
 _UNAUTHORIZED = JSONResponse(

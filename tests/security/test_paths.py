@@ -1,0 +1,390 @@
+"""What a bucket or a trainer names is never a path out of where it belongs, nor without bounds."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import art
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from precis.checkpoints import manifest, mend_pointer, restore, whole_around
+from precis.config import FromCheckpoint
+from precis.errors import CorruptCheckpoint, StoreError, TrainerError
+from precis.extractive.serving import LoopServer
+from precis.forking import fork, origin_of
+from precis.lease import lease_key, read_lease
+from precis.ledger import Ledger, ledger_key, stored_ledger, write_ledger
+from precis.manifests import File, Pointer, manifest_key, pointer_key, steps_in
+from precis.runs.export import export
+from precis.store import FolderStore, Store
+from precis.store.protocol import SMALL_BYTES_MAX
+from precis.store.s3 import S3Store
+from precis.trainer import RemoteTrainer
+from precis.trainer.client import _error
+from precis.trainer.protocol import Event, FileRequest, ModelSpec, TrainerState
+from precis.trainers import ArtTrainer, ServerlessTrainer
+from tests.unit.test_ledger import record
+from tests.unit.test_runs import make_run
+
+ESCAPES = [
+    "../outside",
+    "a/../../outside",
+    "..",
+    "/outside",
+    "a/../b",
+    "./a",
+    "a//b",
+    "a/",
+    "",
+    "a\\..\\b",
+    "a\x00b",
+    "a\nb",
+    "a" * 300,
+    "a/" * 600 + "a",
+]
+CONTENT = b"planted"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+part = st.sampled_from(["..", ".", "", "a", "b.c", "\\", "\x00", "é", "~", "-x", "a" * 256])
+paths = st.lists(part, min_size=1, max_size=5).map("/".join)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "deep" / "store")
+    make_run(store, "m", 2)
+    return store
+
+
+def is_accepted(path: str) -> bool:
+    try:
+        File(path=path, bytes=0, sha256=SHA256)
+    except ValidationError:
+        return False
+    return True
+
+
+@given(path=paths)
+def test_a_path_that_a_record_takes_stays_below_its_folder(path: str) -> None:
+    if is_accepted(path):
+        plain = PurePosixPath(path)
+        assert not plain.is_absolute()
+        assert ".." not in plain.parts
+        assert str(plain) == path  # one spelling, so that no two keys are one file
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+def test_a_path_that_leads_elsewhere_is_refused_in_the_record_itself(path: str) -> None:
+    assert not is_accepted(path)
+    with pytest.raises(ValidationError):
+        FileRequest(model=ModelSpec(name="m", project="p", base_model="b"), step=0, path=path)
+    file = {"path": path, "bytes": 0, "sha256": SHA256}
+    with pytest.raises(ValidationError):
+        TrainerState.model_validate({"run": "r", "checkpoints": {"0": [file]}})
+
+
+def plant(store: Store, changes: dict[str, Any], **file: Any) -> None:
+    """Have manifest 1 of a run say something else."""
+    blob = store.get(manifest_key("m", 1))
+    assert blob is not None
+    said = {**json.loads(blob.data), **changes}
+    planted = {"path": "weights", "bytes": len(CONTENT), "sha256": SHA256, **file}
+    store.put(manifest_key("m", 1), json.dumps({**said, "files": [planted]}).encode())
+
+
+@pytest.mark.parametrize("path", ["../../../../../outside", "/OUTSIDE", "a/../../../../outside"])
+def test_a_manifest_writes_no_file_anywhere(store: FolderStore, tmp_path: Path, path: str) -> None:
+    """Where the file would be read from is there, so that only the check stands in the way."""
+    absolute = path.replace("/OUTSIDE", str(tmp_path / "outside"))
+    (store.root.parent.parent / "outside").write_bytes(CONTENT)
+    (store.root / "m" / "outside").write_bytes(CONTENT)
+    before = sorted(tmp_path.rglob("*"))
+    plant(store, {"attempt": ""}, path=absolute)
+    into = tmp_path / "deep" / "a" / "b" / "c" / "into"
+    into.parent.mkdir(parents=True)
+    with pytest.raises(CorruptCheckpoint, match=r"0001/manifest.json is damaged.*no path of"):
+        restore(store, "m", 1, into)
+    with pytest.raises(CorruptCheckpoint):
+        export(store, "m", tmp_path / "deep" / "a" / "out", checkpoint=1)
+    assert not into.exists()
+    assert [one for one in before if not one.exists()] == []
+    assert not list(tmp_path.rglob("*.incoming"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "file"),
+    [
+        ({}, {"bytes": -1}),
+        ({}, {"bytes": 2**41}),
+        ({}, {"bytes": 10**400}),
+        ({}, {"sha256": "../x"}),
+        ({"step": -1}, {}),
+        ({"step": 10**4000}, {}),
+        ({"step": 2}, {}),
+        ({"model": "another"}, {}),
+        ({"model": "../m"}, {}),
+        ({"attempt": "../0002"}, {}),
+        ({"attempt": ".."}, {}),
+        ({"parent": 10**30}, {}),
+    ],
+)
+def test_what_a_manifest_says_is_bounded(
+    store: FolderStore, tmp_path: Path, changes: dict[str, Any], file: dict[str, Any]
+) -> None:
+    plant(store, changes, **file)
+    with pytest.raises(CorruptCheckpoint):
+        restore(store, "m", 1, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+    assert sorted(whole_around(store, "m", 1, lambda _: None)) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "paths", [["a", "a"], ["a", "a/b"], ["a/b/c", "a/b"]], ids=lambda paths: " ".join(paths)
+)
+def test_files_that_are_in_each_others_way_are_refused(
+    store: FolderStore, paths: list[str]
+) -> None:
+    files = [{"path": path, "bytes": 0, "sha256": SHA256} for path in paths]
+    blob = store.get(manifest_key("m", 1))
+    assert blob is not None
+    store.put(manifest_key("m", 1), json.dumps({**json.loads(blob.data), "files": files}).encode())
+    with pytest.raises(CorruptCheckpoint, match="is damaged"):
+        manifest(store, "m", 1)
+
+
+@pytest.mark.parametrize("key", ESCAPES)
+def test_no_store_takes_a_key_that_leads_elsewhere(key: str, tmp_path: Path) -> None:
+    """The folder stands where the bucket does; neither is asked anything."""
+    (tmp_path / "source").write_bytes(CONTENT)
+    for store in (FolderStore(tmp_path / "store"), S3Store("bucket", "prefix")):
+        uses: list[Callable[[], object]] = [
+            lambda store=store: store.get(key),  # type: ignore[misc]
+            lambda store=store: store.put(key, CONTENT),  # type: ignore[misc]
+            lambda store=store: store.put_if(key, CONTENT, None),  # type: ignore[misc]
+            lambda store=store: store.upload(tmp_path / "source", key),  # type: ignore[misc]
+            lambda store=store: store.download(key, tmp_path / "target"),  # type: ignore[misc]
+        ]
+        for use in uses:
+            with pytest.raises(StoreError, match="can't be a key of"):
+                use()
+    assert not (tmp_path / "store").exists()
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("prefix", ["..", "../", "m/../../", "/etc/", "m//"])
+def test_nothing_outside_a_store_is_listed_or_deleted(prefix: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"stays")
+    for store in (FolderStore(tmp_path / "store"), S3Store("bucket", "prefix")):
+        with pytest.raises(StoreError, match="can't be a key of"):
+            store.keys(prefix)
+        with pytest.raises(StoreError, match="can't be a key of"):
+            store.delete(prefix)
+    assert (tmp_path / "outside").exists()
+
+
+def test_a_record_that_is_too_large_is_not_read(store: FolderStore) -> None:
+    with (store.root / "m" / "latest.json").open("wb") as sparse:
+        sparse.truncate(SMALL_BYTES_MAX + 1)
+    with pytest.raises(StoreError, match="no record that Précis writes has more"):
+        mend_pointer(store, "m", 2)
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 100_000, b'{"step": ' * 50_000, b"", b"[]", b'{"step": -1}', b'{"step": NaN}']
+)
+def test_a_pointer_that_is_none_is_a_sentence(store: FolderStore, data: bytes) -> None:
+    store.put(pointer_key("m"), data)
+    with pytest.raises(StoreError, match=r"latest.json can't be read .*Delete it"):
+        mend_pointer(store, "m", 2)
+    store.delete(pointer_key("m"))
+    mend_pointer(store, "m", 2)
+    blob = store.get(pointer_key("m"))
+    assert blob is not None and Pointer.model_validate_json(blob.data).step == 2
+
+
+@pytest.mark.parametrize("name", ["old", "-001", "00001", "1", "٠٠٠٣", "9" * 200, "0001 (copy)"])
+def test_a_folder_that_is_no_steps_is_named(store: FolderStore, name: str) -> None:
+    store.put(f"m/checkpoints/{name}/manifest.json", b"{}")
+    with pytest.raises(StoreError, match="lies in a folder that is no step's"):
+        whole_around(store, "m", 2)
+
+
+@given(key=st.text(max_size=60))
+def test_any_key_is_a_steps_or_none_or_a_sentence(key: str) -> None:
+    try:
+        assert steps_in([key, f"m/checkpoints/{key}/manifest.json"]) is not None
+    except StoreError as error:
+        assert "no step's" in str(error)
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "-1", "1" + "0" * 4000, '"x"'])
+@pytest.mark.parametrize("name", ["usd", "next_step"])
+def test_a_ledger_whose_numbers_are_none_is_a_sentence(
+    store: FolderStore, name: str, number: str
+) -> None:
+    known = json.loads((store.root / "m" / "ledger.json").read_text())
+    del known[name]
+    planted = json.dumps(known)[:-1] + f', "{name}": {number}}}'
+    store.put(ledger_key("m"), planted.encode())
+    with pytest.raises(StoreError, match="can't be read as a ledger"):
+        stored_ledger(store, "m")
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e400", "1e300"])
+@pytest.mark.parametrize("where", ["machine_usd", "commit_s", "words"])
+def test_a_step_whose_numbers_are_none_is_a_sentence(
+    store: FolderStore, where: str, number: str
+) -> None:
+    text = (store.root / "m" / "ledger.json").read_text()
+    known = json.loads(text)
+    known["steps"][0][where] = "HERE"
+    store.put(ledger_key("m"), json.dumps(known).replace('"HERE"', number).encode())
+    with pytest.raises(StoreError, match=rf"ledger .*steps.0.{where}"):
+        stored_ledger(store, "m")
+
+
+def test_a_ledger_that_could_not_be_read_again_is_not_written(store: FolderStore) -> None:
+    ledger = stored_ledger(store, "m")
+    spoiled = record(2).model_copy(update={"trainer": {"loss": float("nan")}})
+    blob = store.get(ledger_key("m"))
+    assert blob is not None
+    with pytest.raises(StoreError, match="can't be read as a ledger"):
+        write_ledger(store, ledger.advanced(spoiled), blob.version)
+    assert stored_ledger(store, "m") == ledger
+
+
+def test_another_models_ledger_is_not_this_ones(store: FolderStore) -> None:
+    write_ledger(store, Ledger(model="other", config="c", corpus="k"), None)
+    blob = store.get(ledger_key("other"))
+    assert blob is not None
+    store.put(ledger_key("m"), blob.data)
+    with pytest.raises(StoreError, match="is the ledger of 'other'"):
+        stored_ledger(store, "m")
+
+
+def test_a_lease_that_says_odd_things_is_a_sentence(store: FolderStore) -> None:
+    store.put(lease_key("m"), b'{"run": "r", "host": "h", "pid": 1e99}')
+    with pytest.raises(StoreError, match="can't be read as a lease"):
+        read_lease(store, "m")
+
+
+def test_a_fork_of_a_manifest_with_another_content_is_refused(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    origin = origin_of(store, FromCheckpoint(model="m", step=1))
+    plant(store, {"attempt": ""})
+    store.put("m/checkpoints/0001/weights", CONTENT)
+    with pytest.raises(CorruptCheckpoint, match="was replaced since"):
+        fork(FolderStore(tmp_path / "forks"), "forked", origin, "c")
+
+
+SHELL = ["a;touch /tmp/x", "$(x)", "`x`", "a b", "a|b", "a&b", "-h", "--help", "a\nb", "a'b", ""]
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_a_base_model_carries_nothing_that_a_shell_knows(name: str) -> None:
+    for kind in (ArtTrainer, ServerlessTrainer):
+        with pytest.raises(ValidationError):
+            kind(base_model=name)
+    with pytest.raises(ValidationError):
+        ModelSpec(name="m", project="p", base_model=name)
+
+
+@given(name=st.text(max_size=20))
+def test_whatever_base_model_is_taken_is_one_word_to_a_shell(name: str) -> None:
+    try:
+        ArtTrainer(base_model=name)
+    except ValidationError:
+        return
+    assert shlex.quote(name) == name
+    assert not name.startswith("-")
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-3B-Instruct", "/models/q_1.5", "./local", "../q"])
+def test_models_of_the_hub_and_folders_are_taken(name: str) -> None:
+    assert ArtTrainer(base_model=name).base_model == name
+
+
+@pytest.mark.parametrize("name", ["../m", "a/b", "", ".", "..", "a b", "m" * 65, "m\n"])
+def test_a_model_and_its_project_are_names_and_no_paths(name: str) -> None:
+    for spec in ({"name": name, "project": "p"}, {"name": "m", "project": name}):
+        with pytest.raises(ValidationError):
+            ModelSpec(**spec, base_model="b")
+
+
+@pytest.mark.parametrize("kind", ["__builtins__", "Exception", "SystemExit", "__doc__", "open", ""])
+def test_an_error_of_a_trainer_is_looked_up_among_ours_only(kind: str) -> None:
+    error = _error({"type": kind, "message": "said so"})
+    assert type(error) is TrainerError
+    assert str(error) == "said so"
+    assert type(_error({"type": ["x"], "message": 7})) is TrainerError
+
+
+class Lying:
+    """A trainer that says and sends what it likes."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {}
+        self.files: dict[str, list[bytes]] = {}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        asked = json.loads((await receive())["body"])
+        pieces = self.files.get(asked.get("path", ""), [])
+        if scope["path"] == "/state":
+            pieces = [Event(event="result", data=self.state).model_dump_json().encode() + b"\n"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+async def lying() -> AsyncIterator[tuple[Lying, str]]:
+    app = Lying()
+    server = LoopServer(app)
+    await server.start()
+    yield app, f"http://127.0.0.1:{server.port}"
+    await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "said"),
+    [
+        ("../../outside", [CONTENT], "no TrainerState"),
+        ("/OUTSIDE", [CONTENT], "no TrainerState"),
+        ("weights", [CONTENT, b"and more"], "sent something else"),
+        ("weights", [CONTENT[:-1]], "sent something else"),
+        ("weights", [b"plantad"], "sent something else"),
+    ],
+)
+async def test_what_a_trainer_sends_is_what_it_said_and_stays_where_it_belongs(
+    lying: tuple[Lying, str], tmp_path: Path, path: str, sent: list[bytes], said: str
+) -> None:
+    app, url = lying
+    named = path.replace("/OUTSIDE", str(tmp_path / "outside"))
+    file = {"path": named, "bytes": len(CONTENT), "sha256": SHA256}
+    app.state = {"run": "r", "checkpoints": {"0": [file]}}
+    app.files = {named: sent}
+    trainer = RemoteTrainer(url, "token", tmp_path / "art")
+    model: Any = art.TrainableModel(name="m", project="p", base_model="b")
+    with pytest.raises(TrainerError, match=said):
+        await trainer.save(model, 0, tmp_path / "kept" / "deep" / "files")
+    assert not list(tmp_path.rglob("outside"))
+    await trainer.close()
+
+
+async def test_a_checkpoint_that_a_trainer_lacks_is_a_sentence(
+    lying: tuple[Lying, str], tmp_path: Path
+) -> None:
+    app, url = lying
+    app.state = {"run": "r"}
+    trainer = RemoteTrainer(url, "token", tmp_path / "art")
+    model: Any = art.TrainableModel(name="m", project="p", base_model="b")
+    with pytest.raises(TrainerError, match="holds no checkpoint 4"):
+        await trainer.save(model, 4, tmp_path / "files")
+    await trainer.close()
