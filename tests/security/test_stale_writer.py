@@ -1,0 +1,346 @@
+"""A process that lost its lease and does not know it yet: whatever it still writes, nothing of the
+run that took over is altered or deleted."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from precis.checkpoints import (
+    commit,
+    committed_steps,
+    manifest,
+    mend_pointer,
+    restore,
+    whole_around,
+)
+from precis.config import Retention
+from precis.errors import CorruptCheckpoint, LeaseLost, StoreConflict
+from precis.holder import this_process
+from precis.lease import check_lease, lease_key, read_lease
+from precis.ledger import Ledger, stored_ledger, write_ledger
+from precis.manifests import manifest_key, pointer_key
+from precis.reconcile import reconcile
+from precis.restarting import restart
+from precis.retention import prune
+from precis.runs.export import export
+from precis.store import Blob, FolderStore
+from precis.trainer.protocol import TrainerState
+from tests.unit.test_ledger import record
+from tests.unit.test_runs import make_run
+from tests.whole import file_key
+
+NOW = datetime.now(UTC)
+FEW = Retention(keep_last=1, keep_every=0, keep_best=0)
+
+
+class PausingStore(FolderStore):
+    """Stops before its n-th request until it may go on, as a process does that is suspended."""
+
+    def __init__(self, root: Path, stops_before: int) -> None:
+        super().__init__(root)
+        self.requests = 0
+        self.has_stopped = threading.Event()
+        self.may_go_on = threading.Event()
+        self._stops_before = stops_before
+
+    def get(self, key: str) -> Blob | None:
+        self._request()
+        return super().get(key)
+
+    def put_if(self, key: str, data: bytes, version: str | None) -> str:
+        self._request()
+        return FolderStore(self.root).put_if(key, data, version)
+
+    def upload(self, path: Path, key: str) -> None:
+        self._request()
+        super().upload(path, key)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        self._request()
+        return super().sizes(prefix)
+
+    def delete(self, prefix: str) -> None:
+        self._request()
+        FolderStore(self.root).delete(prefix)
+
+    def _request(self) -> None:
+        if self.requests == self._stops_before:
+            self.has_stopped.set()
+            assert self.may_go_on.wait(30)
+        self.requests += 1
+
+
+class Writer(threading.Thread):
+    """Somebody who does something with a store, and stops in the middle of it."""
+
+    def __init__(self, store: PausingStore, work: Callable[[PausingStore], object]) -> None:
+        super().__init__(daemon=True)
+        self.store = store
+        self.error: Exception | None = None
+        self._work = work
+
+    def run(self) -> None:
+        try:
+            self._work(self.store)
+        except Exception as error:
+            self.error = error
+        finally:
+            self.store.has_stopped.set()
+
+    def run_until_it_stops(self) -> None:
+        self.start()
+        assert self.store.has_stopped.wait(30)
+
+    def run_to_its_end(self) -> None:
+        self.store.may_go_on.set()
+        self.join(30)
+        assert not self.is_alive()
+
+
+def take_lease(store: FolderStore, run: str) -> str:
+    """Hold the model's lease, whoever held it before; the lease's id."""
+    holder = this_process(run, NOW, timedelta(minutes=1))
+    present = store.get(lease_key("m"))
+    store.put_if(lease_key("m"), holder.model_dump_json().encode(), present and present.version)
+    return holder.id
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "store")
+    make_run(store, "m", 2)
+    return store
+
+
+def weights(tmp_path: Path, content: bytes) -> Path:
+    folder = tmp_path / content.decode()
+    folder.mkdir(exist_ok=True)
+    (folder / "weights").write_bytes(content)
+    (folder / "config").write_bytes(b"{}")
+    return folder
+
+
+def commits(folder: Path, lease: str) -> Callable[[FolderStore], object]:
+    return lambda store: commit(store, "m", 3, folder, "c", record(2), "first", lease)
+
+
+REQUESTS = 10
+"""More than a commit makes: the last writers do not stop at all."""
+
+
+@pytest.mark.parametrize("stops", range(REQUESTS))
+def test_wherever_a_stale_writer_stops_the_new_owners_checkpoint_stays(
+    store: FolderStore, tmp_path: Path, stops: int
+) -> None:
+    ours, theirs = weights(tmp_path, b"ours"), weights(tmp_path, b"stale")
+    for stops_too in range(REQUESTS):
+        root = tmp_path / f"store-{stops_too}"
+        copy = FolderStore(root)
+        for key in store.keys(""):
+            copy.upload(store.root / key, key)
+        stale = Writer(PausingStore(root, stops), commits(theirs, take_lease(copy, "stale")))
+        stale.run_until_it_stops()
+        lease = take_lease(copy, "owner")
+        owner = Writer(PausingStore(root, stops_too), commits(ours, lease))
+        owner.run_until_it_stops()
+        stale.run_to_its_end()
+        owner.run_to_its_end()
+        assert stale.error is None or isinstance(stale.error, StoreConflict)
+        assert owner.error is None or type(owner.error) is StoreConflict
+        if owner.error:  # it met what the stale one wrote just before; nothing of its own is lost
+            commits(ours, lease)(copy)
+        found = restore(copy, "m", 3, tmp_path / "restored")
+        assert found == manifest(copy, "m", 3)
+        assert (tmp_path / "restored" / "weights").read_bytes() == b"ours"
+        pointer = copy.get(pointer_key("m"))
+        assert pointer is not None and json.loads(pointer.data) == {"step": 3}
+
+
+@pytest.mark.parametrize("stops", range(REQUESTS))
+def test_a_stale_writer_leaves_what_went_on_meanwhile(
+    store: FolderStore, tmp_path: Path, stops: int
+) -> None:
+    theirs = commits(weights(tmp_path, b"stale"), take_lease(store, "stale"))
+    stale = Writer(PausingStore(store.root, stops), theirs)
+    stale.run_until_it_stops()
+    lease = take_lease(store, "owner")
+    for step in (3, 4):
+        folder = weights(tmp_path, b"ours%d" % step)
+        commit(store, "m", step, folder, "c", record(step - 1), "first", lease)
+    stale.run_to_its_end()
+    assert stale.error is None or isinstance(stale.error, StoreConflict)
+    for step in (3, 4):
+        restore(store, "m", step, tmp_path / "restored")
+        assert (tmp_path / "restored" / "weights").read_bytes() == b"ours%d" % step
+    pointer = store.get(pointer_key("m"))
+    assert pointer is not None and json.loads(pointer.data) == {"step": 4}
+
+
+def test_a_stale_writer_that_comes_late_is_told_whose_the_model_is(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    stale = take_lease(store, "stale")
+    take_lease(store, "owner")
+    before = store.sizes("m/")
+    with pytest.raises(LeaseLost, match="was taken over by the run owner"):
+        commits(weights(tmp_path, b"stale"), stale)(store)
+    with pytest.raises(LeaseLost):
+        prune(store, "m", FEW, {}, at=2, lease=stale)
+    with pytest.raises(LeaseLost):
+        mend_pointer(store, "m", 1, stale)
+    after = store.sizes("m/")
+    added = set(after) - set(before)
+    assert {key: after[key] for key in before} == before
+    assert added and all(key.startswith("m/checkpoints/0003/") for key in added)
+    assert committed_steps(store, "m") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("stops", range(8))
+def test_a_stale_retention_deletes_nothing_once_it_goes_on(
+    store: FolderStore, tmp_path: Path, stops: int
+) -> None:
+    """But for the one request that it had already decided on."""
+    lease = take_lease(store, "stale")
+    stale = Writer(
+        PausingStore(store.root, stops), lambda paused: prune(paused, "m", FEW, {}, 2, lease)
+    )
+    stale.run_until_it_stops()
+    ends_itself = not stale.is_alive()
+    left = committed_steps(store, "m")
+    take_lease(store, "owner")
+    stale.run_to_its_end()
+    if not ends_itself and 1 in left:
+        assert set(left) - set(committed_steps(store, "m")) <= {1}
+    assert {0, 2} <= set(committed_steps(store, "m"))
+
+
+async def test_a_restart_that_lost_its_lease_alters_nothing(store: FolderStore) -> None:
+    class TakenOver(FolderStore):
+        """Its model is taken over, and its ledger written, while a checkpoint is verified."""
+
+        def download(self, key: str, path: Path) -> None:
+            super().download(key, path)
+            take_lease(store, "owner")
+
+    before = {key: (store.root / key).read_bytes() for key in store.keys("m/")}
+    with pytest.raises(LeaseLost):
+        await restart(TakenOver(store.root), "m", 1)
+    after = {key: (store.root / key).read_bytes() for key in store.keys("m/")}
+    after.pop(lease_key("m"))
+    assert after == before
+
+
+def test_a_manifest_that_was_replaced_is_not_the_ledgers(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    """By somebody who asks for no lease, such as an older version."""
+    ledger = stored_ledger(store, "m")
+    for step in (0, 1, 2):
+        found = manifest(store, "m", step)
+        assert found is not None
+        ledger = ledger.vouching(step, found.digest)
+    commit(store, "m", 2, weights(tmp_path, b"stale"), "c", record(1), "first")
+    warnings: list[str] = []
+    whole = whole_around(store, "m", 2, warnings.append, digests=ledger.checkpoints)
+    assert sorted(whole) == [1]
+    assert "0002/manifest.json was replaced after the ledger of 'm' was written" in warnings[0]
+    with pytest.raises(CorruptCheckpoint, match="was replaced"):
+        restore(store, "m", 2, tmp_path / "into", ledger.checkpoints[2])
+    plan = reconcile(ledger, whole, TrainerState())
+    assert (plan.trainer, plan.ledger.next_step) == ("restore", 1)
+
+
+def test_what_attempts_have_left_goes_with_the_next_retention(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    left = f"m/checkpoints/0002/{'0' * 16}/weights"
+    store.put(left, b"half")
+    assert prune(store, "m", FEW, {}, at=2) == [1]
+    assert left not in store.keys("m/")
+    restore(store, "m", 2, tmp_path / "into")
+
+
+def test_a_lease_has_one_name_from_its_beginning_to_its_end(store: FolderStore) -> None:
+    lease = take_lease(store, "owner")
+    holder = read_lease(store, "m")
+    assert holder is not None
+    renewed = holder.model_copy(update={"renewals": 7, "expires": NOW, "released": True})
+    store.put(lease_key("m"), renewed.model_dump_json().encode())
+    check_lease(store, "m", lease)
+    later = renewed.model_copy(update={"since": NOW + timedelta(microseconds=1)})
+    store.put(lease_key("m"), later.model_dump_json().encode())
+    with pytest.raises(LeaseLost):
+        check_lease(store, "m", lease)
+
+
+OLD_MANIFEST = {
+    "model": "old",
+    "parent": None,
+    "config": "c",
+    "run": "first",
+    "record": None,
+}
+"""As versions wrote it that knew no attempts: the files lie beside it."""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> FolderStore:
+    """The store of an older version, with checkpoints 0 and 1 and a ledger without digests."""
+    store = FolderStore(tmp_path / "old")
+    for step in (0, 1):
+        content = b"weights %d" % step
+        (tmp_path / "content").write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        file = {"path": "sub/weights", "bytes": len(content), "sha256": digest}
+        said = {**OLD_MANIFEST, "step": step, "parent": step - 1 if step else None, "files": [file]}
+        if step:
+            said["record"] = record(0).model_dump(mode="json")
+        store.put(f"old/checkpoints/{step:04d}/sub/weights", content)
+        store.put(manifest_key("old", step), json.dumps(said).encode())
+    store.put(pointer_key("old"), b'{"step": 1}')
+    ledger = Ledger(model="old", config="c", corpus="k", run_id="first").advanced(record(0))
+    store.put("old/ledger.json", ledger.model_dump_json(exclude={"checkpoints"}).encode())
+    return store
+
+
+def test_what_older_versions_wrote_is_read_as_it_was(old: FolderStore, tmp_path: Path) -> None:
+    restore(old, "old", 1, tmp_path / "into")
+    assert (tmp_path / "into" / "sub" / "weights").read_bytes() == b"weights 1"
+    assert sorted(whole_around(old, "old", 1)) == [1]
+    plan = reconcile(stored_ledger(old, "old"), whole_around(old, "old", 1), TrainerState())
+    assert (plan.trainer, plan.ledger.next_step) == ("restore", 1)
+    files = export(old, "old", tmp_path / "out", checkpoint=1)
+    assert tmp_path / "out" / "checkpoints" / "0001" / "sub" / "weights" in files
+
+
+def test_a_run_of_an_older_version_goes_on(old: FolderStore, tmp_path: Path) -> None:
+    folder = weights(tmp_path, b"ours")
+    checkpoint = commit(old, "old", 2, folder, "c", record(1), "first")
+    ledger = stored_ledger(old, "old").advanced(record(1), checkpoint.digest)
+    blob = old.get("old/ledger.json")
+    assert blob is not None
+    write_ledger(old, ledger, blob.version)
+    assert stored_ledger(old, "old").checkpoints == {2: checkpoint.digest}
+    assert prune(old, "old", FEW, {}, at=2) == [1]
+    assert committed_steps(old, "old") == [0, 2]
+    for step in (0, 2):
+        restore(old, "old", step, tmp_path / f"into-{step}")
+    assert old.keys("old/checkpoints/0001/") == []
+
+
+def test_an_old_checkpoint_that_is_damaged_is_committed_again_beside_what_is_left(
+    old: FolderStore, tmp_path: Path
+) -> None:
+    old.put("old/checkpoints/0001/sub/weights", b"w")
+    folder = weights(tmp_path, b"ours")
+    commit(old, "old", 1, folder, "c", record(0), "first")
+    restore(old, "old", 1, tmp_path / "into")
+    assert (tmp_path / "into" / "weights").read_bytes() == b"ours"
+    assert file_key(old, "old", 1, "weights") != "old/checkpoints/0001/weights"
+    prune(old, "old", FEW, {}, at=1)
+    assert not [key for key in old.keys("old/checkpoints/0001/") if "/sub/" in key]

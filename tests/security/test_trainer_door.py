@@ -1,0 +1,249 @@
+"""The trainer's server: nothing of a request is read before its token is right, and nothing of one
+that is allowed breaks it or leads out of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precis.completions import ChatRequest, Completion, completions_app
+from precis.extractive.serving import LoopServer
+from precis.guard import BODY_BYTES_MAX, Guard
+from precis.trainer.server import trainer_app
+from tests.unit.test_trainer import TOKEN, CountingBackend
+
+PATIENCE_S = 60
+"""Longer than any answer takes, and shorter than for ever."""
+SPEC = {"name": "m", "project": "p", "base_model": "b"}
+DEEP = b"[" * 200_000
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> CountingBackend:
+    return CountingBackend(tmp_path / "trainer")
+
+
+@pytest.fixture
+async def port(backend: CountingBackend) -> AsyncIterator[int]:
+    server = LoopServer(trainer_app(backend, backend.path, TOKEN))
+    await server.start()
+    yield server.port
+    await server.stop()
+
+
+async def say(port: int, request: bytes) -> tuple[int, str]:
+    """The status and the body that these very bytes are answered with."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        async with asyncio.timeout(PATIENCE_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length:")[2].split()[0])
+            body = await reader.readexactly(length)
+    finally:
+        writer.close()
+    return int(head.split()[1]), body.decode()
+
+
+def request(path: str, body: bytes = b"", length: int | None = None, token: str = TOKEN) -> bytes:
+    announced = len(body) if length is None else length
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+        f"content-type: application/json\r\ncontent-length: {announced}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def is_one_sentence(answer: str) -> bool:
+    said = json.loads(answer)
+    return set(said) == {"type", "message"} and len(said["message"]) < 500
+
+
+@pytest.mark.parametrize("path", ["/train", "/register", "/v1/chat/completions", "/nowhere"])
+async def test_without_the_token_not_a_byte_of_a_body_is_waited_for(port: int, path: str) -> None:
+    status, answer = await say(port, request(path, length=10**10, token="wrong"))
+    assert status == 401
+    assert is_one_sentence(answer)
+
+
+async def test_a_body_beyond_the_limit_is_refused_before_it_comes(port: int) -> None:
+    status, answer = await say(port, request("/train", length=BODY_BYTES_MAX + 1))
+    assert status == 413
+    assert "train on fewer groups" in json.loads(answer)["message"]
+
+
+async def swallow(scope: Any, receive: Any, send: Any) -> None:
+    """An app that reads a whole body, and makes something of it whatever happened."""
+    try:
+        while (await receive())["more_body"]:
+            pass
+    except Exception:  # as FastAPI does, which says 400
+        pass
+    await send({"type": "http.response.start", "status": 400, "headers": []})
+    await send({"type": "http.response.body", "body": b"something"})
+
+
+async def test_a_body_that_never_ends_is_cut_off() -> None:
+    piece = {"type": "http.request", "body": b"x" * (BODY_BYTES_MAX // 4), "more_body": True}
+    pieces, sent = 0, []
+
+    async def receive() -> Any:
+        nonlocal pieces
+        pieces += 1
+        assert pieces < 10
+        return piece
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    await Guard(swallow, TOKEN)(scope, receive, send)
+    assert [one.get("status") for one in sent] == [413, None]
+    assert pieces == 5
+
+
+async def test_a_websocket_is_closed_unheard() -> None:
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await Guard(swallow, TOKEN)({"type": "websocket", "path": "/"}, swallow, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+paths = st.lists(st.sampled_from(["register", "v1", "train", "..", "x", "file", ""]), max_size=4)
+methods = st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+tokens = st.sampled_from([None, "", "Bearer", "Bearer ", f"bearer {TOKEN}", f"Bearer {TOKEN} "])
+
+
+@settings(max_examples=60)
+@given(path=paths, method=methods, token=tokens, body=st.binary(max_size=20))
+def test_whatever_is_asked_without_the_token_is_unauthorized(
+    path: list[str], method: str, token: str | None, body: bytes
+) -> None:
+    app = trainer_app(CountingBackend(Path("nowhere")), Path("nowhere"), TOKEN)
+    headers = {} if token is None else {"authorization": token}
+
+    async def ask() -> int:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            address = "http://x/" + "/".join(path)
+            return (
+                await client.request(method, address, headers=headers, content=body)
+            ).status_code
+
+    assert asyncio.run(ask()) == 401
+
+
+@pytest.mark.parametrize("path", ["/register", "/train", "/state", "/file", "/v1/chat/completions"])
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", DEEP, b'{"model": ' * 50_000], ids=range(4))
+async def test_broken_json_is_a_bad_request_in_one_sentence(
+    port: int, path: str, body: bytes
+) -> None:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        assert (await client.post("/register", json=SPEC)).status_code == 200
+    status, answer = await say(port, request(path, body))
+    assert status == 400
+    assert is_one_sentence(answer)
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"x"', b"7", b'{"model": ["m"]}', b"null"])
+async def test_a_completion_of_no_model_breaks_nothing(
+    port: int, backend: CountingBackend, body: bytes
+) -> None:
+    upstream = Upstream()
+    server = LoopServer(completions_app(upstream.complete, lambda: ["m@0"], "inner"))
+    await server.start()
+    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        assert (await client.post("/register", json=SPEC)).status_code == 200
+        answer = await client.post(
+            "/v1/chat/completions", content=body, headers={"content-type": "application/json"}
+        )
+        assert 400 <= answer.status_code < 500
+    await server.stop()
+
+
+class Upstream:
+    """What answers for completions behind the trainer."""
+
+    async def complete(self, asked: ChatRequest) -> Completion:
+        raise AssertionError("it was asked")
+
+
+class Recorder:
+    """An app that remembers which paths it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/../metrics",
+        "/v1/%2e%2e/metrics",
+        "/v1/models/%2e%2e/%2e%2e/metrics",
+        "/v1/..%2fmetrics",
+        "/v1/%2e%2e%5cmetrics",
+        "/v1//metrics",
+        "/v1/./metrics",
+        "/v1/models%3fx=1",
+        "/v1/models%23x",
+        "/v1/%20",
+    ],
+)
+async def test_the_proxys_path_stays_below_what_it_stands_for(
+    port: int, backend: CountingBackend, path: str
+) -> None:
+    recorder = Recorder()
+    server = LoopServer(recorder)
+    await server.start()
+    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        assert (await client.post("/register", json=SPEC)).status_code == 200
+        assert (await client.get("/v1/models")).status_code == 200
+    status, answer = await say(port, request(path))
+    assert status in (400, 404)
+    assert is_one_sentence(answer)
+    assert recorder.asked == ["/v1/models"]
+    await server.stop()
+
+
+@pytest.mark.parametrize("name", ["../../outside", "a/b", "..", ""])
+@pytest.mark.parametrize("which", ["name", "project"])
+async def test_a_name_that_is_a_path_is_refused_and_makes_no_folder(
+    port: int, tmp_path: Path, which: str, name: str
+) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    body = json.dumps({**SPEC, which: name}).encode()
+    for path in ("/register", "/state"):
+        status, answer = await say(port, request(path, body))
+        assert status == 422
+        assert is_one_sentence(answer)
+        assert which in json.loads(answer)["message"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("step", [-1, 10**9, 10**30])
+async def test_a_step_that_is_none_is_refused(port: int, step: int) -> None:
+    body = {"model": SPEC, "step": step, "path": "weights"}
+    status, answer = await say(port, request("/file", json.dumps(body).encode()))
+    assert status == 422
+    assert "step" in json.loads(answer)["message"]
