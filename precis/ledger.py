@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from precis.errors import ConfigError, StoreConflict, UnusableRun
+from precis.errors import ConfigError, StoreConflict, StoreError, UnusableRun
 from precis.judge.spend import Spend
 from precis.settings import Amount, Count, Finite, Name, Settings, Sha256, Step
 from precis.store import Store

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,8 @@ def take_lease(store: FolderStore, run: str) -> str:
     """Hold the model's lease, whoever held it before; the lease's id."""
     holder = this_process(run, NOW, timedelta(minutes=1))
     present = store.get(lease_key("m"))
-    store.put_if(lease_key("m"), holder.model_dump_json().encode(), present and present.version)
+    version = present.version if present else None
+    store.put_if(lease_key("m"), holder.model_dump_json().encode(), version)
     return holder.id
 
 
@@ -278,7 +280,7 @@ def test_a_lease_has_one_name_from_its_beginning_to_its_end(store: FolderStore) 
         check_lease(store, "m", lease)
 
 
-OLD_MANIFEST = {
+OLD_MANIFEST: dict[str, Any] = {
     "model": "old",
     "parent": None,
     "config": "c",

@@ -115,7 +115,10 @@ async def test_a_websocket_is_closed_unheard() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await Guard(swallow, TOKEN)({"type": "websocket", "path": "/"}, swallow, send)
+    async def receive() -> Any:
+        raise AssertionError("it was listened to")
+
+    await Guard(swallow, TOKEN)({"type": "websocket", "path": "/"}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
