@@ -55,7 +55,7 @@ def test_the_store_knows_what_a_model_was_trained_on(store: FolderStore) -> None
 def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:
     known = corpus()
     keep_trained_on(store, ledger(), known)
-    origin = Origin(model="m", step=3, store=store.url, files="f", corpus="k")
+    origin = Origin(model="m", step=3, store=store.url, files="f" * 64, corpus="k")
     turned_round = Corpus(train=known.validation, validation=known.train)
     keep_trained_on(store, ledger("n").begun_from(origin), turned_round)
     assert trained_on(store, "n", known.train) == list(known.train)
