@@ -26,7 +26,11 @@ INSTALL = install() { $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@"
 	|| { echo "uv could not; pip tries, for a minute or two …"; $(PIP_INSTALL) "$$@"; }; }; install
 endif
 
-.PHONY: install install-gpu install-sky rehearse stop test unit services lint docs format bench lock clean
+# What starts Prefect, S3, a browser or a cluster.
+SERVICES := $(wildcard tests/services tests/*/services)
+
+.PHONY: install install-gpu install-sky rehearse stop test test-all unit services matrices lint \
+	docs format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
@@ -38,16 +42,26 @@ install: $(VENV)/.installed  ## the environment alone
 stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 	@$(BIN)/precis stop
 
-test: $(VENV)/.installed-dev  ## everything that CI runs
+test: $(VENV)/.installed-dev  ## every check, and every test but the long ones
 	@$(MAKE) --no-print-directory --jobs=2 lint docs unit
 	@$(MAKE) --no-print-directory services
 
+test-all:  ## the same and the long ones: everything that CI runs
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory matrices
+
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/unit tests/security --ignore tests/security/services -n 3
+	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -n 3
 
 services: $(VENV)/.installed-dev
 	@tests/services/install.sh chromium postgresql
-	$(BIN)/python -m pytest tests/services tests/security/services -n 3 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m pytest $(SERVICES) -m "not long" -n 3 --dist loadfile \
+		--no-loadscope-reorder --durations=15
+
+matrices: $(VENV)/.installed-dev  ## what test-all adds to test
+	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2
+	$(BIN)/python -m pytest $(SERVICES) -m long -n 3 --dist loadgroup \
+		--no-loadscope-reorder --durations=15
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

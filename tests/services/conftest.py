@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import PASSWORD
 from tests.services.switched_judge import JUDGE_KEY
 
@@ -33,14 +34,16 @@ COMMAND = Path(sys.executable).with_name("precis")
 SERVER = "from deployments.server import find_or_start; find_or_start().wait()"
 
 LONGEST = (
-    "test_random_kills.py",
     "test_rented.py",
-    "test_crashes.py",
+    "test_random_kills.py",
     "test_rehearsal.py",
     "test_team.py",
     "test_benchmark_flow.py",
     "test_judge_in_the_flow.py",
     "test_browser.py",
+    "test_crashes.py",
+    "test_retry.py",
+    "test_killed_runs.py",
 )
 """The test files that take minutes, the longest first."""
 
@@ -100,7 +103,7 @@ class Precis:
 
     def outcome(self, *arguments: str, **environment: str) -> tuple[str, None, int]:
         process = self.start(*arguments, **environment)
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         return output, None, process.returncode
 
     def prefect(self, *arguments: str, **environment: str) -> str:
@@ -112,7 +115,7 @@ class Precis:
             env={**self.environment, "PREFECT_API_URL": api, **environment},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -178,4 +181,4 @@ def deployed(deployments: Precis) -> Iterator[Precis]:
     )
     yield precis
     worker.send_signal(signal.SIGTERM)
-    worker.wait(timeout=60)
+    worker.wait(timeout=PATIENCE_S)

@@ -37,6 +37,7 @@ from precis.config import TrainConfig
 from precis.errors import PrecisError
 from precis.loopback import TOKEN_VARIABLE, Service, is_running
 from tests.services.crash_points import Kill, arm, sign_in
+from tests.services.patience import PATIENCE_S
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__, "tests.services.warmed"])
@@ -87,7 +88,7 @@ def start_flow(config: Mapping[str, Any], kill: Kill, log: Path, desk: Desk) -> 
 
 def end_of(flow: ForkServerProcess, log: Path) -> int:
     """Its exit status, once it has ended; one that hangs is killed."""
-    flow.join(300)
+    flow.join(PATIENCE_S)
     if flow.exitcode is None:
         flow.kill()
         raise AssertionError(f"the flow hangs: {log.read_text()[-3000:]}")

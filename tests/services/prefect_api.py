@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from tests.services.patience import PATIENCE_S
+
 PASSWORD = f"tests:{secrets.token_urlsafe(24)}"
 """What the tests' servers ask for."""
 AUTH = httpx.BasicAuth(*PASSWORD.split(":"))
@@ -40,12 +42,12 @@ class _PatientAsync(httpx.AsyncHTTPTransport):
 def client_of(api: str, **options: Any) -> httpx.Client:
     """A client of the server whose API is at this address."""
     given = {"auth": AUTH, **options}
-    return httpx.Client(base_url=api, transport=_Patient(), timeout=30, **given)
+    return httpx.Client(base_url=api, transport=_Patient(), timeout=PATIENCE_S, **given)
 
 
 def async_client_of(api: str) -> httpx.AsyncClient:
     """The same for a test that is a coroutine."""
-    return httpx.AsyncClient(base_url=api, transport=_PatientAsync(), timeout=30, auth=AUTH)
+    return httpx.AsyncClient(base_url=api, transport=_PatientAsync(), timeout=PATIENCE_S, auth=AUTH)
 
 
 def created(api: httpx.Client, deployment: str, config: dict[str, Any]) -> str:
@@ -56,7 +58,23 @@ def created(api: httpx.Client, deployment: str, config: dict[str, Any]) -> str:
     return str(run.raise_for_status().json()["id"])
 
 
-def reached(api: httpx.Client, run: str, *wanted: str, seconds: float = 300) -> dict[str, Any]:
+def runs_in(api: httpx.Client, store: str) -> list[dict[str, Any]]:
+    """The runs whose results go to this store, the newest first; others share the server."""
+    query: dict[str, Any] = {"sort": "START_TIME_DESC", "limit": 200, "offset": 0}
+    found = []
+    while page := api.post("/flow_runs/filter", json=query).raise_for_status().json():
+        found += [run for run in page if _store_of(run) == store]
+        query["offset"] += len(page)
+    return found
+
+
+def _store_of(run: dict[str, Any]) -> Any:
+    return run["parameters"].get("config", {}).get("store")
+
+
+def reached(
+    api: httpx.Client, run: str, *wanted: str, seconds: float = PATIENCE_S
+) -> dict[str, Any]:
     """Wait until a run is in one of these types of state; the run."""
     deadline = time.monotonic() + seconds
     found: dict[str, Any] = api.get(f"/flow_runs/{run}").raise_for_status().json()

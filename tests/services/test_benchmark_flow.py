@@ -27,6 +27,7 @@ from precis.standins.faulty import FaultyServer
 from precis.standins.judge import MODEL, lexical_judge
 from precis.store import open_store
 from tests.services.conftest import ROOT, Precis
+from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import async_client_of
 from tests.services.test_retry import trainer_of
 
@@ -114,7 +115,7 @@ async def start(precis: Precis, config: dict[str, Any], home: Path) -> asyncio.s
 
 async def finished(process: asyncio.subprocess.Process) -> tuple[dict[str, Any], str]:
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), 300)
+        output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     finally:
         if process.returncode is None:
             process.kill()
@@ -135,7 +136,7 @@ async def test_killed_in_the_middle_and_run_again_it_pays_for_nothing_twice(
     children = psutil.Process(killed.pid).children(recursive=True)
     os.kill(killed.pid, signal.SIGKILL)
     await killed.communicate()
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert not alive, "a child outlived the benchmark"
     assert sum(hosts.paid.values()) == 30
     hosts.release()
@@ -166,11 +167,11 @@ async def test_a_contender_that_became_worse_raises_an_event(
     second, output = await finished(await start(precis, settings, tmp_path / "home"))
     (worse,) = second["regressions"]
     assert worse.startswith("good: -") and worse in output.replace("\n", " ")
-    event = await the_event(precis)
-    assert event["resource"]["prefect.resource.id"] == "precis.model.watched"
+    event = await the_event(precis, "watched")
     assert event["payload"]["regressions"][0]["contender"] == "good"
 
 
+@pytest.mark.long
 async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     precis: Precis, url: str, tmp_path: Path
 ) -> None:
@@ -180,15 +181,15 @@ async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     trained = {**shared, "steps": 10, "benchmark": True}
     training = await precis.start_training(trained, log := tmp_path / "training.log")
     await until(lambda: list(store.glob("ceilings/*")))  # the benchmark has begun
-    trainer_of("served").kill()
-    assert await asyncio.wait_for(training.wait(), 300) == 0, log.read_text()
+    trainer_of(precis, "served").kill()
+    assert await asyncio.wait_for(training.wait(), PATIENCE_S) == 0, log.read_text()
     assert "It is brought up again" in log.read_text()
     assert_all_scored(store, "served")
     # And one that the benchmark has started itself.
     shutil.rmtree(store / "ceilings")
     alone = await start(precis, {**shared, "baselines": [], "every": 1}, precis.home)
     await until(lambda: list(store.glob("ceilings/*")))
-    trainer_of("served").kill()
+    trainer_of(precis, "served").kill()
     _, output = await finished(alone)
     assert "It is brought up again" in output
     assert_all_scored(store, "served")
@@ -203,26 +204,27 @@ def assert_all_scored(store: Path, model: str) -> None:
     assert newest["cause"].drop_nulls().to_list() == []
 
 
-async def the_event(precis: Precis) -> dict[str, Any]:
-    """The newest regression that the Prefect server knows of."""
-    wanted = {"filter": {"event": {"name": [REGRESSION]}}, "limit": 1}
-    async with async_client_of(precis.api) as api, asyncio.timeout(30):
+async def the_event(precis: Precis, model: str) -> dict[str, Any]:
+    """The regression of the model that the Prefect server knows of."""
+    of_model = {"event": {"name": [REGRESSION]}, "resource": {"id": [f"precis.model.{model}"]}}
+    wanted = {"filter": of_model, "limit": 1}
+    async with async_client_of(precis.api) as api, asyncio.timeout(PATIENCE_S):
         while not (found := (await api.post("/events/filter", json=wanted)).json()["events"]):
             await asyncio.sleep(0.2)
     event: dict[str, Any] = found[0]
     return event
 
 
-async def until(condition: Any, timeout_s: float = 90) -> None:
+async def until(condition: Any, timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():
             await asyncio.sleep(0.02)
 
 
 async def settled(store: Path) -> None:
-    """Return once nothing has been written for half a second: all answers are kept."""
+    """Return once nothing has been written for three seconds: all answers are kept."""
     quiet_since, seen = time.monotonic(), -1
-    while time.monotonic() - quiet_since < 0.5:
+    while time.monotonic() - quiet_since < 3:
         now = sum(1 for _ in store.rglob("*.json"))
         if now != seen:
             quiet_since, seen = time.monotonic(), now

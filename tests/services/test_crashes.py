@@ -16,6 +16,18 @@ from tests.services.crash_points import POINTS, VICTIMS, Kill, Role
 from tests.services.lives import Life, first_life, nobody
 from tests.services.s3_server import s3_server
 
+SHORT = {
+    ("before sampling", "trainer"),
+    ("training begun", "trainer"),
+    ("weights saved", "flow"),
+    ("result stored", "flow+trainer"),
+    ("first file uploaded", "flow"),
+    ("manifest written", "trainer"),
+    ("pointer moved", "flow+trainer"),
+    ("ledger written", "flow"),
+}
+"""What `make test` has of the matrix: each victim, before, within and after each of the writes."""
+
 BEGUN = {"training begun", "before weights saved"}
 """Points at which a training is interrupted, whose weights are not saved: it begins again."""
 
@@ -33,8 +45,15 @@ def undisturbed(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return first.outcome
 
 
-@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
-@pytest.mark.parametrize("point", POINTS)
+def case(point: str, victims: tuple[Role, ...]) -> Any:
+    names = "+".join(victims)
+    marks = () if (point, names) in SHORT else pytest.mark.long
+    return pytest.param(point, victims, id=f"{point}-{names}", marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("point", "victims"), [case(point, victims) for point in POINTS for victims in VICTIMS]
+)
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
     point: str, victims: tuple[Role, ...], first: Life, undisturbed: Any, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from precis.ledger import stored_ledger
 from precis.results import scan_results
 from precis.store import FolderStore
 from tests.services.conftest import Precis
+from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, created, reached
 from tests.unit.test_documents import rows, write_jsonl
 
@@ -50,7 +51,7 @@ def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed
         assert schedule["schedule"]["cron"] == "0 3 * * *"
         assert schedule["schedule"]["timezone"] == "Europe/Berlin"
         assert nightly["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_S
         while not (found := _upcoming(api, nightly["id"])) and time.monotonic() < deadline:
             time.sleep(0.5)
     assert found, "the scheduler has planned no night"

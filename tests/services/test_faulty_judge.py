@@ -29,7 +29,7 @@ _CONFIG = JudgeConfig(
         requests_per_minute=_REQUESTS_PER_MINUTE, tokens_per_minute=10**9, in_flight=32
     ),
     # Longer than any good reply takes on a busy machine; only faults run into it.
-    call_timeout_s=2.0,
+    call_timeout_s=5.0,
     tries_max=10,
     backoff_s=0.01,
 )

@@ -13,7 +13,8 @@ from precis.standins.faults import Fault, Faults
 from precis.standins.faulty import FaultyServer
 from precis.standins.judge import MODEL, lexical_judge
 from tests.services.conftest import Precis
-from tests.services.prefect_api import async_client_of, client_of
+from tests.services.patience import PATIENCE_S
+from tests.services.prefect_api import client_of, reached, runs_in
 
 KEY = "a-key-that-must-not-be-seen"
 
@@ -97,7 +98,7 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
         await _until(lambda: (tmp_path / "judged" / "latest.json").exists())
         await _until(lambda: len(ledger(tmp_path).steps) == 1)
         out._faults = Faults({Fault.UNAVAILABLE: 1.0})
-        await _resume_when_paused(precis, lambda: setattr(out, "_faults", Faults()))
+        await _resume_when_paused(precis, tmp_path, lambda: setattr(out, "_faults", Faults()))
         code, output = await run
     assert code == 0, output
     assert len(ledger(tmp_path).steps) == 2
@@ -116,7 +117,7 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
         spent = ledger(tmp_path).usd
         assert len(ledger(tmp_path).steps) == 1
         assert spent >= 0.006
-        state = _state_of(precis, "train judged: step 1 of 2")
+        state = _state_of(precis, tmp_path)
         assert (state["type"], state["name"]) == ("FAILED", "BudgetReached")
         assert "Raise budget_usd and start it again to continue." in state["message"]
         assert (await precis.train(settings, **home))[0] == 1
@@ -156,15 +157,14 @@ async def test_flows_with_one_key_share_its_limit(
     assert [one["active_slots"] for one in limits if one["name"] == "judge"] == [0]
 
 
-def _state_of(precis: Precis, name: str) -> dict[str, Any]:
-    """The state of the last run of this name."""
-    body = {"flow_runs": {"name": {"any_": [name]}}, "sort": "START_TIME_DESC", "limit": 1}
+def _state_of(precis: Precis, store: Path) -> dict[str, Any]:
+    """The state of the last run with this store."""
     with client_of(precis.api) as api:
-        state: dict[str, Any] = api.post("/flow_runs/filter", json=body).json()[0]["state"]
+        state: dict[str, Any] = runs_in(api, str(store))[0]["state"]
     return state
 
 
-async def _until(condition: Any, timeout_s: float = 90) -> None:
+async def _until(condition: Any, timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while True:
             try:
@@ -175,10 +175,9 @@ async def _until(condition: Any, timeout_s: float = 90) -> None:
             await asyncio.sleep(0.02)
 
 
-async def _resume_when_paused(precis: Precis, repair: Any) -> None:
-    async with async_client_of(precis.api) as api, asyncio.timeout(120):
-        paused = {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}}
-        while not (runs := (await api.post("/flow_runs/filter", json=paused)).json()):
-            await asyncio.sleep(0.5)
+async def _resume_when_paused(precis: Precis, store: Path, repair: Any) -> None:
+    with client_of(precis.api) as api:
+        (run,) = await asyncio.to_thread(runs_in, api, str(store))
+        await asyncio.to_thread(reached, api, run["id"], "PAUSED")
         repair()
-        await api.post(f"/flow_runs/{runs[0]['id']}/resume")
+        await asyncio.to_thread(api.post, f"/flow_runs/{run['id']}/resume")

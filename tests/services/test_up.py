@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import AUTH, client_of, created, reached
 
 LONG = {
@@ -39,7 +40,7 @@ class Up:
                 stderr=subprocess.STDOUT,
             )
 
-    def prints(self, words: str, seconds: float = 300) -> str:
+    def prints(self, words: str, seconds: float = PATIENCE_S) -> str:
         """Wait until it has printed these words; all that it has printed."""
         deadline = time.monotonic() + seconds
         while words not in (text := " ".join(self.output.read_text().split())):
@@ -47,7 +48,7 @@ class Up:
             time.sleep(0.1)
         return text
 
-    def ends(self, *signals: signal.Signals, seconds: float = 180) -> int:
+    def ends(self, *signals: signal.Signals, seconds: float = PATIENCE_S) -> int:
         """Send signals, a second apart, and wait for its end."""
         for each in signals:
             self.process.send_signal(each)
@@ -76,7 +77,7 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
         run = created(api, "train/rehearsal", {**LONG, "store": str(tmp_path)})
         reached(api, run, "RUNNING")
         ledger = tmp_path / "interrupted" / "ledger.json"
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + PATIENCE_S
         while not ledger.exists() and time.monotonic() < deadline:
             time.sleep(0.2)
         up.process.send_signal(signal.SIGINT)
@@ -118,7 +119,7 @@ def _has_a_service_fail(precis: Precis) -> None:
         database.execute("ALTER TABLE elsewhere RENAME TO events")
 
 
-def _wait_until_it_says(log: Path, words: str, seconds: float = 60) -> None:
+def _wait_until_it_says(log: Path, words: str, seconds: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + seconds
     while words not in log.read_text():
         assert time.monotonic() < deadline, f"{log} does not say: {words}"

@@ -11,6 +11,7 @@ import pytest
 from precis.observe import wandb
 from precis.observe.wandb import wandb_log
 from precis.report.curve import StepPoint, learning_curve
+from tests.services.patience import PATIENCE_S
 from tests.services.wandb_server import WandbServer
 
 KEY = "0123456789012345678901234567890123456789"
@@ -125,11 +126,11 @@ async def test_a_server_that_goes_away_stops_nothing(
         log = await context.__aenter__()
         assert log is not None
         log.log(0, {"reward": 0.25})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not server.runs:
                 await asyncio.sleep(0.05)
     start = time.monotonic()
     log.log(1, {"reward": 0.5})
-    assert time.monotonic() - start < 0.1
+    assert time.monotonic() - start < 2
     await context.__aexit__(None, None, None)
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60

@@ -132,11 +132,11 @@ def test_saying_unanswerable_is_right_only_where_it_is_golden() -> None:
 def test_five_questions_about_a_summary_take_a_few_milliseconds() -> None:
     texts = [f"{COUNCIL} {FARM} Copy number {number}." for number in range(20)]
     questions = [question for _, question, _ in ANSWERED[:5]]
-    started = time.perf_counter()
+    started = time.process_time()
     for text in texts:
         for question in questions:
             answer(text, question)
-    assert (time.perf_counter() - started) / len(texts) < 0.05
+    assert (time.process_time() - started) / len(texts) < 0.05
 
 
 @given(text=st.text(max_size=300), question=st.text(max_size=80))

@@ -143,7 +143,7 @@ def test_a_busy_cache_keeps_its_reply_in_memory_and_writes_it_with_the_next(path
         other.execute("BEGIN IMMEDIATE")
         started = time.monotonic()
         cache.put("during", "reply")
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < 1.5
         assert cache.get("during") == "reply"
         other.execute("ROLLBACK")
         other.close()
