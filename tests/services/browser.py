@@ -1,12 +1,14 @@
 """Debian's Chromium, driven by Playwright, and what tests ask of a page."""
 
 import os
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from playwright.async_api import Locator, Page, async_playwright
+
+from tests.services.needs import need
+from tests.services.patience import PATIENCE_S
 
 SCREENSHOTS = Path(__file__).parents[2] / "artifacts" / "screenshots"
 
@@ -24,8 +26,7 @@ _INKED = """image => {
 @asynccontextmanager
 async def chromium_page() -> AsyncIterator[Page]:
     """A page of a fresh browser, 1280 by 900."""
-    path = shutil.which("chromium")
-    assert path, "Chromium is missing: tests/services/install.sh chromium"
+    path = need("chromium", "chromium")
     # Chromium refuses its sandbox to root, who runs the tests in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
@@ -34,7 +35,7 @@ async def chromium_page() -> AsyncIterator[Page]:
         page = await browser.new_page(
             viewport={"width": 1280, "height": 900}, reduced_motion="reduce"
         )
-        page.set_default_timeout(180_000)
+        page.set_default_timeout(PATIENCE_S * 1000)
         try:
             yield page
         except BaseException:

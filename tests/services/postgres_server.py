@@ -5,17 +5,19 @@ import pwd
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.guard import temporary_folder
+from tests.services.needs import leave_out
 
 
 @contextmanager
 def postgres() -> Iterator[str]:
     """Start one on a free port, with a database of its own; yields its address for Prefect."""
     binaries = _binaries()
-    folder = Path(tempfile.mkdtemp(prefix="precis-postgres-"))
+    folder = temporary_folder("postgres")
     user = _owner(folder)
     data, log = folder / "data", folder / "log"
     with socket.socket() as probe:
@@ -48,14 +50,11 @@ def dump(address: str) -> str:
 
 
 def _binaries() -> Path:
-    """Where Debian keeps the server's programs; root has the package installed if need be."""
-    if not _installed():
-        subprocess.run([str(Path(__file__).with_name("install.sh")), "postgresql"], check=True)
-    return _installed()[-1]
-
-
-def _installed() -> list[Path]:
-    return sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    """Where Debian keeps the server's programs."""
+    installed = sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not installed:
+        leave_out("the Debian package postgresql is not installed")
+    return installed[-1]
 
 
 def _owner(folder: Path) -> str | None:

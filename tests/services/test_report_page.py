@@ -1,7 +1,6 @@
 """The report in a browser, from a file: filters, the reader, and nothing from elsewhere."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from precis.report.benchmark import benchmark_of
 from precis.report.curve import StepPoint
 from precis.report.html import report_html
 from precis.results import frame_of
+from tests.services.needs import need
 from tests.unit.test_report import HOSTILE, rows
 
 DOCUMENTS = 12
@@ -38,8 +38,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium, "Chromium is missing: tests/services/install.sh chromium"
+    chromium = need("chromium", "chromium")
     # Chromium's sandbox can't be set up by root, whom many CI machines run as.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:

@@ -1,24 +1,22 @@
 """The lab's daemons: munge, Slurm's controller and node, an ssh server, SkyPilot's API server."""
 
 import os
-import pwd
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.guard import account, current_run, remove_account, temporary_folder
 from tests.services.slurm_lab.files import Layout, write_files
-from tests.services.slurm_lab.packages import LabImpossible, ensure_packages
+from tests.services.slurm_lab.packages import LabImpossible, check_packages
 
-USER = "precis-lab"
-_DAEMONS = ("slurmd", "slurmctld", "sshd", "munged")
 _BIN = Path(sys.executable).parent
+_START_TIMEOUT_S = 120.0
+_AS_MUNGE = ("--reuid", "munge", "--regid", "munge", "--clear-groups")
 
 
 class SlurmLab:
@@ -30,8 +28,9 @@ class SlurmLab:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SKY")},
             **layout.environment,
-            "PATH": f"{_BIN}:{os.environ['PATH']}",
+            "PATH": f"{_BIN}:{os.environ['PATH']}:/usr/sbin",
         }
+        self.daemons: list[subprocess.Popen[bytes]] = []
 
     def run(self, *command: str, timeout_s: float = 120) -> str:
         """A command's output.
@@ -47,6 +46,19 @@ class SlurmLab:
             raise LabImpossible(f"{' '.join(command)} ended with {done.returncode}:\n{printed}")
         return done.stdout
 
+    def start(self, *command: str, switch: tuple[str, ...] = ()) -> None:
+        """Start a daemon that stays in the foreground, and that the kernel kills with us.
+
+        Args:
+            switch: to whom, in the words of setpriv.
+        """
+        # sshd writes over its environment, by which the guard would know it.
+        mortal = ("setpriv", *switch, "--pdeathsig", "KILL", "--", *command)
+        with (self.layout.base / "log/daemons.log").open("ab") as log:
+            self.daemons.append(
+                subprocess.Popen(mortal, env=self.environment, stdout=log, stderr=log)
+            )
+
     def jobs(self) -> dict[str, str]:
         """The machines that are up or waited for, by the names that SkyPilot gives them."""
         lines = self.run("squeue", "-h", "-o", "%j %T").splitlines()
@@ -60,10 +72,10 @@ class SlurmLab:
 
 @contextmanager
 def slurm_lab() -> Iterator[SlurmLab]:
-    """A lab that lasts as long as the block, and leaves nothing but Debian packages behind."""
-    ensure_packages()
+    """A lab that lasts as long as the block."""
+    check_packages()
     # Munge and sshd insist that all parents of their files can be entered by everybody.
-    base = Path(tempfile.mkdtemp(prefix="precis-lab-"))
+    base = temporary_folder("lab")
     base.chmod(0o755)
     lab = SlurmLab(_layout(base))
     try:
@@ -83,7 +95,7 @@ def _layout(base: Path) -> Layout:
         address = socket.gethostbyname(node)
     except OSError:
         address = "127.0.0.1"
-    return Layout(base, USER, node, address, *_free_ports(4))
+    return Layout(base, account(current_run()), node, address, *_free_ports(4))
 
 
 def _free_ports(count: int) -> list[int]:
@@ -95,13 +107,10 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _make_user(layout: Layout) -> None:
-    with suppress(KeyError):
-        pwd.getpwnam(USER)
-        _end(_of_user())  # a session that was killed left it behind
-        subprocess.run(["userdel", USER], check=True, capture_output=True)
     home = ("--create-home", "--home-dir", str(layout.login), "--shell", "/bin/bash")
     # A password that nobody has: sshd takes useradd's own for a locked account.
-    subprocess.run(["useradd", "--system", *home, "--password", "*", USER], check=True)
+    command = ["useradd", "--system", *home, "--password", "*", layout.user]
+    subprocess.run(command, check=True)
 
 
 def _make_keys(folder: Path) -> None:
@@ -115,16 +124,29 @@ def _make_keys(folder: Path) -> None:
 def _start(lab: SlurmLab) -> None:
     base = lab.layout.base
     _start_munge(lab)
-    lab.run("slurmctld")
-    lab.run("slurmd", "-N", lab.layout.node)
+    lab.start("slurmctld", "-D")
+    lab.start("slurmd", "-D", "-N", lab.layout.node)
     Path("/run/sshd").mkdir(exist_ok=True)
-    lab.run("/usr/sbin/sshd", "-f", f"{base}/etc/sshd_config", "-E", f"{base}/log/sshd.log")
-    until = time.monotonic() + 30
-    while lab.run("sinfo", "-h", "-p", "gpu", "-o", "%t").strip() != "idle":
-        if time.monotonic() > until:
-            raise LabImpossible(f"Slurm's node is not idle after 30 s; see {base}/log.")
-        time.sleep(0.3)
+    log = ("-E", f"{base}/log/sshd.log")
+    lab.start("/usr/sbin/sshd", "-D", "-f", f"{base}/etc/sshd_config", *log)
+    _wait_for(lab, lambda: _node_state(lab) == "idle", "Slurm's node is not idle")
     _start_sky(lab)
+
+
+def _node_state(lab: SlurmLab) -> str:
+    try:
+        return lab.run("sinfo", "-h", "-p", "gpu", "-o", "%t").strip()
+    except LabImpossible:
+        return "without a controller, which is starting"
+
+
+def _wait_for(lab: SlurmLab, condition: Callable[[], bool], failure: str) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            log = (lab.layout.base / "log/daemons.log").read_text(errors="replace")[-1500:]
+            raise LabImpossible(f"{failure} after {_START_TIMEOUT_S:.0f} s:\n{log}")
+        time.sleep(0.3)
 
 
 def _start_sky(lab: SlurmLab) -> None:
@@ -149,7 +171,6 @@ def _start_munge(lab: SlurmLab) -> None:
     for path in (folder, folder / "private", folder / "private/key"):
         shutil.chown(path, "munge", "munge")
     (folder / "private").chmod(0o700)
-    as_munge = ("setpriv", "--reuid", "munge", "--regid", "munge", "--clear-groups")
     files = {
         "key-file": "private/key",
         "socket": "socket",
@@ -157,43 +178,23 @@ def _start_munge(lab: SlurmLab) -> None:
         "log-file": "munged.log",
         "seed-file": "munged.seed",
     }
-    lab.run(*as_munge, "munged", *(f"--{key}={folder}/{name}" for key, name in files.items()))
-    (lab.layout.base / "run/munged.pid").symlink_to(folder / "munged.pid")
+    options = [f"--{key}={folder}/{name}" for key, name in files.items()]
+    lab.start("munged", "--foreground", *options, switch=_AS_MUNGE)
+    _wait_for(lab, (folder / "socket").exists, "munge has no socket")
 
 
 def _stop(lab: SlurmLab) -> None:
-    """Stop what was started, by pid, and whatever else the lab's own account runs."""
-    for command in (("sky", "api", "stop"), ("scancel", f"--user={USER}")):
+    """Stop what was started, and whatever else the lab's own account runs."""
+    for command in (("sky", "api", "stop"), ("scancel", f"--user={lab.layout.user}")):
         with suppress(LabImpossible, subprocess.TimeoutExpired):
             lab.run(*command, timeout_s=60)
-    pids = [_pid(lab, name) for name in _DAEMONS]
-    _end([pid for pid in pids if pid])
-    _end(_of_user())
-    for path in Path("/tmp").iterdir():  # SkyPilot's scratch files, at paths that it hard-codes
-        with suppress(OSError, KeyError):
-            if path.owner() == USER:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-    subprocess.run(["userdel", USER], capture_output=True)
+    for daemon in reversed(lab.daemons):
+        daemon.terminate()
+    for daemon in lab.daemons:
+        try:
+            daemon.wait(10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+    remove_account(lab.layout.user)
     shutil.rmtree(lab.layout.base, ignore_errors=True)
-
-
-def _pid(lab: SlurmLab, daemon: str) -> int | None:
-    try:
-        return int((lab.layout.base / f"run/{daemon}.pid").read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _of_user() -> list[int]:
-    found = subprocess.run(["pgrep", "-u", USER], capture_output=True, text=True)
-    return [int(pid) for pid in found.stdout.split()]
-
-
-def _end(pids: list[int]) -> None:
-    for sent in (signal.SIGTERM, signal.SIGKILL):
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, sent)
-        until = time.monotonic() + 5
-        while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in pids):
-            time.sleep(0.1)

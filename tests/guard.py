@@ -1,0 +1,144 @@
+"""What a test run has started ends with the run, however that ends.
+
+A run has an id, which all that it starts inherits in its environment, and holds a lock, which the
+kernel gives back when the run is gone. A guard, which is this file as a program, waits for the
+end of the run and then ends whatever still carries its id. If the guard was killed as well, the
+next run does that before it begins. Nobody else's processes carry the id.
+"""
+
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+RUN = "PRECIS_TEST_RUN"
+"""The variable with the run's id. A run that a test starts begins its own with its parent's."""
+
+_TEMPORARY = Path(tempfile.gettempdir())
+_LOCKS = _TEMPORARY / f"precis-tests-{os.getuid()}"
+_PATIENCE_S = 5.0
+"""From SIGTERM, after which a database has given its shared memory back, to SIGKILL."""
+
+
+def current_run() -> str:
+    """The id of the run that this process belongs to."""
+    return os.environ[RUN]
+
+
+def temporary_folder(kind: str) -> Path:
+    """A new folder, which is removed after the run at the latest."""
+    return Path(tempfile.mkdtemp(prefix=f"precis-{kind}-{current_run()}-"))
+
+
+def account(run: str) -> str:
+    """The name of the account that the run may have made for its Slurm."""
+    return f"precis-{run[-8:]}"
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Be a run while the block lasts; end what it has left, and what dead runs have left."""
+    run = ".".join(filter(None, (os.environ.get(RUN), secrets.token_hex(4))))
+    os.environ[RUN] = run
+    with _lock_of(run):
+        command = [sys.executable, "-I", __file__]
+        guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        try:
+            yield
+        finally:
+            guard.communicate()
+
+
+def carriers(run: str) -> list[psutil.Process]:
+    """All processes of a run but this one."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            carried = process.environ().get(RUN, "")
+            is_of_run = carried == run or carried.startswith(f"{run}.")
+            if is_of_run and process.pid != os.getpid():
+                found.append(process)
+    return found
+
+
+def sweep(run: str) -> None:
+    """End the processes of a run that is gone, and remove its folders and its account."""
+    for send in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+        _end(carriers(run), send)
+    remove_account(account(run))
+    for folder in _TEMPORARY.glob(f"precis-*-{run}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_account(name: str) -> None:
+    """Remove an account with its processes, whose environment may be sshd's, and its files."""
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return
+    processes = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.uids().real == uid:
+                processes.append(process)
+    _end(processes, signal.SIGKILL)
+    for path in _TEMPORARY.iterdir():  # SkyPilot's scratch files, at paths that it hard-codes
+        with suppress(OSError):
+            if path.stat().st_uid == uid:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    subprocess.run(["userdel", name], check=False, capture_output=True)
+
+
+@contextmanager
+def _lock_of(run: str) -> Iterator[None]:
+    """Hold the run's lock; sweep the runs whose locks nobody holds."""
+    _LOCKS.mkdir(mode=0o700, exist_ok=True)
+    assert _LOCKS.stat().st_uid == os.getuid(), f"somebody else's: {_LOCKS}"
+    dead = [path for path in _LOCKS.iterdir() if _is_free(path)]
+    with tempfile.NamedTemporaryFile(dir=_TEMPORARY) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.link(lock.name, _LOCKS / run)  # only now: until it is held it looks like a dead run's
+        for path in dead:
+            sweep(path.name)
+            path.unlink(missing_ok=True)
+        yield
+
+
+def _is_free(path: Path) -> bool:
+    try:
+        with path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    return True
+
+
+def _end(processes: list[psutil.Process], send: signal.Signals) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.send_signal(send)
+    psutil.wait_procs(processes, timeout=_PATIENCE_S)
+
+
+def main() -> None:
+    """Wait for the end of the run, which holds the other end of the pipe, and sweep."""
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    run = current_run()
+    sweep(run)
+    (_LOCKS / run).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""A test run that is killed leaves nothing running."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from precis.loopback import is_running
+from tests.guard import carriers
+from tests.services import held_open
+from tests.services.conftest import ROOT
+from tests.services.patience import PATIENCE_S
+
+HELD = {
+    "program": ["sleep"],
+    "prefect": ["prefect server"],
+    "postgresql": ["bin/postgres"],
+    "chromium": ["chromium"],
+    "slurm": ["munged", "slurmctld", "slurmd", "sshd", "sky.server"],
+}
+"""What is held open, and the words by which each of its processes is known."""
+
+
+class Run:
+    """A run of pytest, which holds open what it has started."""
+
+    def __init__(self, what: str, folder: Path) -> None:
+        self._ready = folder / "ready"
+        # A process of xdist's, as the Makefile has them, takes seconds to start: one shows it.
+        workers = "1" if what == "program" else "0"
+        command = (sys.executable, "-m", "pytest", "-n", workers, "-p", "no:cacheprovider")
+        held = f"{held_open.__file__}::test_{what}"
+        with (folder / "output").open("w") as output:
+            self.process = psutil.Popen(
+                (*command, held),
+                cwd=ROOT,
+                env={**os.environ, held_open.READY: str(self._ready)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self.id = self._wait(folder / "output")
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait(self, output: Path) -> str:
+        """Wait until all is up; the run's id."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._ready.exists():
+            assert self.process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.1)
+        return self._ready.read_text()
+
+    def processes(self) -> list[psutil.Process]:
+        """Its workers, and all that they have started."""
+        descendants = self.process.children(recursive=True)
+        return list({*descendants, *carriers(self.id)})
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def neighbour() -> Iterator[psutil.Popen]:
+    """A program of a run that is alive: this one."""
+    process = psutil.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("what", [*list(HELD)[:-1], pytest.param("slurm", marks=pytest.mark.long)])
+def test_what_a_killed_run_has_started_ends_with_it(what: str, tmp_path: Path) -> None:
+    run = Run(what, tmp_path)
+    started = run.processes()
+    lines = "\n".join(" ".join(process.cmdline()) for process in started)
+    assert all(words in lines for words in HELD[what]), lines
+    run.kill()
+    deadline = time.monotonic() + PATIENCE_S
+    while alive := [process for process in started if is_running(process.pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
+
+
+def test_what_a_run_left_that_was_killed_with_its_guard_ends_with_the_next(
+    tmp_path: Path, neighbour: psutil.Popen
+) -> None:
+    run = Run("program", tmp_path)
+    (guard,) = (one for one in run.processes() if "guard.py" in " ".join(one.cmdline()))
+    (program,) = (one for one in run.processes() if one.name() == "sleep")
+    run.process.send_signal(signal.SIGSTOP)  # so that it does not hear of its guard's end
+    guard.kill()
+    run.kill()
+    assert is_running(program.pid)
+    next_run = [sys.executable, "-m", "pytest", "--collect-only", "tests/unit/test_states.py"]
+    subprocess.run(next_run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert not is_running(program.pid)
+    assert is_running(neighbour.pid), "a run that is alive has lost a process"
