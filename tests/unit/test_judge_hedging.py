@@ -60,7 +60,7 @@ async def test_the_second_reply_counts_where_the_first_is_late() -> None:
 
 
 async def test_the_first_reply_counts_where_it_comes_first_after_all() -> None:
-    ask = Requests((0.06, "first"), (30, "second"))
+    ask = Requests((0.6, "first"), (30, "second"))
     assert await first(hedging(), ask) == "first"
     assert (ask.sent, ask.cancelled) == (2, 1)
 
@@ -92,15 +92,15 @@ async def test_a_quantile_of_zero_asks_nothing_twice() -> None:
 
 @pytest.mark.parametrize("failing", [0, 1])
 async def test_a_failure_counts_only_where_the_other_fails_too(failing: int) -> None:
-    plan: list[tuple[float, Any]] = [(0.1, "valid"), (0.1, "valid")]
-    plan[failing] = (0.05, Failed("bad_verdict", "prose"))
+    plan: list[tuple[float, Any]] = [(1.5, "valid"), (1.5, "valid")]
+    plan[failing] = (0.5, Failed("bad_verdict", "prose"))
     ask = Requests(*plan)
     assert await first(hedging(), ask) == "valid"
     assert ask.cancelled == 0
 
 
 async def test_two_failures_are_one_failed_try() -> None:
-    ask = Requests((0.1, Failed("empty", "one")), (0.01, Failed("refused", "two")))
+    ask = Requests((0.5, Failed("empty", "one")), (0.01, Failed("refused", "two")))
     with pytest.raises(Failed):
         await first(hedging(), ask)
     assert ask.sent == 2
@@ -109,7 +109,7 @@ async def test_two_failures_are_one_failed_try() -> None:
 async def test_giving_up_gives_up_both() -> None:
     ask = Requests((30, "first"), (30, "second"))
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
+        async with asyncio.timeout(0.5):
             await first(hedging(), ask)
     assert (ask.sent, ask.cancelled) == (2, 2)
 
