@@ -60,15 +60,17 @@ def guarded() -> Iterator[None]:
 
 
 def carriers(run: str) -> list[psutil.Process]:
-    """All processes of a run but this one."""
-    found = []
+    """All processes of a run but this one, with their children.
+
+    A process that changes its title writes over its environment: its parent tells whose it is.
+    """
+    found = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             carried = process.environ().get(RUN, "")
-            is_of_run = carried == run or carried.startswith(f"{run}.")
-            if is_of_run and process.pid != os.getpid():
-                found.append(process)
-    return found
+            if carried == run or carried.startswith(f"{run}."):
+                found |= {process, *process.children(recursive=True)}
+    return [process for process in found if process.pid != os.getpid()]
 
 
 def sweep(run: str) -> None:
