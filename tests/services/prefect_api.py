@@ -69,7 +69,9 @@ def runs_in(api: httpx.Client, store: str) -> list[dict[str, Any]]:
 
 
 def _store_of(run: dict[str, Any]) -> Any:
-    return run["parameters"].get("config", {}).get("store")
+    """A setting is a parameter of its own, or in `config` for who gives them all at once."""
+    given = run["parameters"]
+    return given.get("store") or (given.get("config") or {}).get("store")
 
 
 def reached(
