@@ -1,35 +1,59 @@
 """Sentences and words: the one definition of each that policy, judge and report share."""
 
 import re
+import unicodedata
 
 from precis.words import count_words
 
 __all__ = ["count_words", "sentences", "tokens"]
 
-_TOKEN = re.compile(r"[^\W_]+(?:[.,:'’\-][^\W_]+)*")
+_COMBINING = "".join(
+    mark for mark in map(chr, range(0x300, 0xFE30)) if unicodedata.category(mark)[0] == "M"
+)
+"""Vowel signs and the like: parts of a word that `\\w` does not know."""
+_TOKEN = re.compile(rf"[\w{_COMBINING}]+(?:[.,:'’\-][\w{_COMBINING}]+)*")
+_ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,:'\-][a-z0-9]+)*")
+_UNDIVIDED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]+"
+)
+"""Scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|Inc|Ltd|Co|Jr|Sr|vs|etc|e\.g|i\.e|[ap]\.m|approx))\.$"
 )
-_BOUNDARY = re.compile(r"(?<=[.!?])[\"”’)]?\s+(?=[\"“‘(]?[A-Z0-9])|\n\s*\n|\n(?=\s*[-*\d#])|\n")
+# A full stop of a script with spaces counts before a space; one of Chinese or Japanese anywhere.
+_BOUNDARY = re.compile(
+    r"(?<=[.!?…؟۔।॥։።။។])[\"”’»)]?\s+(?=[\"“‘«(]?[^\W_])|(?<=[。！？｡])[」』”’）]*\s*|\n"
+)
+_OPENING = "\"“‘«("
 
 
 def tokens(text: str) -> list[str]:
-    """Lower-case alphanumeric tokens; `3.5`, `12:30`, `o'clock` and `re-opened` stay whole."""
-    return [match.group().lower() for match in _TOKEN.finditer(text)]
+    """Lower-case alphanumeric tokens; `3.5`, `12:30`, `o'clock` and `re-opened` stay whole.
+
+    Where a script has no spaces between words, every two neighbouring characters are a token.
+    """
+    lower = text.lower().replace("_", " ")
+    if lower.isascii():
+        return _ASCII_TOKEN.findall(lower)
+    found: list[str] = []
+    for match in _TOKEN.finditer(lower):
+        found.extend(_divided(match.group()))
+    return found
 
 
 def sentences(text: str) -> list[str]:
     """Split into sentences, in order, without surrounding white space.
 
     A line break ends a sentence, so headings and list items stand alone. Initials and the
-    usual abbreviations do not.
+    usual abbreviations do not, nor does a stop before a small letter.
     """
     found: list[str] = []
     start = 0
     for boundary in _BOUNDARY.finditer(text):
         closing = text[boundary.start() : boundary.end()].rstrip()
         piece = text[start : boundary.start()] + closing
-        if "\n" not in boundary.group() and _ABBREVIATION.search(piece.strip()):
+        if "\n" not in boundary.group() and _goes_on(piece.strip(), text[boundary.end() :][:2]):
             continue
         if piece.strip():
             found.append(piece.strip())
@@ -37,3 +61,25 @@ def sentences(text: str) -> list[str]:
     if tail := text[start:].strip():
         found.append(tail)
     return found
+
+
+def _goes_on(piece: str, after: str) -> bool:
+    """Whether a stop is none: that of an abbreviation, or one before a small letter."""
+    return bool(_ABBREVIATION.search(piece)) or after.lstrip(_OPENING)[:1].islower()
+
+
+def _divided(token: str) -> list[str]:
+    """A token, with stretches of undivided script as pairs of neighbouring characters."""
+    found: list[str] = []
+    end = 0
+    for stretch in _UNDIVIDED.finditer(token):
+        pieces = [token[end : stretch.start()], *_pairs(stretch.group())]
+        found.extend(piece for piece in pieces if piece)
+        end = stretch.end()
+    if end < len(token):
+        found.append(token[end:])
+    return found
+
+
+def _pairs(characters: str) -> list[str]:
+    return [characters[at : at + 2] for at in range(max(1, len(characters) - 1))]
