@@ -7,7 +7,8 @@ from precis.config import DocumentsConfig
 from precis.documents import Document, Question, read_documents
 from precis.judge import Answer, Scored
 from precis.judge.prompts import UNANSWERABLE
-from precis.standins.reader import answer, grade
+from precis.standins.grader import grade
+from precis.standins.reader import answer
 from precis.text import sentences
 
 

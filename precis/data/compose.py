@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from precis.data.grammar import Draw, Fact, Story
-from precis.standins.reader import UNANSWERABLE
+from precis.standins.grader import UNANSWERABLE
 
 QUESTIONS = 5
 _WORDS_MIN, _WORDS_MAX = 620, 1030

@@ -17,25 +17,15 @@ _PATTERNS: dict[str, re.Pattern[str]] = {
     "dates": re.compile(rf"\b(?:{_MONTH}|{_DAY}|1[5-9]\d\d|20\d\d)\b"),
     "times": re.compile(r"\d[:.]\d\d\b|\d\s?[ap]\.?m\b"),
     "names": re.compile(r"(?<=[\w,;)] )[A-Z][^\W\d_]+"),
-    "places": re.compile(r"\b(?:in|at|near|from|on|outside) (?:the )?[A-Z]"),
     "acronyms": re.compile(r"\b[A-Z]{2,}\b"),
-    "quotes": re.compile(r"[\"“”]"),
-    "asides": re.compile(r"[(;:–—]"),
-    "appositions": re.compile(r", (?:an?|the|who|which|whose) "),
     "list_mark": re.compile(r"\A(?:[-*•–]|\d+[.)])\s"),
-    "pronoun_start": re.compile(r"\A(?:He|She|It|They|This|That|These|Those|There|Such|We|I)\b"),
-    "heading": re.compile(r"[^.!?\"”’)]\Z"),
-    "question": re.compile(r"\?"),
+    "heading": re.compile(r"[^.!?。！？؟۔।\"”’)」』]\Z"),
+    "question": re.compile(r"[?？؟]"),
 }
 
 _WORDS: dict[str, frozenset[str]] = {
     name: frozenset(words.split())
     for name, words in {
-        "number_words": (
-            "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty "
-            "forty fifty sixty seventy eighty ninety dozen hundred thousand million half third "
-            "quarter twice"
-        ),
         "units": (
             "km kg g ml cm mm mile miles metre metres meter meters litre litres gram grams degrees "
             "tons tonnes acres seconds minutes hour hours day days week weeks month months year "
@@ -45,14 +35,10 @@ _WORDS: dict[str, frozenset[str]] = {
             "because due cause caused owing since after therefore led blamed reason reasons cited "
             "following avoid prevent reduce ensure protect so result"
         ),
-        "speech": "said says told according announced added explained",
         "hedges": (
             "may might could perhaps generally often usually sometimes many some various such "
             "always most every any all"
         ),
-        "contrasts": "but however although though while instead despite rather",
-        "plans": "will must shall plan plans planned expected scheduled",
-        "readers": "you your we our us i my",
     }.items()
 }
 

@@ -15,6 +15,8 @@ from precis.extractive.grids import candidates, pick_logprobs
 TOKEN_PREFIX = "sentence_id:"
 """A pick in a completion's logprobs is this and the index, as ART's vLLM says `token_id:N`."""
 
+_ENDS = ".!?…。！？؟۔।\"”’)」』"
+
 
 @dataclass(frozen=True, eq=False)
 class Policy:
@@ -88,7 +90,7 @@ def summary(features: Features, picks: Sequence[int]) -> str:
     """The picked sentences in document order; headings and list items keep their line."""
     text = ""
     for sentence in (features.sentences[index] for index in sorted(picks)):
-        text += ("" if not text else " " if text[-1] in '.!?"”’)' else "\n") + sentence
+        text += ("" if not text else " " if text[-1] in _ENDS else "\n") + sentence
     return text
 
 

@@ -12,7 +12,8 @@ from precis.errors import PrecisError
 from precis.judge.prompts import data_in
 from precis.judge.protocol import is_too_long
 from precis.judge.providers import LEXICAL_MODEL
-from precis.standins.reader import answer, grade
+from precis.standins.grader import grade
+from precis.standins.reader import answer
 from precis.standins.ruler import ruler_scores
 
 MODEL = LEXICAL_MODEL

@@ -1,139 +1,214 @@
-"""A rule-based reader: short answers out of a text, and grades for them.
+"""A rule-based reader: the sentences of a text that answer a question.
 
-It stands in for a hosted judge where none is to be paid for. It finds the sentence that shares
-the rarest words with the question, and takes from it the span of the kind that is asked for:
-a name, a date, an amount, a place, a reason. Everything here is a pure function.
+It stands in for a hosted judge where none is to be paid for. A sentence counts by the words of
+the question that it has, the rarer the more. What its neighbours have of them counts too, for
+less: prose names its subject once and then goes on about it. Everything here is a pure function.
 """
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from precis.standins.spans import Kind, Span, candidates, kind_asked
-from precis.standins.words import content_stems, has_digit, is_content, normal_form, stem
-from precis.text import sentences
+from precis.standins.grader import UNANSWERABLE
+from precis.standins.kinds import kind_asked, shows
+from precis.standins.synonyms import synonyms
+from precis.standins.words import content_stems
+from precis.text import count_words, sentences
 
-UNANSWERABLE = "UNANSWERABLE"
-"""The answer to a question that the text does not answer."""
+_SENTENCES_MAX = 5
+_WORDS_MAX = 95
+"""The longest answer: a hosted judge's is one sentence, and a whole text would be no answer."""
+_KNOWN_MIN = 0.25
+"""The least share of a question that its best sentence has, or there is no answer."""
+_SYNONYM = 0.8
+_VARIANT = 0.7
+"""What another word with the same meaning, or the same beginning, counts for."""
+_PREFIX = 4
+_PREFIX_SHARE = 0.6
+_CARRIED = 0.7
+_CARRIED_BACK = 0.4
+_PARAGRAPH = 0.6
+"""How much of a sentence's words is left one sentence on, one before, across paragraphs."""
+_CONTEXT = 0.7
+_REFERRING = 0.3
+"""What words around a sentence count for, and more of those before one that refers back."""
+_KIND_BONUS = 0.2
+_NO_SENTENCE = 0.3
+"""What a heading loses."""
+_PIECE_WORDS = 80
+_REFERS = re.compile(
+    r"[\"“]?(?:He|She|It|They|This|That|These|Those|There|Such|His|Her|Their|Its|But|And|So|Yet"
+    r"|Then|Instead|However|Both|One|Another)\b"
+)
+_ENDED = re.compile(r"[.!?…。！？｡؟۔।॥։።။។][\"'“”’)\]»」』]*\Z")
 
-_OVERLAP_MIN = 0.42
-"""The least share of a question's rare words that a sentence must have to be read at all."""
-_KIND_BONUS = 0.12
-_PIECE_WORDS = 100
-_COMMA_WORDS = 4
-_MARKS = re.compile(r"[^\W_]+(?:[.,:'\u2019\-][^\W_]+)*|[,;:]")
-_F_MIN = 0.6
-_RECALL_WEIGHT = 1.5
+Weights = dict[str, float]
 
 
 @dataclass(frozen=True)
 class _Index:
+    """A text's sentences, each with its paragraph, and where each stem stands in them."""
+
     sentences: tuple[str, ...]
-    stems: tuple[frozenset[str], ...]
-    rarity: dict[str, float]
-    rarity_of_unseen: float
+    paragraphs: tuple[int, ...]
+    places: Mapping[str, Sequence[int]]
+    by_prefix: Mapping[str, Sequence[str]]
+
+    def rarity(self, word: str) -> float:
+        return math.log(1 + len(self.sentences) / len(self.places[word]))
 
 
 def answer(text: str, question: str) -> str:
-    """A short answer to a question, read from a text.
+    """What a text says to a question.
 
     Args:
         text: a document, or a summary of one.
-        question: one question in English.
+        question: one question.
 
     Returns:
-        A span of one sentence of the text, or `UNANSWERABLE` when no sentence is close enough
-        to the question or the closest has nothing of the kind that it asks for.
+        Up to five sentences of the text, in their order, or `UNANSWERABLE` where none has
+        enough to do with the question.
     """
-    kind, asking = kind_asked(question)
-    asked = frozenset(content_stems(question.replace(asking, " ", 1)))
-    if not asked or (sentence := _closest(_index(text), asked, kind)) is None:
+    index = _index(text)
+    known = _known(index, question)
+    if max((sum(words.values()) for words in known), default=0.0) < _KNOWN_MIN:
         return UNANSWERABLE
-    spans = candidates(sentence, kind, asked)
-    if not spans:
-        return UNANSWERABLE
-    weights = dict(_weighted(_index(text), asked))
-    best = max(spans, key=lambda span: (_nearness(sentence, span, weights), -span.start))
-    return sentence[best.start : best.end].strip(' ,;:.“”"')
+    scores = _scores(index, known, question)
+    chosen: list[int] = []
+    left = _WORDS_MAX
+    for place in sorted(range(len(scores)), key=lambda place: -scores[place]):
+        words = count_words(index.sentences[place])
+        if scores[place] > 0 and words <= left:
+            chosen.append(place)
+            left -= words
+        if len(chosen) == _SENTENCES_MAX:
+            break
+    return " ".join(index.sentences[place] for place in sorted(chosen)) or UNANSWERABLE
 
 
-def grade(question: str, gold: str, answer: str) -> bool:
-    """Whether an answer says what the golden answer says.
+def _known(index: _Index, question: str) -> list[Weights]:
+    """For each sentence the question's words that it has, by weight; all weights make 1.
 
-    An F-measure over normalised words that weighs recall over precision, so that a correct
-    answer may be somewhat longer than the golden one. Every number of the golden answer has to
-    be there. Words of the question count for neither side.
+    A word that the text has nowhere weighs half of the rarest.
     """
-    if UNANSWERABLE in (gold.strip(), answer.strip()):
-        return gold.strip() == answer.strip()
-    asked = set(normal_form(question))
-    wanted, given = normal_form(gold), normal_form(answer)
-    numbers = {word for word in wanted if has_digit(word)}
-    if not numbers <= set(given):
-        return False
-    wanted = [word for word in wanted if word not in asked] or wanted
-    given = [word for word in given if word not in asked or word in wanted]
-    return _f_measure(wanted, given) >= _F_MIN
+    known: list[Weights] = [{} for _ in index.sentences]
+    total = 0.0
+    for word in sorted(set(content_stems(question))):
+        likeness = _likeness(index, word)
+        if not likeness:
+            total += math.log(1 + len(index.sentences)) / 2
+            continue
+        weight = max(index.rarity(one) for one in ([word] if word in index.places else likeness))
+        total += weight
+        for one, share in likeness.items():
+            for place in index.places[one]:
+                known[place][word] = max(known[place].get(word, 0.0), share * weight)
+    return [{word: weight / total for word, weight in words.items()} for words in known]
 
 
-def _f_measure(wanted: list[str], given: list[str]) -> float:
-    shared = sum((Counter(wanted) & Counter(given)).values())
-    if not shared:
-        return 0.0
-    precision, recall = shared / len(given), shared / len(wanted)
-    weight = _RECALL_WEIGHT**2
-    return (1 + weight) * precision * recall / (weight * precision + recall)
+def _likeness(index: _Index, word: str) -> Weights:
+    """The text's words that may stand for a word, with what each counts for."""
+    found = {
+        one: _VARIANT
+        for one in index.by_prefix.get(word[:_PREFIX], ())
+        if _prefix_length(one, word) >= _PREFIX_SHARE * max(len(one), len(word))
+    }
+    found |= {one: _SYNONYM for one in sorted(synonyms(word)) if one in index.places}
+    if word in index.places:
+        found[word] = 1.0
+    return found
+
+
+def _prefix_length(one: str, other: str) -> int:
+    length = 0
+    for mine, its in zip(one, other, strict=False):
+        if mine != its:
+            break
+        length += 1
+    return length
+
+
+def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
+    kind = kind_asked(question)
+    before = _carried(known, index.paragraphs, _CARRIED)
+    after = _carried(known[::-1], index.paragraphs[::-1], _CARRIED_BACK)[::-1]
+    scores = []
+    for place, sentence in enumerate(index.sentences):
+        own = known[place]
+        score = sum(own.values()) + _CONTEXT * _beyond(own, before[place], after[place])
+        if _refers_back(sentence):
+            score += _REFERRING * _beyond(own, before[place], {})
+        if score and shows(sentence, kind):
+            score += _KIND_BONUS
+        if not _is_sentence(sentence):
+            score -= _NO_SENTENCE
+        scores.append(score)
+    return scores
+
+
+def _carried(known: Sequence[Weights], paragraphs: Sequence[int], share: float) -> list[Weights]:
+    """What the sentences before each one have, fading with their distance."""
+    found: list[Weights] = []
+    carried: Weights = {}
+    for place, own in enumerate(known):
+        kept = share
+        if place and paragraphs[place] != paragraphs[place - 1]:
+            kept *= _PARAGRAPH
+        carried = {word: kept * weight for word, weight in carried.items() if weight > 1e-3}
+        found.append(carried)
+        carried = carried | {
+            word: max(weight, carried.get(word, 0.0)) for word, weight in own.items()
+        }
+    return found
+
+
+def _beyond(own: Weights, before: Weights, after: Weights) -> float:
+    """What the sentences around one have more of than itself."""
+    around = {word: max(before.get(word, 0.0), after.get(word, 0.0)) for word in before | after}
+    return sum(max(0.0, weight - own.get(word, 0.0)) for word, weight in around.items())
+
+
+@lru_cache(maxsize=32_768)
+def _refers_back(sentence: str) -> bool:
+    return bool(_REFERS.match(sentence))
+
+
+@lru_cache(maxsize=32_768)
+def _is_sentence(piece: str) -> bool:
+    return bool(_ENDED.search(piece))
 
 
 @lru_cache(maxsize=512)
 def _index(text: str) -> _Index:
-    found = tuple(piece for sentence in sentences(text) for piece in _pieces(sentence))
-    stems = tuple(frozenset(content_stems(sentence)) for sentence in found)
-    seen = Counter(word for words in stems for word in words)
-    rarity = {word: math.log(1 + len(found) / count) for word, count in seen.items()}
-    return _Index(found, stems, rarity, math.log(1 + 2 * max(1, len(found))))
+    found: list[str] = []
+    paragraphs: list[int] = []
+    for number, paragraph in enumerate(text.splitlines()):
+        for piece in _pieces(paragraph):
+            found.append(piece)
+            paragraphs.append(number)
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, sentence in enumerate(found):
+        for word in _stems(sentence):
+            places[word].append(place)
+    by_prefix: defaultdict[str, list[str]] = defaultdict(list)
+    for word in places:
+        if len(word) >= _PREFIX:
+            by_prefix[word[:_PREFIX]].append(word)
+    return _Index(tuple(found), tuple(paragraphs), places, by_prefix)
 
 
-def _pieces(sentence: str) -> Iterator[str]:
-    """Text without sentence ends, such as a table, is read in pieces: reading is quadratic."""
-    starts = [match.start() for match in re.finditer(r"\S+", sentence)][::_PIECE_WORDS]
-    for start, end in pairwise([*starts, len(sentence)]):
-        yield sentence[start:end].strip()
+@lru_cache(maxsize=32_768)
+def _stems(sentence: str) -> tuple[str, ...]:
+    return tuple(sorted(set(content_stems(sentence))))
 
 
-def _weighted(index: _Index, asked: frozenset[str]) -> Iterator[tuple[str, float]]:
-    return ((word, index.rarity.get(word, index.rarity_of_unseen)) for word in sorted(asked))
-
-
-def _closest(index: _Index, asked: frozenset[str], kind: Kind) -> str | None:
-    """The sentence with the most overlap; having a span of the kind breaks near-ties."""
-    weights = dict(_weighted(index, asked))
-    total = sum(weights.values())
-    best, best_score = None, 0.0
-    for sentence, stems in zip(index.sentences, index.stems, strict=True):
-        overlap = sum(weights[word] for word in sorted(asked & stems)) / total
-        if overlap < _OVERLAP_MIN or overlap + _KIND_BONUS <= best_score:
-            continue
-        score = overlap + _KIND_BONUS * bool(candidates(sentence, kind, asked))
-        if score > best_score:
-            best, best_score = sentence, score
-    return best
-
-
-def _nearness(sentence: str, span: Span, weights: dict[str, float]) -> float:
-    """How close a span stands to the question's words in its sentence.
-
-    A comma counts as several words: what stands beyond it belongs to another clause.
-    """
-    before = list(reversed(_MARKS.findall(sentence[: span.start].lower())))
-    near = 0.0
-    for side in (before, _MARKS.findall(sentence[span.end :].lower())):
-        gap = 1
-        for mark in side:
-            near += weights.get(stem(mark), 0.0) / (1 + gap) if is_content(mark) else 0.0
-            gap += _COMMA_WORDS if mark in ",;:" else 1
-    return near
+def _pieces(paragraph: str) -> Iterator[str]:
+    """Sentences; text without their ends, such as a table, in pieces of a fixed length."""
+    for sentence in sentences(paragraph):
+        starts = [match.start() for match in re.finditer(r"\S+", sentence)][::_PIECE_WORDS]
+        for start, end in pairwise([*starts, len(sentence)]):
+            yield sentence[start:end].strip()

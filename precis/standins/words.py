@@ -1,37 +1,37 @@
 """Stems, stop words and number forms: the reader's idea of when two words are the same."""
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 
+from precis.standins.numbers import combine_numbers, unify_numbers
 from precis.text import tokens
 
 _STOP = frozenset(
     tokens(
         """
-        a about according after all also although am among an and any anyone are as at be
-        because been before being but by called can could did do does doing done down during
-        each either everyone everything exactly far for from further get got had has have
-        having he her here hers him his how however i if in into is it its itself just long
-        many may me might more most much my named no nobody nor not nothing of off often on
-        once only or other our out over own per said same say says she should since so some
-        someone something such than that the their them then there these they this those
-        through to too under until up us very was we were what when where which while who whom
-        whose why will with would you your
+        a about according after again against ago all almost along already also although always am
+        among an and any anyone anything are around as at away back be because become been before
+        being between both but by came can cannot come could did do does doing done down during
+        each either else enough even ever every everyone everything exactly far few for from
+        further gave get give given go goes going gone got had has have having he her here hers
+        herself him himself his how however i if in instead into is it its itself just kind least
+        less like made make makes making many may me might mine more most much must my myself near
+        neither never no nobody none nor not nothing now of off often on once one only onto or
+        other others otherwise ought our ours out over own per perhaps put quite rather really
+        said same say says seem she should since so some someone something soon still such take
+        taken takes than that the their theirs them themselves then there therefore these they
+        thing things this those though through thus till to together too took toward towards under
+        unless until up upon us use used using very via was way we well went were what whatever
+        when where whether which while who whom whose why will with within without would yes yet
+        you your yours
         """
     )
 )
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-_TEENS = "fifteen sixteen seventeen eighteen nineteen"
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_NUMBERS = {word: str(value) for value, word in enumerate(f"{_UNITS} {_TEENS}".split())} | {
-    word: str(10 * value) for value, word in enumerate(_TENS.split(), start=2)
-}
-_SCALES = {"thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 _SUFFIXES = ("ations", "ation", "ments", "ment", "ings", "ing", "ers", "er", "ors", "or")
 _ENDINGS = (*_SUFFIXES, "ied", "ies", "ed", "es", "ly", "s", "e", "y")
-_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
-_CLOCK = re.compile(r"\b(\d{1,2})[.:](\d\d)(?=\s*[ap]\.?m)")
-_HALF_DAY = re.compile(r"\b([ap])\.m\.?|(?<=\d)\s*([ap])m\b")
+_MAY = re.compile(r"(?<=[\w,] )May\b|\bMay(?= \d)")
+_HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
 
 
 def is_content(token: str) -> bool:
@@ -43,10 +43,9 @@ def is_content(token: str) -> bool:
 def stem(token: str) -> str:
     """A lower-case token without its inflection: `trained`, `training`, `trainer` are one."""
     token = token.replace("\u2019", "'").removesuffix("'s").rstrip("'")
-    if token in _NUMBERS:
-        return _NUMBERS[token]
     if token[:1].isdigit():
-        return _ORDINAL.sub(r"\1", token.replace(",", ""))
+        return _plain_number(token)
+    token = _irregular().get(token, token)
     for _ in range(2):
         for ending in _ENDINGS:
             if token.endswith(ending) and len(token) - len(ending) >= 3:
@@ -57,27 +56,24 @@ def stem(token: str) -> str:
     return token
 
 
+@cache
+def _irregular() -> dict[str, str]:
+    """The base form of each irregular form."""
+    text = (files("precis.standins") / "irregular.txt").read_text("utf-8")
+    groups = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {form: base for base, *forms in groups for form in forms}
+
+
+@lru_cache(maxsize=32_768)
+def words_of(text: str) -> tuple[str, ...]:
+    """A text's lower-case words with its numbers, dates and times in one form each."""
+    text = _MAY.sub("Maius", text)
+    return tuple(combine_numbers(tokens(_HYPHEN.sub(" ", unify_numbers(text)))))
+
+
 def content_stems(text: str) -> list[str]:
     """The stems of a text's content words, in order."""
-    return [stem(token) for token in tokens(text) if is_content(token)]
-
-
-def normal_form(text: str) -> list[str]:
-    """Stems with numbers, amounts, dates and times of day brought to one form.
-
-    `$1.2 million` and `1,200,000 dollars`, `7:00 pm` and `7 p.m.`, `March 3rd` and `3 March`
-    become the same words.
-    """
-    text = _HALF_DAY.sub(lambda match: f" {match[1] or match[2]}m", text.lower())
-    text = re.sub(r"\b(\d{1,2}):00\b", r"\1", _CLOCK.sub(r"\1:\2", text))
-    text = re.sub(r"%|\bper cent\b", " percent", re.sub(r"\bdollars?\b|\bnoon\b", _currency, text))
-    found: list[str] = []
-    for word in content_stems(re.sub(r"(?<=\w)-(?=\w)", " ", text)):
-        if found and _is_number(found[-1]) and word in _SCALES:
-            found[-1] = f"{float(found[-1]) * _SCALES[word]:.0f}"
-        else:
-            found.append(word)
-    return found
+    return [stem(word) for word in words_of(text) if is_content(word)]
 
 
 def has_digit(word: str) -> bool:
@@ -85,9 +81,7 @@ def has_digit(word: str) -> bool:
     return any(character.isdigit() for character in word)
 
 
-def _currency(match: re.Match[str]) -> str:
-    return "12 pm" if match[0] == "noon" else ""
-
-
-def _is_number(word: str) -> bool:
-    return bool(re.fullmatch(r"\d+(?:\.\d+)?", word))
+def _plain_number(token: str) -> str:
+    """`2.40` and `2.4` are one number."""
+    token = token.replace(",", "")
+    return token.rstrip("0").rstrip(".") if "." in token else token

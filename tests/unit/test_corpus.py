@@ -13,7 +13,8 @@ import pytest
 
 from precis.data.compose import Asked, Composed
 from precis.data.fictional import PATH, corpus, write
-from precis.standins.reader import UNANSWERABLE, answer, grade
+from precis.standins.grader import UNANSWERABLE, grade
+from precis.standins.reader import answer
 from precis.summarize import WORDS_MAX
 from precis.text import count_words, sentences
 

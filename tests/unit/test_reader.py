@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.standins.reader import UNANSWERABLE, answer, grade
+from precis.standins.grader import UNANSWERABLE, grade
+from precis.standins.reader import answer
 
 COUNCIL = """The ferry council met in Port Anselm on 14 March 2023. Councillor Ada Brightwater
 presided over the meeting. The pool on Ferry Street was shut because the roof beams had rotted

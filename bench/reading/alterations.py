@@ -1,0 +1,80 @@
+"""Golden answers made wrong: another number or date, another name, the opposite."""
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+from precis.standins.words import is_content
+
+_MONTHS = (
+    "January February March April May June July August September October November December"
+).split()
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_COUNTS = (
+    "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty"
+).split()
+_DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
+_WORDS = [
+    (words, re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE if words is _COUNTS else 0))
+    for words in (_MONTHS, _DAYS, _COUNTS)
+]
+_NAME = re.compile(r"\b[A-Z][\w\u2019-]+(?: [A-Z][\w\u2019-]+)*")
+_IN_MID_SENTENCE = re.compile(r"(?<=[a-z,;] )[A-Z][\w-]+(?: [A-Z][\w-]+)*")
+_AUXILIARY = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|will|would|can|could|may|might|must|shall|should|does|do"
+    r"|did)\b"
+)
+_DENIAL = re.compile(r"\b(?:not|never) ")
+_OTHER_DENIAL = re.compile(r"\b(?:no|none|nobody|nothing|neither|nor|without)\b|n['\u2019]t\b", re.I)
+
+
+def other_numbers(gold: str, draw: Random) -> Iterator[str]:
+    """The answer with one of its numbers or dates changed, for each of them."""
+    for match in _DIGITS.finditer(gold):
+        yield _with(gold, match, _other_digits(match.group(), draw))
+    for words, pattern in _WORDS:
+        for match in pattern.finditer(gold):
+            others = [word for word in words if word.lower() != match.group().lower()]
+            yield _with(gold, match, draw.choice(others))
+
+
+def other_names(gold: str, text: str, draw: Random) -> Iterator[str]:
+    """The answer with one of its names changed for another of the document, for each of them."""
+    small = set(re.findall(r"[a-z]+", text))
+    known = sorted(name for name in set(_IN_MID_SENTENCE.findall(text)) if _is_name(name, small))
+    parts = {part for name in known for part in name.split()}
+    for match in _NAME.finditer(gold):
+        named = set(match.group().split())
+        others = [name for name in known if not named & set(name.split())]
+        if named <= parts and others:
+            yield _with(gold, match, draw.choice(others))
+
+
+def opposites(gold: str) -> Iterator[str]:
+    """The answer with its yes or no, or one denial, turned round."""
+    rest = gold
+    if verdict := re.match(r"(yes|no)\b", gold, re.IGNORECASE):
+        yield ("No" if verdict.group().lower() == "yes" else "Yes") + gold[verdict.end() :]
+        rest = gold[verdict.end() :]
+    lead = gold[: len(gold) - len(rest)]
+    if denial := _DENIAL.search(rest):
+        yield lead + rest[: denial.start()] + rest[denial.end() :]
+    elif not _OTHER_DENIAL.search(rest) and (auxiliary := _AUXILIARY.search(rest)):
+        yield lead + rest[: auxiliary.end()] + " not" + rest[auxiliary.end() :]
+
+
+def _with(gold: str, match: re.Match[str], other: str) -> str:
+    return gold[: match.start()] + other + gold[match.end() :]
+
+
+def _other_digits(number: str, draw: Random) -> str:
+    other = number
+    while other == number:
+        other = re.sub(r"\d", lambda match: draw.choice("123456789"), number)
+    return other
+
+
+def _is_name(name: str, small: set[str]) -> bool:
+    words = [word.lower() for word in name.split()]
+    dates = {word.lower() for word in (*_MONTHS, *_DAYS)}
+    return all(is_content(word) and word not in small and word not in dates for word in words)

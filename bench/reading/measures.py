@@ -1,0 +1,111 @@
+"""What the lexical judge makes of a corpus: what it can read, and what it wrongly accepts."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from bench.reading.alterations import opposites, other_names, other_numbers
+from precis.documents import Document, Question
+from precis.report.statistics import Interval, ratio_interval
+from precis.standins.baselines import lead, shuffled
+from precis.standins.grader import UNANSWERABLE, grade
+from precis.standins.reader import answer
+from precis.summarize import WORDS_MAX
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of how many, by document.
+
+    Attributes:
+        counts: for each document how many, and of how many.
+    """
+
+    name: str
+    counts: tuple[tuple[int, int], ...]
+
+    @property
+    def of(self) -> int:
+        return sum(whole for _, whole in self.counts)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The share with its 95 % interval, whole documents resampled; None of nothing."""
+        asked = [(part, whole) for part, whole in self.counts if whole]
+        if not asked:
+            return None
+        return ratio_interval([part for part, _ in asked], [whole for _, whole in asked])
+
+
+def accuracies(documents: Sequence[Document]) -> Iterator[Share]:
+    """The answerable questions that are answered right from a text made of each document."""
+    summaries: dict[str, Callable[[str], str]] = {
+        "full document": lambda text: text,
+        "lead-350": lambda text: lead(text, WORDS_MAX),
+        "random-350": lambda text: shuffled(text, WORDS_MAX),
+    }
+    for name, summarize in summaries.items():
+        yield Share(name, tuple(_right(one, summarize(one.text)) for one in documents))
+
+
+def declined(documents: Sequence[Document]) -> Share:
+    """The questions without an answer that the reader declines, from the full document."""
+    counts = []
+    for document in documents:
+        silent = [one for one in document.questions if not one.answerable]
+        said = [answer(document.text, one.text) for one in silent]
+        counts.append((said.count(UNANSWERABLE), len(said)))
+    return Share("declined, of the unanswerable", tuple(counts))
+
+
+def false_accepts(documents: Sequence[Document]) -> Iterator[Share]:
+    """Wrong answers that the grader takes for right ones, by kind and over all of them."""
+    kinds: dict[str, Callable[[Document, Question], Iterable[str]]] = {
+        "another question's answer": _of_others,
+        "another number or date": lambda document, one: other_numbers(one.answer, Random(one.id)),
+        "another name": lambda document, one: other_names(
+            one.answer, document.text, Random(one.id)
+        ),
+        "the opposite": lambda document, one: opposites(one.answer),
+    }
+    shares = [
+        Share(name, tuple(_accepted(document, wrong) for document in documents))
+        for name, wrong in kinds.items()
+    ]
+    yield from shares
+    by_document = zip(*(share.counts for share in shares), strict=True)
+    yield Share("all of them", tuple(_sum(counts) for counts in by_document))
+
+
+def correct(document: Document, text: str) -> int:
+    """How many of a document's answerable questions are answered right from a text."""
+    return _right(document, text)[0]
+
+
+def _right(document: Document, text: str) -> tuple[int, int]:
+    asked = [one for one in document.questions if one.answerable]
+    right = [grade(one.text, one.answer, answer(text, one.text)) for one in asked]
+    return sum(right), len(right)
+
+
+def _sum(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return sum(part for part, _ in counts), sum(whole for _, whole in counts)
+
+
+def _accepted(
+    document: Document, wrong: Callable[[Document, Question], Iterable[str]]
+) -> tuple[int, int]:
+    grades = [
+        grade(one.text, one.answer, given)
+        for one in document.questions
+        if one.answerable
+        for given in wrong(document, one)
+        if given != one.answer
+    ]
+    return sum(grades), len(grades)
+
+
+def _of_others(document: Document, question: Question) -> Iterator[str]:
+    for other in document.questions:
+        if other.answerable and other.answer != question.answer:
+            yield other.answer

@@ -1,0 +1,55 @@
+"""GRPO of the embedded policy with the lexical judge, in process: no server, no flow."""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+
+from bench.reading.measures import correct
+from precis.documents import Document
+from precis.extractive.checkpoints import Trained, start
+from precis.extractive.features import featurize
+from precis.extractive.policy import Policy, logprobs, pick, summary
+from precis.extractive.samples import Sample, with_advantages
+from precis.extractive.training import advanced, passes
+from precis.summarize import WORDS_MAX
+from precis.trainers import ExtractiveTrainer
+
+GROUPS = 5
+ROLLOUTS = 8
+
+
+def trained_on(documents: Sequence[Document], steps: int, seed: int) -> Policy:
+    """The policy after so many steps of so many groups, as a rehearsal trains it."""
+    chance, state = Random(seed), start(seed)
+    for step in range(steps):
+        generator = np.random.default_rng([seed, step])
+        batch = chance.sample(documents, GROUPS)
+        samples = with_advantages([_group(state, document, generator) for document in batch])
+        after = advanced(state)
+        for done in passes(state, samples, ExtractiveTrainer()):
+            after = done.trained
+        state = after
+    return state.policy
+
+
+def summarize(policy: Policy, text: str) -> str:
+    """The policy's greedy summary."""
+    features = featurize(text)
+    picks = pick(policy, features, WORDS_MAX, 0.0, np.random.default_rng(0))
+    return summary(features, picks)
+
+
+def _group(
+    state: Trained, document: Document, generator: np.random.Generator
+) -> list[Sample]:
+    return [_sample(state, document, generator) for _ in range(ROLLOUTS)]
+
+
+def _sample(state: Trained, document: Document, generator: np.random.Generator) -> Sample:
+    features = featurize(document.text)
+    picks = pick(state.policy, features, WORDS_MAX, 1.0, generator)
+    asked = sum(question.answerable for question in document.questions)
+    reward = correct(document, summary(features, picks)) / asked
+    old = logprobs(state.policy, features, picks, WORDS_MAX)
+    return Sample(features, WORDS_MAX, picks, tuple(old.tolist()), reward)

@@ -1,0 +1,146 @@
+"""Whether an answer says what the golden answer says, by rules.
+
+What counts is the content of the golden answer that the question does not give already. Enough of
+it has to be there, and nothing may contradict it: another number, date or name in the place of the
+golden one, or the opposite. Everything here is a pure function.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from precis.standins.names import name_stems
+from precis.standins.synonyms import synonyms
+from precis.standins.words import content_stems, has_digit, is_content, stem, words_of
+from precis.text import sentences
+
+UNANSWERABLE = "UNANSWERABLE"
+"""The answer to a question that the text does not answer."""
+
+_SHARE_MIN = 0.35
+"""The least share of the golden answer's content that an answer must have."""
+_FACT = 2.0
+"""What a number, a date or a name counts for; any other word counts for one."""
+_SYNONYM = 0.7
+_ALIKE = 0.5
+"""The share of words from which a sentence counts as a version of the golden answer, whose facts
+are compared one by one."""
+_SAME = 0.7
+"""The share from which it says the same, so that one denial more makes it the opposite."""
+_NEGATIONS = frozenset(
+    "not no never none nobody nothing neither nor without cannot nowhere".split()
+)
+_VERDICT = re.compile(r"\W*(yes|no)\b(?=\s*[,.;:!\u2013\u2014]|\s*$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """What a sentence or several say, as far as words tell.
+
+    Attributes:
+        stems: of all content words.
+        facts: those that are numbers, dates or names.
+        denied: those that a negation stands before, as often as one does.
+        verdict: `yes` or `no`, where it begins with one.
+    """
+
+    stems: frozenset[str]
+    facts: frozenset[str]
+    denied: tuple[str, ...]
+    verdict: str
+
+
+def grade(question: str, gold: str, answer: str) -> bool:
+    """Whether an answer says what the golden answer says.
+
+    Args:
+        question: what was asked; its own words count for neither side.
+        gold: the golden answer.
+        answer: what was answered; it may say more than the golden answer.
+    """
+    if UNANSWERABLE in (gold.strip(), answer.strip()):
+        return gold.strip() == answer.strip()
+    asked, wanted = _read(question), _read(gold)
+    parts = [_read(sentence) for sentence in sentences(answer)]
+    given = _together(parts)
+    if wanted.verdict and given.verdict and wanted.verdict != given.verdict:
+        return False
+    for part in {given, *parts}:
+        if _denies(part, wanted, asked) or _misstates(part, given, wanted, asked):
+            return False
+    return _has_content(given, wanted, asked)
+
+
+def _has_content(given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
+    content = (wanted.stems - asked.stems) or wanted.stems
+    if not content:
+        return wanted.verdict == given.verdict
+    weights = {word: _FACT if word in wanted.facts else 1.0 for word in sorted(content)}
+    found = 0.0
+    for word, weight in weights.items():
+        if word in given.stems:
+            found += weight
+        elif word not in wanted.facts and synonyms(word) & given.stems:
+            found += weight * _SYNONYM
+    return found >= _SHARE_MIN * sum(weights.values())
+
+
+def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
+    """Whether a sentence says the same as the golden answer, but for one denial."""
+    mine, golden = _plain(part, asked), _plain(wanted, asked)
+    if len(mine & golden) < _SAME * max(len(mine), len(golden)):
+        return False
+    return (_denials(part, asked) - _denials(wanted, asked)) % 2 == 1
+
+
+def _misstates(
+    part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement
+) -> bool:
+    """Whether a sentence is a version of the golden answer with something else for a fact."""
+    mine, golden = _plain(part, asked), _plain(wanted, asked)
+    shared = len(mine & golden)
+    if shared < _ALIKE * len(golden) or shared + 1 < _ALIKE * len(mine):
+        return False
+    facts = wanted.facts | (wanted.stems & asked.facts)
+    return bool(facts - given.stems and part.stems - wanted.stems - asked.stems)
+
+
+def _plain(statement: _Statement, asked: _Statement) -> frozenset[str]:
+    return statement.stems - statement.facts - asked.stems
+
+
+def _denials(statement: _Statement, asked: _Statement) -> int:
+    return sum(word not in asked.denied for word in statement.denied)
+
+
+def _together(parts: Sequence[_Statement]) -> _Statement:
+    return _Statement(
+        frozenset[str]().union(*(part.stems for part in parts)),
+        frozenset[str]().union(*(part.facts for part in parts)),
+        tuple(word for part in parts for word in part.denied),
+        parts[0].verdict if parts else "",
+    )
+
+
+@lru_cache(maxsize=32_768)
+def _read(text: str) -> _Statement:
+    verdict = _VERDICT.match(text)
+    rest = text[verdict.end() :] if verdict else text
+    stems = frozenset(content_stems(rest))
+    facts = {word for word in stems if has_digit(word)} | (stems & name_stems(rest))
+    said = verdict[1].lower() if verdict else ""
+    return _Statement(stems, frozenset(facts), _denied(rest), said)
+
+
+def _denied(text: str) -> tuple[str, ...]:
+    """The stem of the first content word after each negation."""
+    found: list[str] = []
+    waiting = False
+    for word in words_of(text):
+        if word in _NEGATIONS or word.endswith(("n't", "n\u2019t")):
+            waiting = True
+        elif waiting and is_content(word):
+            found.append(stem(word))
+            waiting = False
+    return (*found, "") if waiting else tuple(found)
