@@ -17,7 +17,7 @@ from rich.table import Table
 from bench.reading.measures import correct
 from bench.reading.training import summarize, trained_on
 from precis.config import DocumentsConfig
-from precis.documents import Document, load_corpus, read_documents
+from precis.documents import Document, read_documents
 from precis.extractive.policy import untrained
 from precis.report.statistics import ratio_interval
 from precis.standins.baselines import lead, shuffled
@@ -32,7 +32,7 @@ def main(
 ) -> None:
     """Print the share of questions that each contender's summaries answer."""
     documents = read_documents(DocumentsConfig(source=file))
-    bundled = load_corpus(DocumentsConfig()).train
+    bundled = read_documents(DocumentsConfig())
     table = Table("contender", "share of the questions (95 %)")
     table.add_row("lead-350", _share(documents, lambda text: lead(text, WORDS_MAX)))
     table.add_row("random-350", _share(documents, lambda text: shuffled(text, WORDS_MAX)))

@@ -20,7 +20,7 @@ from tasks.parameters import named, takes_settings
 from tasks.preflight import foretell, preflight
 from tasks.rollouts import gather_or_pause
 from tasks.secrets import adopt_secrets
-from tasks.states import says_why_it_stops
+from tasks.states import completed, says_why_it_stops
 from tasks.training import train_step
 
 
@@ -47,9 +47,9 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
                         await go_on(run, board)
             if config.benchmark:
                 report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
-                return report
+                return completed(run.ledger, report)
     announce_trained(config)
-    return None
+    return completed(run.ledger, None)
 
 
 async def go_on(run: Run, board: Board) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
 from pydantic import ValidationError
@@ -123,17 +123,26 @@ def results_of(
     return frame_of(row for one in outcomes for row in rows_of(one.judged, provenance))
 
 
-async def measure_ceiling(store: Store, judge: JudgeClient, corpus: Corpus) -> float | None:
+async def measure_ceiling(
+    store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
+) -> float | None:
     """The judge's accuracy when it reads the held-out documents in full: more can't be had.
 
     Measured once for each corpus, judge and protocol, and kept in the store. None if the judge
     failed on one of them; that is not kept.
+
+    Args:
+        documents_max: read no more than so many of them; None reads all.
     """
-    asked_of = json.dumps([corpus.digest, judge.identity], sort_keys=True).encode()
+    documents = corpus.validation[:documents_max]
+    parts: list[Any] = [corpus.digest, judge.identity]
+    if len(documents) < len(corpus.validation):
+        parts.append(len(documents))
+    asked_of = json.dumps(parts, sort_keys=True).encode()
     key = f"ceilings/{hashlib.sha256(asked_of).hexdigest()[:16]}.json"
     if kept := await asyncio.to_thread(store.get, key):
         return float(json.loads(kept.data)["accuracy"])
-    verdicts = list((await judge.ceiling(corpus.validation)).values())
+    verdicts = list((await judge.ceiling(documents)).values())
     scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]
     if len(scored) < len(verdicts):
         return None

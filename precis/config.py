@@ -245,6 +245,10 @@ class TrainConfig(RunConfig):
     """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
     0 fails at once."""
 
+    ceiling_min: float = Field(0.2, ge=0, le=1)
+    """Least share of the questions that the judge has to answer from the full documents: below it
+    the run stops before it trains, since no summary could earn a reward. 0 lets it go on."""
+
     steps: int = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
     validate_every: int = Field(10, ge=1)

@@ -25,7 +25,7 @@ _ABBREVIATION = re.compile(
 _BOUNDARY = re.compile(
     r"(?<=[.!?…؟۔।॥։።။។])[\"”’»)]?\s+(?=[\"“‘«(]?[^\W_])|(?<=[。！？｡])[」』”’）]*\s*|\n"
 )
-_OPENING = "\"“‘«("
+_OPENING = '"“‘«('
 
 
 def tokens(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from prefect.artifacts import acreate_table_artifact
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
+from precis.benchmark import measure_ceiling
 from precis.checkup import Check, check_wandb, examine, refuse
 from precis.cleartext import keys_in_clear
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
@@ -16,6 +17,7 @@ from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.forking import check_origin
 from precis.judge.forecast import Forecast, forecast
+from precis.readable import CEILING_DOCUMENTS, check_ceiling
 from precis.retention import kept
 from precis.run import Run
 from tasks.artifacts import artifact_key
@@ -33,6 +35,8 @@ async def preflight(run: Run) -> None:
         PrecisError: what stands in the way: a key, a bucket, a limit, a GPU that nobody offers.
     """
     rows = await examine(_checks(run), _DEADLINE_S)
+    if all(row.ok for row in rows):
+        rows += await examine({"ceiling": partial(_ceiling, run)}, _DEADLINE_S)
     table = [
         {
             "check": row.name,
@@ -75,6 +79,17 @@ async def _documents(run: Run) -> str:
 async def _judge(run: Run) -> str:
     await run.judge.check()
     return run.judge.identity["model"]
+
+
+async def _ceiling(run: Run) -> str:
+    """What the judge answers from the full documents, on a sample where there are many."""
+    judge = run.judge
+    found = await measure_ceiling(run.store, judge, run.corpus, CEILING_DOCUMENTS)
+    if found is None:
+        return "not measured: the judge failed on a document"
+    if warning := check_ceiling(found, run.config.ceiling_min, judge.identity["model"]):
+        get_run_logger().warning("%s", warning)
+    return f"the judge answers {found:.0%} of the questions from the full documents"
 
 
 async def _wandb(run: Run) -> str:

@@ -15,9 +15,11 @@ from prefect import State, get_client
 from prefect.exceptions import PrefectException
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Failed, Running
+from prefect.states import Completed, Failed, Running
 
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
+from precis.ledger import Ledger
+from precis.lesson import shortcoming
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +48,17 @@ def says_why_it_stops(
             return cast(R, failed(error))  # Prefect takes a state that is returned as the run's
 
     return saying
+
+
+def completed(ledger: Ledger, report: R) -> R:
+    """What a flow returns at its end: its report, or a state that says what is wrong as well.
+
+    The state keeps the usual name and type, and whoever called the flow gets the report.
+    """
+    if (sentence := shortcoming(ledger)) is None:
+        return report
+    get_run_logger().warning("%s", sentence)
+    return cast(R, Completed(message=sentence, data=report))
 
 
 def failed(error: PrecisError) -> State[Any]:

@@ -1,18 +1,27 @@
 """Golden answers made wrong: another number or date, another name, the opposite."""
 
+import calendar
 import re
 from collections.abc import Iterator
 from random import Random
 
 from precis.standins.words import is_content
 
-_MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_COUNTS = (
-    "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty"
-).split()
+_MONTHS = [month for month in calendar.month_name if month]
+_DAYS = list(calendar.day_name)
+_COUNTS = [
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "twelve",
+    "forty",
+]
 _DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORDS = [
     (words, re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE if words is _COUNTS else 0))
@@ -25,7 +34,9 @@ _AUXILIARY = re.compile(
     r"|did)\b"
 )
 _DENIAL = re.compile(r"\b(?:not|never) ")
-_OTHER_DENIAL = re.compile(r"\b(?:no|none|nobody|nothing|neither|nor|without)\b|n['\u2019]t\b", re.I)
+_OTHER_DENIAL = re.compile(
+    r"\b(?:no|none|nobody|nothing|neither|nor|without)\b|n['\u2019]t\b", re.I
+)
 
 
 def other_numbers(gold: str, draw: Random) -> Iterator[str]:

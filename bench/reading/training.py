@@ -40,9 +40,7 @@ def summarize(policy: Policy, text: str) -> str:
     return summary(features, picks)
 
 
-def _group(
-    state: Trained, document: Document, generator: np.random.Generator
-) -> list[Sample]:
+def _group(state: Trained, document: Document, generator: np.random.Generator) -> list[Sample]:
     return [_sample(state, document, generator) for _ in range(ROLLOUTS)]
 
 

@@ -15,7 +15,7 @@ from precis.extractive.grids import candidates, pick_logprobs
 TOKEN_PREFIX = "sentence_id:"
 """A pick in a completion's logprobs is this and the index, as ART's vLLM says `token_id:N`."""
 
-_ENDS = ".!?…。！？؟۔।\"”’)」』"
+_ENDS = '.!?…。！？؟۔।"”’)」』'
 
 
 @dataclass(frozen=True, eq=False)

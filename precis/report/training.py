@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from precis.benchmark import curve_of
 from precis.ledger import Ledger, Validation
+from precis.lesson import shortcoming
 from precis.report import wording
 from precis.report.curve import learning_curve
 from precis.report.examples import Change, Seen, best_and_worst, most_changed
@@ -66,6 +67,8 @@ def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
     yield f"**{escape(progress_line(view))}**" + _time_left(ahead)
+    if _is_done(view) and (sentence := shortcoming(ledger)):
+        yield f"⚠️ **{escape(sentence)}**"
     yield picture(learning_curve(curve_of(ledger)))
     if ledger.steps:
         yield picture(trends(ledger.steps))
@@ -80,6 +83,12 @@ def _parts(view: TrainingView) -> Iterator[str]:
     if view.links:
         lines = [f"- {escape(name)}: {_link(at)}" for name, at in view.links.items()]
         yield "\n".join(["### Where else to look", "", *lines])
+
+
+def _is_done(view: TrainingView) -> bool:
+    """Whether the last step is committed, and its adapter validated."""
+    validated = [one.step for one in view.ledger.validations]
+    return view.ledger.next_step >= view.plan.steps and view.plan.steps in validated
 
 
 def _time_left(ahead: Outlook) -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from precis.standins.names import name_stems
 from precis.standins.synonyms import synonyms
 from precis.standins.words import content_stems, has_digit, is_content, stem, words_of
-from precis.text import sentences
+from precis.text import sentences, tokens
 
 UNANSWERABLE = "UNANSWERABLE"
 """The answer to a question that the text does not answer."""
@@ -29,7 +29,7 @@ are compared one by one."""
 _SAME = 0.7
 """The share from which it says the same, so that one denial more makes it the opposite."""
 _NEGATIONS = frozenset(
-    "not no never none nobody nothing neither nor without cannot nowhere".split()
+    tokens("not no never none nobody nothing neither nor without cannot nowhere")
 )
 _VERDICT = re.compile(r"\W*(yes|no)\b(?=\s*[,.;:!\u2013\u2014]|\s*$)", re.IGNORECASE)
 
@@ -94,9 +94,7 @@ def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
     return (_denials(part, asked) - _denials(wanted, asked)) % 2 == 1
 
 
-def _misstates(
-    part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement
-) -> bool:
+def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
     """Whether a sentence is a version of the golden answer with something else for a fact."""
     mine, golden = _plain(part, asked), _plain(wanted, asked)
     shared = len(mine & golden)

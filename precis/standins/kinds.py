@@ -28,7 +28,9 @@ _QUESTIONS: tuple[tuple[Kind, str], ...] = (
 )
 _ASKED = [(kind, re.compile(rf"\b(?:{words})\b", re.IGNORECASE)) for kind, words in _QUESTIONS]
 _SHOWN: dict[Kind, re.Pattern[str]] = {
-    "person": re.compile(r"(?<=[a-z,;] )[A-Z][a-z]|\A[A-Z]\w+ (?:[A-Z]|\w+ed\b)|\b(?:[Hh]e|[Ss]he)\b"),
+    "person": re.compile(
+        r"(?<=[a-z,;] )[A-Z][a-z]|\A[A-Z]\w+ (?:[A-Z]|\w+ed\b)|\b(?:[Hh]e|[Ss]he)\b"
+    ),
     "name": re.compile(r"(?<=[a-z,;] )[A-Z][a-z]|[“\"]"),
     "moment": re.compile(
         rf"\b(?:{_MONTH}|{_DAY}|spring|summer|autumn|winter|noon|midnight|1[5-9]\d\d|20\d\d"

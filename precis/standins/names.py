@@ -1,12 +1,13 @@
 """Names in a text: what is capitalised where no sentence begins."""
 
+import calendar
 import re
 from functools import lru_cache
 
 from precis.standins.words import content_stems
 
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
+_MONTHS = "|".join(month for month in calendar.month_name if month)
+_DAYS = "|".join(calendar.day_name)
 _NAME = re.compile(
     r"(?<=[^\W_])[,;]?['\u2019\")]?[ \-]+[\"\u201c(\u2018]?([A-Z][\w'\u2019]+)"
     rf"|\b({_MONTHS}|{_DAYS})\b"
@@ -16,6 +17,9 @@ _NAME = re.compile(
 
 @lru_cache(maxsize=4096)
 def name_stems(text: str) -> frozenset[str]:
-    """The stems of the words that a text capitalises in mid-sentence, and of months and weekdays."""
-    found = (match.group(match.lastindex) for match in _NAME.finditer(text))
-    return frozenset(one for name in found for one in content_stems(name if name != "May" else "in May"))
+    """The stems of months, weekdays and whatever else a text capitalises in mid-sentence."""
+    stems: set[str] = set()
+    for match in _NAME.finditer(text):
+        name = next(group for group in match.groups() if group)
+        stems.update(content_stems("in May" if name == "May" else name))
+    return frozenset(stems)

@@ -1,5 +1,6 @@
 """Numbers, dates and times of day in one form, however a text writes them."""
 
+import calendar
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -23,9 +24,7 @@ _SCALES = {
     "million": 1_000_000,
     "billion": 1_000_000_000,
 }
-_MONTHS = (
-    "january february march april may june july august september october november december"
-).split()
+_MONTHS = [month.lower() for month in calendar.month_name if month]
 _SHORT_MONTH = re.compile(r"\b(jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)t?\b\.?(?=\s*\d)")
 _SHORT_MONTH_AFTER = re.compile(r"(?<=\d )(jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)t?\b\.?")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
@@ -52,7 +51,9 @@ def unify_numbers(text: str) -> str:
     text = _SEPARATED.sub("", text)
     text = _ISO_DATE.sub(_dated, text)
     text = _SHORT_MONTH_AFTER.sub(_month, _SHORT_MONTH.sub(_month, text))
-    text = _AND_A_HALF.sub(lambda match: f"{_value(match[1])}.5", text.replace("-and-a-", " and a "))
+    text = _AND_A_HALF.sub(
+        lambda match: f"{_value(match[1])}.5", text.replace("-and-a-", " and a ")
+    )
     text = _PAST.sub(_past, text)
     text = _ON_THE_HOUR.sub(lambda match: f"{_value(match[1])}:00", text)
     text = _CLOCK.sub(_time, text.replace("noon", "12:00").replace("midnight", "12:00 am"))
