@@ -28,6 +28,7 @@ from precis.documents import read_documents
 from precis.environment import Environment
 from precis.errors import StoreError
 from precis.ledger import Ledger, stored_ledger
+from precis.lesson import shortcoming
 from precis.observe.wandb import unreachable
 from precis.run import work_folder
 from precis.store import open_store
@@ -216,3 +217,5 @@ def _print_results(
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
+    if sentence := shortcoming(stored_ledger(open_store(config.store), config.model)):
+        console.print(f"[yellow]{sentence}[/]", soft_wrap=True)

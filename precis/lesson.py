@@ -1,4 +1,4 @@
-"""What there is to say against a run that has ended: it learned nothing, or had nothing to learn."""
+"""What there is to say against a run that has ended."""
 
 from collections import Counter
 from math import hypot

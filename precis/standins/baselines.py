@@ -6,9 +6,9 @@ request names. The `-350` in two names is the conventional label of such baselin
 
 import hashlib
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from math import log
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import log, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,9 @@ def central(text: str, words_max: int) -> str:
     Greedy maximal marginal relevance (Carbonell and Goldstein, 1998) with the centroid as the
     query; a sentence counts as a document for the inverse document frequency.
     """
-    return _filled(text, words_max, _central_order)
+    found = sentences(text)
+    chosen = _central_picks(found, [count_words(sentence) for sentence in found], words_max)
+    return " ".join(found[index] for index in sorted(chosen))
 
 
 def _service(summarize: Callable[[str, int], str]) -> Complete:
@@ -95,30 +97,52 @@ def _filled(text: str, words_max: int, order: Order) -> str:
     return " ".join(found[index] for index in sorted(chosen))
 
 
-def _central_order(found: Sequence[str]) -> Iterable[int]:
-    vectors = _tf_idf([tokens(sentence) for sentence in found])
-    relevance = vectors @ _unit(vectors.sum(axis=0, keepdims=True))[0]
+def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> list[int]:
+    """Which sentences to take: the best that still fits, until none does.
+
+    Similarities go by an index of who holds a word, so that a pick costs what its own words are
+    held, and not a look at all pairs.
+    """
+    units = _tf_idf([tokens(sentence) for sentence in found])
+    centre = Counter[str]()
+    holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for index, unit in enumerate(units):
+        for word, weight in unit.items():
+            centre[word] += weight
+            holders[word].append((index, weight))
+    length = sqrt(sum(weight**2 for weight in centre.values())) or 1.0
+    relevance = np.array([sum(unit[word] * centre[word] for word in unit) for unit in units])
+    lengths = np.array(words)
     nearest = np.zeros(len(found))
     waiting = np.ones(len(found), dtype=bool)
-    for _ in found:
-        scores = np.where(waiting, relevance - _REDUNDANCY * nearest, -np.inf)
+    picks: list[int] = []
+    while (fitting := waiting & (lengths <= left)).any():
+        scores = np.where(fitting, relevance / length - _REDUNDANCY * nearest, -np.inf)
         best = int(scores.argmax())
         waiting[best] = False
-        nearest = np.maximum(nearest, vectors @ vectors[best])
-        yield best
+        picks.append(best)
+        left -= words[best]
+        nearest = np.maximum(nearest, _similarities(units[best], holders, len(found)))
+    return picks
 
 
-def _tf_idf(bags: Sequence[Sequence[str]]) -> Floats:
-    """One unit row for each bag of tokens; a bag without tokens is a row of zeros."""
+def _similarities(
+    unit: Mapping[str, float], holders: Mapping[str, Sequence[tuple[int, float]]], size: int
+) -> Floats:
+    found = np.zeros(size)
+    for word, weight in unit.items():
+        for index, its_weight in holders[word]:
+            found[index] += weight * its_weight
+    return found
+
+
+def _tf_idf(bags: Sequence[Sequence[str]]) -> list[dict[str, float]]:
+    """One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros."""
     document_frequency = Counter(token for bag in bags for token in set(bag))
-    column = {token: index for index, token in enumerate(document_frequency)}
-    matrix = np.zeros((len(bags), len(column)))
-    for row, bag in enumerate(bags):
-        for token, count in Counter(bag).items():
-            matrix[row, column[token]] = count * log(len(bags) / document_frequency[token])
-    return _unit(matrix)
+    return [_unit(Counter(bag), document_frequency, len(bags)) for bag in bags]
 
 
-def _unit(rows: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1.0)
+def _unit(counts: Counter[str], holders: Counter[str], size: int) -> dict[str, float]:
+    weights = {word: count * log(size / holders[word]) for word, count in counts.items()}
+    length = sqrt(sum(weight**2 for weight in weights.values())) or 1.0
+    return {word: weight / length for word, weight in weights.items()}

@@ -30,7 +30,6 @@ def test_a_sentence_counts_its_marks_of_fact() -> None:
         "numbers": 1,
         "money": 1,
         "names": 2,
-        "speech": 1,
     }
 
 
@@ -41,7 +40,6 @@ def test_columns_have_mean_zero_and_say_where_the_facts_are() -> None:
     assert np.argmax(column(features, "causes")) == 1
     assert np.argmax(column(features, "money")) == 4
     assert np.argmax(column(features, "heading")) == 0
-    assert np.argmax(column(features, "pronoun_start")) == 2
 
 
 def test_a_repeated_sentence_is_redundant() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from precis.standins.grader import UNANSWERABLE, grade
 from precis.standins.reader import answer
+from precis.text import count_words, sentences
 
 COUNCIL = """The ferry council met in Port Anselm on 14 March 2023. Councillor Ada Brightwater
 presided over the meeting. The pool on Ferry Street was shut because the roof beams had rotted
@@ -52,11 +53,11 @@ ANSWERED = [
 
 NOT_IN_THE_TEXT = [
     (COUNCIL, "Which airline sponsors the regatta?"),
-    (COUNCIL, "Who designed the new library in the harbour district?"),
+    (COUNCIL, "Which airline flies to the capital twice a day?"),
     (COUNCIL, "How many ducks live on the village pond?"),
     (COUNCIL, "Why did the mayor resign last winter?"),
     (FARM, "When did the beekeeper open her museum?"),
-    (FARM, "What is the name of the captain's parrot?"),
+    (FARM, "Who trained the parrots of the lighthouse keeper?"),
     (FARM, "How much does a ticket for the steam railway cost?"),
 ]
 
@@ -140,8 +141,46 @@ def test_five_questions_about_a_summary_take_a_few_milliseconds() -> None:
     assert (time.process_time() - started) / len(texts) < 0.05
 
 
+def test_an_answer_quotes_a_few_sentences_however_long_the_text_is() -> None:
+    text = " ".join(f"The council of Elm Green met {number} members." for number in range(400))
+    given_answer = answer(text, "Whom did the council of Elm Green meet?")
+    assert len(sentences(given_answer)) <= 5
+    assert count_words(given_answer) <= 100
+
+
+@pytest.mark.parametrize(
+    ("gold", "given"),
+    [
+        ("The fee was not raised by the board.", "The fee was raised by the board."),
+        (
+            "The ferry is run by Ada Quill and a son.",
+            "The ferry is run by Tom Fry and a son.",
+        ),
+        ("Yes, the rule covers guests.", "No, the rule covers guests."),
+        ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
+        ("The hall reopens on 1 September.", "The hall reopens on 1 October."),
+    ],
+)
+def test_what_contradicts_the_golden_answer_is_wrong(gold: str, given: str) -> None:
+    assert grade("What is known of it?", gold, gold)
+    assert not grade("What is known of it?", gold, given)
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "gold"),
+    [
+        ("桥于1958年建成。它长350米。市长是李华。", "桥是什么时候建成的？", "1958年"),
+        ("بني الجسر في عام 1958. يبلغ طوله 350 مترا؟ العمدة هو سامي.", "متى بني الجسر؟", "1958"),
+        ("पुल 1958 में बना था। महापौर रवि हैं। नदी गहरी है।", "पुल कब बना था?", "1958"),
+    ],
+)
+def test_any_script_is_read(text: str, question: str, gold: str) -> None:
+    assert grade(question, gold, answer(text, question))
+
+
 @given(text=st.text(max_size=300), question=st.text(max_size=80))
 def test_whatever_is_put_in_an_answer_comes_out_and_can_be_graded(text: str, question: str) -> None:
     given_answer = answer(text, question)
-    assert given_answer == UNANSWERABLE or given_answer in text
+    known = " ".join(text.split())
+    assert all(word in known for word in given_answer.split()) or given_answer == UNANSWERABLE
     assert isinstance(grade(question, text, given_answer), bool)
