@@ -57,7 +57,7 @@ NOT_IN_THE_TEXT = [
     (COUNCIL, "How many ducks live on the village pond?"),
     (COUNCIL, "Why did the mayor resign last winter?"),
     (FARM, "When did the beekeeper open her museum?"),
-    (FARM, "Who trained the parrots of the lighthouse keeper?"),
+    (FARM, "How tall is the lighthouse at Cape Vasta?"),
     (FARM, "How much does a ticket for the steam railway cost?"),
 ]
 
@@ -169,7 +169,7 @@ def test_what_contradicts_the_golden_answer_is_wrong(gold: str, given: str) -> N
 @pytest.mark.parametrize(
     ("text", "question", "gold"),
     [
-        ("桥于1958年建成。它长350米。市长是李华。", "桥是什么时候建成的？", "1958年"),
+        ("大桥于1958年建成。它长350米。市长是李华。", "大桥是哪一年建成的？", "1958年"),
         ("بني الجسر في عام 1958. يبلغ طوله 350 مترا؟ العمدة هو سامي.", "متى بني الجسر؟", "1958"),
         ("पुल 1958 में बना था। महापौर रवि हैं। नदी गहरी है।", "पुल कब बना था?", "1958"),
     ],
