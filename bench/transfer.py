@@ -1,6 +1,6 @@
 """A policy that was trained on the bundled corpus, on documents of another kind.
 
-    python bench/transfer.py documents.parquet [--steps 30]
+    python bench/transfer.py [documents.parquet] [--steps 30]
 
 Trains the embedded policy as a rehearsal does, but in process, and has the lexical judge say how
 many questions its greedy summaries of the given documents answer, beside the two baselines.
@@ -23,11 +23,12 @@ from precis.report.statistics import ratio_interval
 from precis.standins.baselines import lead, shuffled
 from precis.summarize import WORDS_MAX
 
+_PROSE = "tests/data/prose_tuning.parquet"
 _SEEDS = (1, 2, 3)
 
 
 def main(
-    file: Annotated[str, typer.Argument(help="A corpus in RepLiQA's columns.")],
+    file: Annotated[str, typer.Argument(help="A corpus in RepLiQA's columns.")] = _PROSE,
     steps: Annotated[int, typer.Option(help="Steps to train.")] = 30,
 ) -> None:
     """Print the share of questions that each contender's summaries answer."""
