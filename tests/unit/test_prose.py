@@ -1,7 +1,7 @@
 """The lexical judge on prose in the manner of RepLiQA that nobody made for it.
 
 `prose_tuning.parquet` is what it was tuned on; `prose_heldout.parquet`, by the same hands, was kept
-away from whoever tuned it. A file is tested where it is there.
+away from whoever tuned it; a line in `LEAST` adds it.
 """
 
 from collections.abc import Sequence
