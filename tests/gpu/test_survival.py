@@ -32,7 +32,7 @@ from precis.trainer import RemoteTrainer
 from precis.trainers import ArtTrainer, EngineConfig
 
 MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
-STEPS = 8
+STEPS = 6
 _PATIENCE_S = 300
 _GONE_S = 10
 
@@ -44,10 +44,10 @@ def test_a_run_survives_the_death_of_engine_trainer_and_flow(tmp_path: Path) -> 
     with training(config, tmp_path) as flow:
         wait_until(lambda: steps_done(config) >= 1)
         kill(flow, "VLLM::EngineCor")  # while the next step is sampled
-        wait_until(lambda: steps_done(config) >= 3)
+        wait_until(lambda: steps_done(config) >= 2)
         wait_until(lambda: bool(list(tmp_path.rglob("pending.json"))))
         kill(flow, "precis.trainer.server")  # while it trains
-        wait_until(lambda: steps_done(config) >= 5)
+        wait_until(lambda: steps_done(config) >= 4)
         os.kill(flow.pid, signal.SIGKILL)
     wait_until(lambda: not holding_the_gpu(tmp_path), _GONE_S)
     with training(config, tmp_path) as flow:
