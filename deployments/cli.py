@@ -14,12 +14,16 @@ from deployments import server as prefect_server
 from precis.config import SEED_MAX, SEED_MIN
 from precis.environment import Environment
 from precis.judge.cli import app as judge_app
+from precis.models.cli import app as model_app
 from precis.runs.cli import app as runs_app
+from precis.summaries.cli import summarize
 from precis.terminal import CONTINUES, fail, sentences
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(judge_app, name="judge")
+app.add_typer(model_app, name="model")
 app.add_typer(runs_app, name="runs")
+app.command()(summarize)
 console = Console(highlight=False)
 
 

@@ -27,6 +27,8 @@ class Environment(BaseSettings):
     openai_api_key: SecretStr | None = None
     judge_api_key: SecretStr | None = None
     contender_api_key: SecretStr | None = None
+    precis_api_key: SecretStr | None = None
+    hf_token: SecretStr | None = None
     openpipe_api_key: SecretStr | None = None
     openpipe_base_url: str = "https://api.openpipe.ai/api/v1"
     langfuse_public_key: SecretStr | None = None

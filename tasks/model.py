@@ -12,6 +12,7 @@ from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
 from precis.forking import begin_from_origin
 from precis.kept import upload_kept
 from precis.ledger import StepRecord
+from precis.models.record import training_record, write_record
 from precis.reconcile import Plan, reconcile
 from precis.run import Run, mend_art_files
 from precis.steps import as_trained
@@ -42,6 +43,8 @@ async def resume(run: Run) -> None:
     if step := await asyncio.to_thread(upload_kept, *kept):
         get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
+    training = training_record(run.config, run.judge.identity["model"])
+    await asyncio.to_thread(write_record, run.store, run.name, training)
     mend_art_files(run.config)
     await run.model.register(run.trainer)
     if plan.upload:

@@ -1,0 +1,36 @@
+"""The prompt that a model was trained with: without it an adapter is worth little."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from precis.config import ContenderConfig
+from precis.contenders.entry import parameters_of
+from precis.models.record import TrainingRecord
+from precis.summarize import WORDS_MAX, summary_messages
+
+PROMPT_FILE = "prompt.json"
+DOCUMENT = "{document}"
+"""What stands for the document's text in the messages of a prompt file."""
+
+
+def words_of(record: TrainingRecord | None) -> int:
+    """The longest summary that a model was asked for, in words."""
+    return record.words_max if record else WORDS_MAX
+
+
+def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
+    """The messages with a mark for the document, and how the benchmark samples: greedily."""
+    words_max = words_of(record)
+    return {
+        "messages": summary_messages(DOCUMENT, words_max),
+        "document": DOCUMENT,
+        "words_max": words_max,
+        **parameters_of(ContenderConfig(model=DOCUMENT), words_max),
+    }
+
+
+def write_prompt(folder: Path, record: TrainingRecord | None) -> None:
+    """Write the prompt beside the weights."""
+    content = json.dumps(prompt_of(record), ensure_ascii=False, indent=1)
+    (folder / PROMPT_FILE).write_text(f"{content}\n", encoding="utf-8")

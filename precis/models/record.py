@@ -1,0 +1,107 @@
+"""How a model was trained, kept beside its checkpoints for those who use it afterwards.
+
+The ledger holds digests of a run's settings; here are those that a user of the model needs, in
+clear. Nothing of it is a secret, and nothing that resumes a run reads it.
+"""
+
+import logging
+import subprocess
+from pathlib import Path
+
+from pydantic import ConfigDict, ValidationError
+
+from precis import __version__
+from precis.config import RunConfig
+from precis.settings import Settings
+from precis.store import Store
+from precis.trainers import ArtTrainer
+
+_log = logging.getLogger(__name__)
+
+
+class TrainingRecord(Settings):
+    """What was trained, on what, and by which code."""
+
+    model_config = ConfigDict(extra="ignore")  # a newer version may have written more
+
+    base_model: str
+    """The model that training began with, as ART knows it."""
+    words_max: int
+    """The limit that the policy was asked to keep, in words."""
+    tokens_max: int | None = None
+    """Longest prompt and summary together, in tokens; None where nothing limits them."""
+    documents: str
+    """What it was trained on: `bundled`, a data set on the Hub, or the name of a file."""
+    documents_split: str = ""
+    """The split of a data set on the Hub."""
+    train_size: int
+    """Documents to train on."""
+    val_size: int
+    """Documents held out."""
+    seed: int
+    """Seed of the run."""
+    judge: str
+    """Who answered and graded: the provider, and the model where one was named."""
+    version: str
+    """Of Précis."""
+    commit: str = ""
+    """Of Précis' source, where it is a checkout."""
+
+
+def training_record(config: RunConfig, judge: str) -> TrainingRecord:
+    """What to keep of a run's settings.
+
+    Args:
+        judge: the model that ruled.
+    """
+    documents, trainer = config.documents, config.trainer
+    on_hub = documents.source != "bundled" and not Path(documents.source).expanduser().exists()
+    return TrainingRecord(
+        base_model=trainer.base_model,
+        words_max=config.rollouts.words_max,
+        tokens_max=trainer.engine.tokens_max if isinstance(trainer, ArtTrainer) else None,
+        # A file's name is kept, and not where it lies on somebody's machine.
+        documents=documents.source if on_hub else Path(documents.source).name,
+        documents_split=documents.hub_split if on_hub else "",
+        train_size=documents.train_size,
+        val_size=documents.val_size,
+        seed=config.seed,
+        judge=f"{judge} ({config.judge.provider})",
+        version=__version__,
+        commit=code_commit(),
+    )
+
+
+def record_key(model: str) -> str:
+    """Where a model's record lies in the store."""
+    return f"{model}/training.json"
+
+
+def write_record(store: Store, model: str, record: TrainingRecord) -> None:
+    """Keep the record of a run; one that goes on with other documents or code replaces it."""
+    data = record.model_dump_json(indent=1).encode()
+    present = store.get(record_key(model))
+    if present is None or present.data != data:
+        store.put(record_key(model), data)
+
+
+def read_record(store: Store, model: str) -> TrainingRecord | None:
+    """The record of a run; None where there is none that can be read."""
+    blob = store.get(record_key(model))
+    if blob is None:
+        return None
+    try:
+        return TrainingRecord.model_validate_json(blob.data)
+    except ValidationError as error:
+        _log.warning("%s/%s can't be read: %s", store.url, record_key(model), error)
+        return None
+
+
+def code_commit() -> str:
+    """The commit of this checkout, with `-dirty` where it was changed since; empty elsewhere."""
+    git = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
+    try:
+        done = subprocess.run([*git, "--abbrev=12", "--exclude=*"], capture_output=True, text=True)
+    except OSError:  # no git here
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,153 @@
+"""A trained model by its name: which checkpoint of which run, and what it is made of."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
+
+from precis.checkpoints import Checkpoint, committed_steps, intact, restore, whole_around
+from precis.errors import ConfigError, CorruptCheckpoint, StoreError
+from precis.ledger import Ledger, stored_ledger
+from precis.models.record import TrainingRecord, read_record
+from precis.runs.overview import Overview, overviews
+from precis.store import Store
+
+Kind = Literal["policy", "adapter"]
+"""The embedded policy, or a LoRA adapter of a language model."""
+
+_KINDS: dict[str, Kind] = {"policy.json": "policy", "adapter_config.json": "adapter"}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a user names: `NAME`, `NAME@STEP` or `NAME@best`."""
+
+    name: str
+    step: int | Literal["best", "newest"] = "newest"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a reference.
+
+        Raises:
+            ConfigError: what follows the `@` is neither a step nor `best` nor `newest`.
+        """
+        name, _, step = text.partition("@")
+        if step == "best" or step == "newest":
+            return cls(name, step)
+        if not name or (step and not step.isdecimal()) or text.endswith("@"):
+            raise ConfigError(f"{text!r} names no model: write NAME, NAME@STEP or NAME@best.")
+        return cls(name, int(step)) if step else cls(name)
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A checkpoint of a run.
+
+    Attributes:
+        record: how it was trained; None for a run of a version that did not write it down.
+    """
+
+    store: Store
+    ledger: Ledger
+    checkpoint: Checkpoint
+    kind: Kind
+    record: TrainingRecord | None
+
+    @property
+    def name(self) -> str:
+        """The run's model."""
+        return self.checkpoint.model
+
+    @property
+    def step(self) -> int:
+        """The checkpoint's step."""
+        return self.checkpoint.step
+
+    @property
+    def served_name(self) -> str:
+        """What it is called where it is served, as the trainer calls it."""
+        return f"{self.name}@{self.step}"
+
+    def fetch(self, folder: Path) -> Path:
+        """Bring its files, verified, into a folder, which they replace.
+
+        Raises:
+            CorruptCheckpoint: a file differs from the manifest.
+        """
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        restore(self.store, self.name, self.step, folder)
+        return folder
+
+
+def find_model(store: Store, reference: Reference) -> StoredModel:
+    """The checkpoint that a reference means; `best` is the most accurate that the store still has.
+
+    Raises:
+        StoreError: there is no such run, or no whole checkpoint of it.
+        CorruptCheckpoint: the step that was asked for is not whole.
+    """
+    ledger = stored_ledger(store, reference.name)
+    checkpoint = _chosen(store, ledger, reference)
+    return StoredModel(
+        store, ledger, checkpoint, _kind_of(checkpoint), read_record(store, reference.name)
+    )
+
+
+def newest_model(store: Store) -> str:
+    """The name of the run that was written last.
+
+    Raises:
+        StoreError: the store holds no run.
+    """
+    for run in overviews(store, datetime.now(UTC)):
+        if isinstance(run, Overview):
+            return run.model
+    raise StoreError(
+        f"{store.url} holds no trained model: `make rehearse` trains one in a minute, or name "
+        "another store (--store)."
+    )
+
+
+def _chosen(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
+    if reference.step == "newest":
+        return _newest(store, ledger)
+    if reference.step == "best":
+        return _best(store, ledger)
+    key = f"{ledger.model}/checkpoints/"
+    try:
+        return intact(store, ledger.model, reference.step, store.sizes(key))
+    except CorruptCheckpoint as error:
+        kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
+        raise CorruptCheckpoint(f"{error} Steps that are there: {kept}.") from error
+
+
+def _newest(store: Store, ledger: Ledger) -> Checkpoint:
+    found = whole_around(store, ledger.model, ledger.next_step)
+    committed = [step for step in found if step <= ledger.next_step]
+    if not committed:
+        raise StoreError(f"{store.url} holds no whole checkpoint of {ledger.model!r}.")
+    return found[max(committed)]
+
+
+def _best(store: Store, ledger: Ledger) -> Checkpoint:
+    sizes = store.sizes(f"{ledger.model}/checkpoints/")
+    ranked = sorted(ledger.validations, key=lambda one: (one.accuracy, one.step), reverse=True)
+    for validation in ranked:
+        try:
+            return intact(store, ledger.model, validation.step, sizes)
+        except CorruptCheckpoint:  # retention has dropped it, or it is damaged: the next best
+            continue
+    raise StoreError(
+        f"No checkpoint of {ledger.model!r} that was validated is in {store.url}: name a step."
+    )
+
+
+def _kind_of(checkpoint: Checkpoint) -> Kind:
+    for file in checkpoint.files:
+        if file.path in _KINDS:
+            return _KINDS[file.path]
+    raise CorruptCheckpoint(
+        f"Checkpoint {checkpoint.step} of {checkpoint.model!r} is neither the embedded policy nor "
+        "a LoRA adapter: it has no policy.json and no adapter_config.json."
+    )

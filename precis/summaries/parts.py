@@ -1,0 +1,68 @@
+"""Splitting what is longer than a model reads at once."""
+
+import math
+
+from precis.text import sentences
+
+_BYTES_A_TOKEN = 3
+"""Fewer bytes than a token of any usual script has in a usual tokenizer: a cautious estimate."""
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has, rather too many than too few."""
+    return math.ceil(len(text.encode()) / _BYTES_A_TOKEN)
+
+
+def split(text: str, tokens_max: int) -> list[str]:
+    """Parts of about equal length, none over `tokens_max`, each made of whole sentences.
+
+    A sentence that is too long by itself, such as a table without line ends, is cut between words.
+    """
+    total = estimate_tokens(text)
+    if total <= tokens_max:
+        return [text]
+    wanted = total / math.ceil(total / tokens_max)
+    parts: list[str] = []
+    part = ""
+    for sentence in _pieces(text, tokens_max):
+        longer = f"{part}\n{sentence}" if part else sentence
+        if part and estimate_tokens(longer) > tokens_max:
+            parts.append(part)
+            part = sentence
+        else:
+            part = longer
+        if estimate_tokens(part) >= wanted:
+            parts.append(part)
+            part = ""
+    return [*parts, part] if part else parts
+
+
+def _pieces(text: str, tokens_max: int) -> list[str]:
+    """Sentences, those over the limit in pieces under it."""
+    pieces: list[str] = []
+    for sentence in sentences(text):
+        if estimate_tokens(sentence) <= tokens_max:
+            pieces.append(sentence)
+        else:
+            pieces.extend(_cut(sentence, tokens_max))
+    return pieces
+
+
+def _cut(sentence: str, tokens_max: int) -> list[str]:
+    pieces: list[str] = []
+    piece = ""
+    for word in sentence.split():
+        for chunk in _chunks(word, tokens_max):
+            longer = f"{piece} {chunk}" if piece else chunk
+            if estimate_tokens(longer) > tokens_max:
+                pieces.append(piece)
+                piece = chunk
+            else:
+                piece = longer
+    return [*pieces, piece] if piece else pieces
+
+
+def _chunks(word: str, tokens_max: int) -> list[str]:
+    """A word in pieces that fit: scripts without spaces have very long ones."""
+    size = max(1, tokens_max * _BYTES_A_TOKEN // 4)  # no character takes more than four bytes
+    return [word[start : start + size] for start in range(0, len(word), size)]

@@ -1,0 +1,25 @@
+"""An ASGI app on the loopback in a thread of its own, for commands that run their own loop."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from precis.extractive.serving import LoopServer
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    """Serve an app while the block lasts; gives its address without a trailing slash."""
+    server, loop = LoopServer(app), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(30)
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
