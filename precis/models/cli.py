@@ -1,13 +1,86 @@
+"""`precis model`: a trained model to export, serve and publish."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
 import typer
+from rich.console import Console
 
-app = typer.Typer(no_args_is_help=True, help="Trained models.")
+from precis.environment import Environment
+from precis.errors import ConfigError
+from precis.models.export import Exported, Format, MergeOptions, export_model
+from precis.models.reference import Reference, StoredModel, find_model
+from precis.store import open_store
+from precis.terminal import errors, sentences
+
+app = typer.Typer(no_args_is_help=True, help="Trained models: to export, serve and publish.")
+
+_KEPT_MIN = 0.9
+"""Share of an adapter's product below which merging it is warned of."""
+
+Name = Annotated[str, typer.Argument(help="Name of the model: NAME, NAME@STEP or NAME@best.")]
+Step = Annotated[str, typer.Option(help="`best`, `newest` or a step; by default the newest.")]
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store", help="Folder or s3://bucket/prefix; else PRECIS_STORE, or .precis/store."
+    ),
+]
+Base = Annotated[
+    str, typer.Option(help="Base model: a folder, or a name on the Hub that is in the cache here.")
+]
 
 
 @app.command()
-def x() -> None:
-    """x"""
+def export(
+    name: Name,
+    to: Annotated[Path, typer.Option(help="Folder to write; not there yet, or empty.")],
+    step: Step = "",
+    format: Annotated[Format, typer.Option(help="What to write.")] = "adapter",
+    base: Base = "",
+    dtype: Annotated[
+        Literal["base", "float32"], typer.Option(help="Of merged weights: the base's, or 32 bits.")
+    ] = "base",
+    converter: Annotated[
+        Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
+    ] = None,
+    store: StoreOption = "",
+) -> None:
+    """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
+    with sentences():
+        found = _find(name, step, store)
+        options = MergeOptions(base, dtype == "float32", converter)
+        _report(found, export_model(found, to.expanduser(), format, options))
 
 
-@app.command()
-def y() -> None:
-    """x"""
+def _report(model: StoredModel, exported: Exported) -> None:
+    _print(f"{model.served_name} is in {exported.folder}.")
+    proof = exported.proof
+    if proof is None:
+        return
+    _print(
+        f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of their "
+        f"type, and {proof.equal} are the base's own."
+    )
+    if proof.kept is None:
+        _warn("The adapter adds nothing yet: these weights are the base model's.")
+    elif proof.kept < _KEPT_MIN:
+        _warn(
+            f"Only {proof.kept:.0%} of what the adapter adds is left in 16 bits, since it is small "
+            "beside the base's weights: take --dtype float32, or serve the adapter itself."
+        )
+
+
+def _find(name: str, step: str, store: str) -> StoredModel:
+    if step and "@" in name:
+        raise ConfigError(f"{name!r} names a step already: leave out --step.")
+    reference = Reference.parse(f"{name}@{step}" if step else name)
+    return find_model(open_store(store or Environment().store), reference)
+
+
+def _print(line: str) -> None:
+    Console(highlight=False).print(line, markup=False, soft_wrap=True)
+
+
+def _warn(line: str) -> None:
+    errors.print(line, style="yellow", markup=False, soft_wrap=True)

@@ -33,8 +33,10 @@ class Reference:
             ConfigError: what follows the `@` is neither a step nor `best` nor `newest`.
         """
         name, _, step = text.partition("@")
-        if step == "best" or step == "newest":
-            return cls(name, step)
+        if step == "best":
+            return cls(name, "best")
+        if step == "newest":
+            return cls(name)
         if not name or (step and not step.isdecimal()) or text.endswith("@"):
             raise ConfigError(f"{text!r} names no model: write NAME, NAME@STEP or NAME@best.")
         return cls(name, int(step)) if step else cls(name)

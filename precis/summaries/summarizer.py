@@ -197,7 +197,7 @@ async def find_served(url: str, wanted: str, key: str) -> str:
             named.
     """
     names = await _served_names(url, key)
-    if wanted in names or (names is None and wanted):
+    if wanted and (names is None or wanted in names):
         return wanted
     of_name = [name for name in names or () if wanted and name.partition("@")[0] == wanted]
     if len(of_name) == 1:

@@ -1,0 +1,140 @@
+"""A LoRA adapter as PEFT writes it: what it adds to each tensor of its base.
+
+The product is scale · B·A with scale = alpha / r, or alpha / sqrt(r) where the configuration says
+`use_rslora` (https://huggingface.co/docs/peft/package_reference/lora).
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precis.errors import ConfigError
+from precis.models.tensors import Tensor, names_in, read_tensor
+
+CONFIG_FILE = "adapter_config.json"
+WEIGHTS_FILE = "adapter_model.safetensors"
+
+_KEY = re.compile(r"base_model\.model\.(.+)\.lora_(A|B)(?:\.\w+)?\.weight")
+_REFUSED = {
+    "use_dora": "weight-decomposed (DoRA)",
+    "fan_in_fan_out": "of transposed layers (fan_in_fan_out)",
+    "modules_to_save": "with whole layers of its own (modules_to_save)",
+    "lora_bias": "with biases (lora_bias)",
+    "layer_replication": "of repeated layers (layer_replication)",
+}
+"""What an adapter may be that is no plain product, and so is not merged here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """What an adapter adds to one tensor.
+
+    Attributes:
+        b: shape (out, r).
+        a: shape (r, in).
+        scale: what B·A is multiplied by.
+    """
+
+    b: NDArray[np.float64]
+    a: NDArray[np.float64]
+    scale: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the tensor that it is added to."""
+        return (self.b.shape[0], self.a.shape[1])
+
+    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+        """Some rows of the product; all of a large tensor would take much memory."""
+        found: NDArray[np.float64] = self.scale * (self.b[first:last] @ self.a)
+        return found
+
+
+def base_name(folder: Path) -> str:
+    """The base model that an adapter says it was trained on: a name on the Hub, or a folder."""
+    return str(_config(folder).get("base_model_name_or_path") or "")
+
+
+def rank_of(folder: Path) -> int:
+    """The largest rank of an adapter's products, which its server has to be told."""
+    config = _config(folder)
+    return int(max([config["r"], *(config.get("rank_pattern") or {}).values()]))
+
+
+def read_adapter(folder: Path) -> dict[str, Product]:
+    """What an adapter adds, by the name of the base's tensor.
+
+    Raises:
+        ConfigError: it is not a plain LoRA, or its files don't fit each other.
+    """
+    config = _config(folder)
+    _refuse_what_is_no_product(folder, config)
+    path = folder / WEIGHTS_FILE
+    halves: dict[str, dict[str, Tensor]] = {}
+    for key in names_in(path):
+        match = _KEY.fullmatch(key)
+        if match is None:
+            raise ConfigError(
+                f"{path} holds {key}, which is no part of a plain LoRA of linear layers: it can't "
+                "be merged here. Export the adapter itself (--format adapter)."
+            )
+        module, half = match.groups()
+        halves.setdefault(module, {})[half] = read_tensor(path, key)
+    return {f"{module}.weight": _product(path, module, ab, config) for module, ab in halves.items()}
+
+
+def _product(
+    path: Path, module: str, halves: Mapping[str, Tensor], config: Mapping[str, Any]
+) -> Product:
+    if set(halves) != {"A", "B"}:
+        raise ConfigError(f"{path}: {module} has only one half of its product: A or B is missing.")
+    a, b = (halves[half].astype(np.float64) for half in "AB")
+    rank = int(_by_pattern(module, config.get("rank_pattern"), config["r"]))
+    if a.ndim != 2 or b.ndim != 2 or a.shape[0] != rank or b.shape[1] != rank:
+        raise ConfigError(
+            f"{path}: {module} has A of shape {a.shape} and B of shape {b.shape}, but "
+            f"{CONFIG_FILE} says rank {rank}."
+        )
+    alpha = float(_by_pattern(module, config.get("alpha_pattern"), config["lora_alpha"]))
+    scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+    return Product(b, a, scale)
+
+
+def _by_pattern(module: str, patterns: Mapping[str, Any] | None, default: Any) -> Any:
+    """The value that a module's name matches, as PEFT matches it: from a dot to the end."""
+    for pattern, value in (patterns or {}).items():
+        if re.match(rf"(.*\.)?({pattern})$", module):
+            return value
+    return default
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG_FILE
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} can't be read as an adapter's configuration.") from error
+    if config.get("peft_type", "LORA") != "LORA" or "r" not in config or "lora_alpha" not in config:
+        raise ConfigError(f"{path} is not the configuration of a LoRA adapter.")
+    return config
+
+
+def _refuse_what_is_no_product(folder: Path, config: Mapping[str, Any]) -> None:
+    for name, words in _REFUSED.items():
+        if config.get(name):
+            raise ConfigError(
+                f"The adapter in {folder} is {words}: it can't be merged here. Export the adapter "
+                "itself (--format adapter)."
+            )
+    if config.get("bias", "none") != "none":
+        raise ConfigError(
+            f"The adapter in {folder} trains biases too: it can't be merged here. Export the "
+            "adapter itself (--format adapter)."
+        )

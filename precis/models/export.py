@@ -1,0 +1,154 @@
+"""A trained model as a folder that other programs take: adapter, merged weights or GGUF."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from precis.errors import ConfigError
+from precis.models.adapter import base_name, read_adapter
+from precis.models.base import base_config, find_base
+from precis.models.gguf import convert, find_converter, write_modelfile
+from precis.models.merge import Proof, merge, verify
+from precis.models.prompt import write_prompt
+from precis.models.reference import StoredModel
+
+Format = Literal["adapter", "merged", "gguf"]
+VERIFICATION_FILE = "verification.json"
+
+_LEFT_OUT = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".index.json")
+"""Files of a base that are not copied: its weights, which the merged ones replace."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        proof: of merged weights; None where nothing was merged.
+    """
+
+    folder: Path
+    proof: Proof | None = None
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How weights are merged.
+
+    Attributes:
+        base: a folder or a name on the Hub; empty takes what the adapter says.
+        in_32_bits: whether to write 32 bits, whatever the base has.
+        converter: llama.cpp's script; None looks for it on PATH.
+    """
+
+    base: str = ""
+    in_32_bits: bool = False
+    converter: Path | None = None
+
+    @property
+    def dtype(self) -> str | None:
+        """The type to write, by safetensors' name; None for the base's own."""
+        return "F32" if self.in_32_bits else None
+
+
+def export_model(
+    model: StoredModel, to: Path, format: Format, options: MergeOptions | None = None
+) -> Exported:
+    """Write a model to a folder that is not there yet, or is empty; all of it or nothing.
+
+    Raises:
+        ConfigError: the folder is taken, or the base or the converter is not there.
+        MergeError: the merged weights are not what they should be.
+        CorruptCheckpoint: the checkpoint differs from its manifest.
+    """
+    options = options or MergeOptions()
+    if model.kind == "policy" and format != "adapter":
+        raise ConfigError(
+            f"{model.served_name} is the embedded policy, which has no language model's weights: "
+            "export it with --format adapter."
+        )
+    if format == "gguf":
+        find_converter(options.converter)  # before minutes are spent on merging
+    to = to.absolute()
+    with _written_whole(to) as folder:
+        if format == "adapter":
+            return _export_adapter(model, folder, to)
+        if format == "merged":
+            return Exported(to, _merge_into(model, folder, options))
+        return Exported(to, _export_gguf(model, folder, options))
+
+
+def _export_adapter(model: StoredModel, folder: Path, to: Path) -> Exported:
+    folder.rmdir()
+    model.fetch(folder)
+    for pickled in (*folder.glob("*.bin"), *folder.glob("*.pt")):
+        pickled.unlink()  # what resumes training, and may run code where it is opened
+    write_prompt(folder, model.record)
+    return Exported(to)
+
+
+def _merge_into(model: StoredModel, folder: Path, options: MergeOptions) -> Proof:
+    with TemporaryDirectory(dir=folder.parent, prefix=".adapter-") as temporary:
+        adapter = model.fetch(Path(temporary) / "adapter")
+        trained_on = base_name(adapter)
+        base = find_base(options.base or trained_on)
+        products = read_adapter(adapter)
+        merge(base, products, folder, options.dtype)
+        proof = verify(base, products, folder, options.dtype)
+        _copy_the_rest(base, folder)
+        _copy_the_rest(adapter, folder)
+    if options.in_32_bits:
+        config = {**base_config(folder), "torch_dtype": "float32"}
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_prompt(folder, model.record)
+    known = {"model": model.served_name, "base": trained_on, **asdict(proof)}
+    (folder / VERIFICATION_FILE).write_text(json.dumps(known, indent=1) + "\n")
+    return proof
+
+
+def _export_gguf(model: StoredModel, folder: Path, options: MergeOptions) -> Proof:
+    converter = find_converter(options.converter)
+    with TemporaryDirectory(dir=folder.parent, prefix=".merged-") as temporary:
+        merged = Path(temporary)
+        proof = _merge_into(model, merged, options)
+        file = f"{model.name}-{model.step}.gguf"
+        convert(converter, merged, folder / file)
+        shutil.copy(merged / VERIFICATION_FILE, folder)
+    write_prompt(folder, model.record)
+    write_modelfile(folder, file, model.record)
+    return proof
+
+
+def _copy_the_rest(source: Path, folder: Path) -> None:
+    """Copy configuration, tokenizer and licence, as far as they are not there yet."""
+    for file in sorted(source.iterdir()):
+        is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith(("README", "adapter_"))
+        if file.is_file() and not is_left_out and not (folder / file.name).exists():
+            shutil.copy(file, folder)  # of the Hub's cache, what the link leads to
+
+
+@contextmanager
+def _written_whole(to: Path) -> Iterator[Path]:
+    """A folder to write in, which becomes `to` when the block has ended well."""
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise ConfigError(
+            f"{to} is there already, and is not empty: name another folder with --to."
+        )
+    incoming = to.with_name(f".{to.name}.incoming")
+    try:
+        shutil.rmtree(incoming, ignore_errors=True)
+        incoming.mkdir(parents=True)
+        yield incoming
+        os.replace(incoming, to)
+    except OSError as error:
+        raise ConfigError(
+            f"Can't write {error.filename or to}: {error.strerror}. Choose another folder."
+        ) from error
+    finally:
+        shutil.rmtree(incoming, ignore_errors=True)

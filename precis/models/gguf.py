@@ -1,0 +1,62 @@
+"""GGUF, the file that llama.cpp and Ollama run, by llama.cpp's own converter."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from precis.errors import ConfigError, PrecisError
+from precis.models.prompt import prompt_of
+from precis.models.record import TrainingRecord
+
+CONVERTER = "convert_hf_to_gguf.py"
+
+_MODELFILE = '''FROM ./{file}
+PARAMETER temperature 0
+PARAMETER num_ctx {context}
+SYSTEM """{system}"""
+'''
+
+
+class ConversionError(PrecisError):
+    """The converter has failed."""
+
+
+def find_converter(given: Path | None) -> Path:
+    """Where llama.cpp's converter is: the path that was given, or the first on PATH.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    found = given or shutil.which(CONVERTER)
+    if found is None or not Path(found).is_file():
+        where = f"at {given}" if given else "on PATH"
+        raise ConfigError(
+            f"llama.cpp's {CONVERTER} is not {where}: clone llama.cpp, install its "
+            "requirements, and name the script with --converter."
+        )
+    return Path(found).absolute()
+
+
+def convert(converter: Path, merged: Path, file: Path) -> None:
+    """Make a GGUF file of merged weights, in their own type.
+
+    Raises:
+        ConversionError: the converter failed; the message ends with the last that it said.
+    """
+    runs_by_itself = os.access(converter, os.X_OK)
+    program = [str(converter)] if runs_by_itself else [sys.executable, str(converter)]
+    command = [*program, str(merged), "--outfile", str(file), "--outtype", "auto"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0 or not file.is_file():
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise ConversionError(f"{converter} did not convert {merged}:\n" + "\n".join(said))
+
+
+def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> None:
+    """Write what Ollama needs besides the weights: the prompt, and how to sample."""
+    system = prompt_of(record)["messages"][0]["content"]
+    context = (record.tokens_max if record else None) or 4096
+    content = _MODELFILE.format(file=file, context=context, system=system)
+    (folder / "Modelfile").write_text(content, encoding="utf-8")

@@ -1,0 +1,170 @@
+"""Merged weights, base + scale · B·A, written on a CPU with numpy, and proven afterwards."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precis.errors import ConfigError, PrecisError
+from precis.models.adapter import Product
+from precis.models.base import refuse_quantized
+from precis.models.tensors import FLOATS, Tensor, Weights, write_shards
+
+_ROWS = 2048
+"""Rows that are worked on at once: of the widest layer of a 7B model, some 300 MB."""
+_KEPT_MIN = 0.5
+"""With less of its product left than this, an adapter has not been merged in any useful sense."""
+_MANTISSA_BITS = {"F32": 24, "F16": 11, "BF16": 8}
+_SMALLEST = {"F32": 2.0**-149, "F16": 2.0**-24, "BF16": 2.0**-133}
+
+
+class MergeError(PrecisError):
+    """Merged weights are not what they should be."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What comparing merged weights with their base has found.
+
+    Attributes:
+        merged: how many tensors differ from the base by the adapter's product.
+        equal: how many are the base's own.
+        kept: the share of the product that the weights' type could hold, 0 to 1: in 16 bits a
+            number keeps 2 or 3 digits, and what is added below them is rounded away. None where
+            the product is zero.
+    """
+
+    merged: int
+    equal: int
+    kept: float | None
+
+
+def merge(
+    base: Path, products: Mapping[str, Product], folder: Path, dtype: str | None = None
+) -> None:
+    """Write the weights of base and adapter together.
+
+    Args:
+        folder: to write to; it exists.
+        dtype: `F32` to write all in 32 bits; None keeps each tensor's type.
+
+    Raises:
+        ConfigError: the base is quantized, or is not the adapter's.
+    """
+    refuse_quantized(base, list(products))
+    write_shards(_merged_tensors(Weights(base), products, dtype), folder)
+
+
+def verify(
+    base: Path, products: Mapping[str, Product], folder: Path, dtype: str | None = None
+) -> Proof:
+    """Read merged weights again, and compare every number with the base and the product.
+
+    Each number of a tensor that the adapter adds to has to be the nearest one to base + product
+    that its type has; every other tensor has to be the base's.
+
+    Raises:
+        MergeError: something is not; the message names the tensor.
+    """
+    before, after = Weights(base), Weights(folder)
+    if set(before.files) != set(after.files):
+        odd = min(set(before.files) ^ set(after.files))
+        raise MergeError(f"The merged weights in {folder} and the base differ in having {odd}.")
+    wanted = held = 0.0
+    for name in before.files:
+        old, new = before.read(name), after.read(name)
+        if new.shape != old.shape:
+            raise MergeError(f"The merged tensor {name} has another shape than the base's.")
+        if name in products:
+            overlap = _compare(name, old, new, products[name], dtype or before.type_of(name))
+            wanted += overlap.wanted
+            held += overlap.held
+        elif not _is_same(new, old.astype(_kind(old, dtype))):
+            raise MergeError(
+                f"The merged tensor {name} is not the base's, and no adapter is on it."
+            )
+    kept = held / wanted if wanted else None
+    if kept is not None and kept < _KEPT_MIN:
+        raise MergeError(
+            f"Merged in 16 bits, {kept:.0%} of what the adapter adds is left, since it is small "
+            "beside the base's weights: that is not the model that was trained. Merge in 32 bits "
+            "(--dtype float32), or serve the adapter itself."
+        )
+    return Proof(len(products), len(before.files) - len(products), kept)
+
+
+@dataclass(frozen=True)
+class _Overlap:
+    """Σ product², and Σ product · (merged - base): their quotient is the share that was kept."""
+
+    wanted: float
+    held: float
+
+
+def _merged_tensors(
+    base: Weights, products: Mapping[str, Product], dtype: str | None
+) -> Iterator[tuple[str, Tensor]]:
+    for name in base.files:
+        tensor = base.read(name)
+        kind = _kind(tensor, dtype)
+        product = products.get(name)
+        yield name, tensor.astype(kind) if product is None else _add(name, tensor, product, kind)
+
+
+def _add(name: str, tensor: Tensor, product: Product, kind: np.dtype[np.generic]) -> Tensor:
+    if tensor.shape != product.shape:
+        raise ConfigError(
+            f"The base's {name} has shape {tensor.shape}, but the adapter adds {product.shape} to "
+            "it: it is another model than the one that was trained. Name the right one with --base."
+        )
+    merged: Tensor = np.empty(tensor.shape, kind)
+    for first, last in _blocks(tensor.shape[0]):
+        exact = tensor[first:last].astype(np.float64) + product.rows(first, last)
+        merged[first:last] = exact.astype(np.float32).astype(kind)
+    return merged
+
+
+def _compare(name: str, old: Tensor, new: Tensor, product: Product, kind: str) -> _Overlap:
+    if new.dtype != FLOATS[kind]:
+        raise MergeError(
+            f"The merged tensor {name} is of type {new.dtype}, and not {FLOATS[kind]}."
+        )
+    wanted = held = 0.0
+    for first, last in _blocks(old.shape[0]):
+        base = old[first:last].astype(np.float64)
+        added = product.rows(first, last)
+        merged = new[first:last].astype(np.float64)
+        error = np.abs(merged - (base + added))
+        if not (error <= _half_a_step(base + added, kind)).all():
+            raise MergeError(
+                f"The merged tensor {name} is not base + product: a number is off by "
+                f"{np.nanmax(error):.3g}. The weights in this folder are not to be used."
+            )
+        wanted += float(np.sum(added * added))
+        held += float(np.sum(added * (merged - base)))
+    return _Overlap(wanted, held)
+
+
+def _half_a_step(exact: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
+    """How far the nearest number of a type is at most; a little more, for rounding twice."""
+    _, exponent = np.frexp(exact)
+    step = np.maximum(np.ldexp(1.0, exponent - _MANTISSA_BITS[kind]), _SMALLEST[kind])
+    found: NDArray[np.float64] = 0.5001 * step
+    return found
+
+
+def _blocks(rows: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, rows, _ROWS):
+        yield first, min(first + _ROWS, rows)
+
+
+def _kind(tensor: Tensor, dtype: str | None) -> np.dtype[np.generic]:
+    """The type that a tensor is written in: integers and masks always keep theirs."""
+    is_float = tensor.dtype in FLOATS.values()
+    return FLOATS[dtype] if dtype and is_float else tensor.dtype
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and one.tobytes() == other.tobytes()

