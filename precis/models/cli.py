@@ -1,6 +1,7 @@
 """`precis model`: a trained model to export, serve and publish."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
 import typer
@@ -10,6 +11,19 @@ from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.models.export import Exported, Format, MergeOptions, export_model
 from precis.models.reference import Reference, StoredModel, find_model
+from precis.models.serving import (
+    CONTEXT_TOKENS,
+    Address,
+    adapter_command,
+    as_shell,
+    is_merged,
+    merged_command,
+    name_of,
+    own_key,
+    run_vllm,
+    serve_policy,
+    served_folder,
+)
 from precis.store import open_store
 from precis.terminal import errors, sentences
 
@@ -53,6 +67,72 @@ def export(
         _report(found, export_model(found, to.expanduser(), format, options))
 
 
+@app.command()
+def serve(
+    name: Annotated[
+        str, typer.Argument(help="NAME, NAME@STEP or NAME@best, or a folder of merged weights.")
+    ],
+    run: Annotated[bool, typer.Option("--run", help="Start it, here and now.")] = False,
+    base: Base = "",
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
+    context: Annotated[
+        int | None, typer.Option(min=512, help="Tokens to read at once; as in training.")
+    ] = None,
+    store: StoreOption = "",
+) -> None:
+    """Say how a model is served, or serve it: vLLM for a language model, else by itself."""
+    address = Address(host, port)
+    with sentences():
+        folder = Path(name).expanduser()
+        if is_merged(folder):
+            length = context or CONTEXT_TOKENS
+            served = name_of(folder)
+            return _vllm(merged_command(served, folder, length, address), served, address, run)
+        found = _find(name, "", store)
+        if found.kind == "policy":
+            return _serve_policy(found, address, run)
+        length = context or (found.record.tokens_max if found.record else None) or CONTEXT_TOKENS
+        adapter = served_folder(found)
+        command = adapter_command(found.served_name, adapter, base, length, address)
+        _vllm(command, found.served_name, address, run)
+
+
+def _vllm(command: list[str], name: str, address: Address, run: bool) -> None:
+    _print(as_shell(command))
+    key = _told_key() if run else ""
+    _say_how_to_ask(name, address)
+    if run:
+        run_vllm(command, key)
+    _note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
+
+
+def _serve_policy(model: StoredModel, address: Address, run: bool) -> None:
+    if not run:
+        _print(
+            f"precis model serve {model.served_name} --run --host {address.host} "
+            f"--port {address.port}"
+        )
+        _note(f"{model.served_name} is the embedded policy: this command serves it by itself.")
+        return
+    key = _told_key()
+    _say_how_to_ask(model.served_name, address)
+    with TemporaryDirectory() as folder:
+        serve_policy(model, Path(folder), address, key)
+
+
+def _told_key() -> str:
+    """The key of the server that is started; a new one is shown once, to who started it."""
+    key, is_new = own_key()
+    if is_new:
+        _note(f"PRECIS_API_KEY is not set. The key of this server: {key}")
+    return key
+
+
+def _say_how_to_ask(name: str, address: Address) -> None:
+    _note(f"Then: precis summarize FILE --url {address.url} --model {name}")
+
+
 def _report(model: StoredModel, exported: Exported) -> None:
     _print(f"{model.served_name} is in {exported.folder}.")
     proof = exported.proof
@@ -80,6 +160,10 @@ def _find(name: str, step: str, store: str) -> StoredModel:
 
 def _print(line: str) -> None:
     Console(highlight=False).print(line, markup=False, soft_wrap=True)
+
+
+def _note(line: str) -> None:
+    errors.print(line, markup=False, soft_wrap=True)
 
 
 def _warn(line: str) -> None:

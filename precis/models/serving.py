@@ -1,0 +1,157 @@
+"""Serving a trained model: vLLM's command for a language model, our own server for the policy."""
+
+import json
+import os
+import re
+import secrets
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from precis.completions import completions_app
+from precis.environment import Environment
+from precis.errors import ConfigError
+from precis.extractive.endpoint import Endpoint
+from precis.models.adapter import base_name, rank_of
+from precis.models.export import export_model
+from precis.models.prompt import PROMPT_FILE
+from precis.models.reference import StoredModel
+
+CONTEXT_TOKENS = 4096
+
+_VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""The values that vLLM takes for --max-lora-rank."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """What `--url` of `precis summarize` takes."""
+        return f"http://{self.host}:{self.port}/v1"
+
+
+def served_folder(model: StoredModel) -> Path:
+    """The adapter's files with their prompt on this machine; brought here if they are not.
+
+    Raises:
+        CorruptCheckpoint: they differ from their manifest.
+    """
+    digest = model.checkpoint.files[0].sha256[:8]
+    folder = Environment().home / "models" / f"{model.name}-{model.step}-{digest}"
+    if not (folder / PROMPT_FILE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        export_model(model, folder, "adapter")
+    return folder
+
+
+def adapter_command(
+    name: str, folder: Path, base: str, context_tokens: int, address: Address
+) -> list[str]:
+    """vLLM's command for an adapter beside its base.
+
+    Args:
+        name: what to serve it as.
+        base: a folder or a name on the Hub; empty takes what the adapter says.
+
+    Raises:
+        ConfigError: no base is named, or vLLM takes no such rank.
+    """
+    base = base or base_name(folder)
+    if not base:
+        raise ConfigError("The adapter does not say what its base model is: name it with --base.")
+    rank = rank_of(folder)
+    fitting = [each for each in _VLLM_RANKS if each >= rank]
+    if not fitting:
+        raise ConfigError(
+            f"vLLM serves no adapter of rank {rank}: export it with --format merged, and serve "
+            "that folder."
+        )
+    adapter = ["--enable-lora", "--max-lora-rank", str(fitting[0])]
+    modules = ["--lora-modules", f"{name}={folder}"]
+    return [*_vllm(base, context_tokens, address), *adapter, *modules]
+
+
+def merged_command(name: str, folder: Path, context_tokens: int, address: Address) -> list[str]:
+    """vLLM's command for merged weights in a folder."""
+    return [*_vllm(str(folder), context_tokens, address), "--served-model-name", name]
+
+
+def is_merged(folder: Path) -> bool:
+    """Whether a folder is one that `precis model export --format merged` wrote."""
+    return (folder / "config.json").exists() and (folder / PROMPT_FILE).exists()
+
+
+def name_of(folder: Path) -> str:
+    """What an exported folder is served as: the checkpoint that it is of."""
+    try:
+        known = json.loads((folder / "verification.json").read_text(encoding="utf-8"))
+        return str(known["model"])
+    except (OSError, ValueError, KeyError):
+        return folder.resolve().name
+
+
+def as_shell(command: Sequence[str]) -> str:
+    """A command to copy into a terminal, an option a line."""
+    return re.sub(r" (?=--)", " \\\n    ", shlex.join(command))
+
+
+def run_vllm(command: Sequence[str], key: str) -> None:
+    """Become vLLM, behind a key that no list of processes shows.
+
+    Raises:
+        ConfigError: vLLM is not installed.
+    """
+    program = shutil.which(command[0])
+    if program is None:
+        raise ConfigError(
+            "vLLM is not on PATH: install it on a machine with a GPU (`pip install vllm`), or "
+            "leave out --run and copy the command there."
+        )
+    os.execve(program, list(command), {**os.environ, "VLLM_API_KEY": key})
+
+
+def serve_policy(model: StoredModel, folder: Path, address: Address, key: str) -> None:
+    """Serve the embedded policy until told to stop.
+
+    Args:
+        folder: for its files.
+
+    Raises:
+        ConfigError: the address is taken.
+    """
+    model.fetch(folder / "checkpoints" / f"{model.step:04d}")
+    endpoint = Endpoint({model.name: folder})
+    app = completions_app(endpoint.complete, endpoint.models, key)
+    config = uvicorn.Config(
+        app, address.host, address.port, log_level="warning", access_log=False, ws="none"
+    )
+    try:
+        listener = config.bind_socket()
+    except SystemExit:  # uvicorn's way to say that it can't listen there
+        raise ConfigError(
+            f"Can't listen at {address.host}:{address.port}: another program does, or the address "
+            "is not this machine's. Choose another --port."
+        ) from None
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def own_key() -> tuple[str, bool]:
+    """The key to ask for, and whether it is a new one that nobody knows yet."""
+    if (known := Environment().precis_api_key) is not None:
+        return known.get_secret_value(), False
+    return secrets.token_urlsafe(32), True
+
+
+def _vllm(model: str, context_tokens: int, address: Address) -> list[str]:
+    where = ["--host", address.host, "--port", str(address.port)]
+    return ["vllm", "serve", model, "--max-model-len", str(context_tokens), *where]
