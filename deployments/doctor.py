@@ -19,6 +19,7 @@ from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import RunConfig, TrainConfig
 from precis.environment import Environment
 from precis.errors import ConfigError
+from precis.models.licences import check_licence
 
 _EXAMINED = {"train", "benchmark"}
 """The flows whose runs need what is checked here."""
@@ -53,6 +54,7 @@ def checks_of(config: RunConfig) -> dict[str, Check]:
         "store": lambda: checkup.check_store(config.store),
         "judge": lambda: checkup.check_judge(config.judge),
         "W&B": checkup.check_wandb,
+        "licence": lambda: check_licence(config.trainer),
     }
     if config.cluster.where == "local":
         return checks

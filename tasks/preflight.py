@@ -17,6 +17,7 @@ from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.forking import check_origin
 from precis.judge.forecast import Forecast, forecast
+from precis.models.licences import check_licence, restriction_of
 from precis.readable import CEILING_DOCUMENTS, check_ceiling
 from precis.retention import kept
 from precis.run import Run
@@ -34,6 +35,8 @@ async def preflight(run: Run) -> None:
     Raises:
         PrecisError: what stands in the way: a key, a bucket, a limit, a GPU that nobody offers.
     """
+    if restriction := restriction_of(run.config.trainer):
+        get_run_logger().warning("%s", restriction)
     rows = await examine(_checks(run), _DEADLINE_S)
     if all(row.ok for row in rows):
         rows += await examine({"ceiling": partial(_ceiling, run)}, _DEADLINE_S)
@@ -61,6 +64,7 @@ def _checks(run: Run) -> dict[str, Check]:
         "store": partial(_store, run),
         "shared limit": partial(_shared_limit, run),
         "W&B": partial(_wandb, run),
+        "licence": partial(check_licence, run.config.trainer),
     }
     if cluster.where == "local":
         return checks

@@ -130,7 +130,7 @@ def _write_weights(weights: dict[str, Tensor], folder: Path, files: int) -> None
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         return
     names = list(weights)
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number in range(files):
         file = f"model-{number + 1:05d}-of-{files:05d}.safetensors"
         chosen = {name: weights[name] for name in names[number::files]}

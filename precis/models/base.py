@@ -1,11 +1,15 @@
 """The base model of an adapter: a folder, or what the Hub's cache of this machine holds."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from precis.errors import ConfigError
 from precis.models.tensors import Weights
+
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+"""OWNER/NAME, as the Hub writes it."""
 
 _QUANTIZED = {"U8", "I8", "F8_E4M3", "F8_E5M2", "I32"}
 """Types of packed weights."""
@@ -35,6 +39,11 @@ def find_base(name: str) -> Path:
             f"The base model {name} is neither a folder nor in the Hub's cache on this machine: "
             f"fetch it with `hf download {name}`, or give its folder with --base."
         ) from error
+
+
+def public_name(name: str) -> str:
+    """A base model's name as others may read it: of a folder, not where it lies."""
+    return name if HUB_NAME.fullmatch(name) else Path(name).name
 
 
 def refuse_quantized(folder: Path, targets: list[str]) -> None:

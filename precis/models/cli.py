@@ -9,7 +9,9 @@ from rich.console import Console
 
 from precis.environment import Environment
 from precis.errors import ConfigError
+from precis.models.card import base_of, card_of, newest_benchmark, write_card
 from precis.models.export import Exported, Format, MergeOptions, export_model
+from precis.models.hub import check_repo, push_folder, token_for_hub
 from precis.models.reference import Reference, StoredModel, find_model
 from precis.models.serving import (
     CONTEXT_TOKENS,
@@ -44,6 +46,13 @@ Base = Annotated[
     str, typer.Option(help="Base model: a folder, or a name on the Hub that is in the cache here.")
 ]
 
+Dtype = Annotated[
+    Literal["base", "float32"], typer.Option(help="Of merged weights: the base's, or 32 bits.")
+]
+Converter = Annotated[
+    Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
+]
+
 
 @app.command()
 def export(
@@ -52,12 +61,8 @@ def export(
     step: Step = "",
     format: Annotated[Format, typer.Option(help="What to write.")] = "adapter",
     base: Base = "",
-    dtype: Annotated[
-        Literal["base", "float32"], typer.Option(help="Of merged weights: the base's, or 32 bits.")
-    ] = "base",
-    converter: Annotated[
-        Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
-    ] = None,
+    dtype: Dtype = "base",
+    converter: Converter = None,
     store: StoreOption = "",
 ) -> None:
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
@@ -96,6 +101,36 @@ def serve(
         adapter = served_folder(found)
         command = adapter_command(found.served_name, adapter, base, length, address)
         _vllm(command, found.served_name, address, run)
+
+
+@app.command()
+def push(
+    name: Name,
+    repo: Annotated[str, typer.Option(help="Repository on the Hub: OWNER/NAME.")],
+    private: Annotated[bool, typer.Option("--private", help="Make it private.")] = False,
+    step: Step = "",
+    format: Annotated[Format, typer.Option(help="What to publish.")] = "adapter",
+    base: Base = "",
+    dtype: Dtype = "base",
+    converter: Converter = None,
+    store: StoreOption = "",
+) -> None:
+    """Publish a checkpoint on the Hub (HF_TOKEN), with a card made from its benchmark."""
+    with sentences():
+        check_repo(repo)
+        token = token_for_hub()
+        found = _find(name, step, store)
+        benchmarked = newest_benchmark(found)
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / repo.rpartition("/")[2]
+            options = MergeOptions(base, dtype == "float32", converter)
+            exported = export_model(found, folder, format, options)
+            _warn_of_rounding(exported)
+            write_card(folder, card_of(found, base_of(found), format, repo, benchmarked))
+            message = f"{found.served_name}, by Précis"
+            _print(push_folder(folder, repo, token, private, message))
+        if benchmarked is None:
+            _warn(f"{found.served_name} was in no benchmark: its card says so.")
 
 
 def _vllm(command: list[str], name: str, address: Address, run: bool) -> None:
@@ -142,6 +177,13 @@ def _report(model: StoredModel, exported: Exported) -> None:
         f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of their "
         f"type, and {proof.equal} are the base's own."
     )
+    _warn_of_rounding(exported)
+
+
+def _warn_of_rounding(exported: Exported) -> None:
+    proof = exported.proof
+    if proof is None:
+        return
     if proof.kept is None:
         _warn("The adapter adds nothing yet: these weights are the base model's.")
     elif proof.kept < _KEPT_MIN:

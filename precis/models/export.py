@@ -12,7 +12,7 @@ from typing import Literal
 
 from precis.errors import ConfigError
 from precis.models.adapter import base_name, read_adapter
-from precis.models.base import base_config, find_base
+from precis.models.base import base_config, find_base, public_name
 from precis.models.gguf import convert, find_converter, write_modelfile
 from precis.models.merge import Proof, merge, verify
 from precis.models.prompt import write_prompt
@@ -107,7 +107,7 @@ def _merge_into(model: StoredModel, folder: Path, options: MergeOptions) -> Proo
         config = {**base_config(folder), "torch_dtype": "float32"}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_prompt(folder, model.record)
-    known = {"model": model.served_name, "base": trained_on, **asdict(proof)}
+    known = {"model": model.served_name, "base": public_name(trained_on), **asdict(proof)}
     (folder / VERIFICATION_FILE).write_text(json.dumps(known, indent=1) + "\n")
     return proof
 

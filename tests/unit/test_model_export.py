@@ -105,8 +105,12 @@ def test_merged_weights_are_base_plus_product_to_the_last_bit(
 
 
 def test_ranks_and_scales_may_differ_by_layer(tmp_path: Path) -> None:
-    patterns = {"rank_pattern": {"q_proj": 2}, "alpha_pattern": {"q_proj": 12, "down_proj": 1}}
-    write_adapter(tmp_path / "adapter", rank=4, **patterns)
+    write_adapter(
+        tmp_path / "adapter",
+        rank=4,
+        rank_pattern={"q_proj": 2},
+        alpha_pattern={"q_proj": 12, "down_proj": 1},
+    )
     products = read_adapter(tmp_path / "adapter")
     scales = {name.split(".")[-2]: product.scale for name, product in products.items()}
     assert (scales["q_proj"], scales["down_proj"], scales["up_proj"]) == (6.0, 0.25, 2.0)

@@ -1,0 +1,248 @@
+"""The model card: what a model is, what it was trained on, and how well it did, with intervals."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+import yaml
+
+from precis.errors import StoreError
+from precis.models.adapter import base_name
+from precis.models.base import HUB_NAME, public_name
+from precis.models.export import Format
+from precis.models.licences import licence_of
+from precis.models.prompt import prompt_of
+from precis.models.record import TrainingRecord
+from precis.models.reference import StoredModel
+from precis.report.standings import Contender, Standing, summarise
+from precis.results import result_keys, scan_results
+
+TRAINED = "trained"
+"""What `precis.benchmark` calls the model that is trained here; importing it takes seconds."""
+
+
+@dataclass(frozen=True)
+class Benchmarked:
+    """The newest benchmark in which a checkpoint took part.
+
+    Attributes:
+        standings: best first.
+        night: the day that it was made.
+    """
+
+    standings: tuple[Standing, ...]
+    judge: str
+    protocol: str
+    night: str
+
+
+def newest_benchmark(model: StoredModel) -> Benchmarked | None:
+    """The newest benchmark of a checkpoint; None where it was in none.
+
+    Raises:
+        StoreError: the results can't be read.
+    """
+    if not result_keys(model.store, model.name):
+        return None
+    rows = scan_results(model.store, model.name)
+    own = rows.filter(pl.col("model") == TRAINED, pl.col("step") == model.step)
+    try:
+        nights = own.select("run", "night").unique().sort("night").collect()
+        if nights.is_empty():
+            return None
+        frame = rows.filter(pl.col("run") == nights["run"][-1]).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise StoreError(
+            f"The results in {model.store.url}/{model.name}/results/ can't be read: {error}"
+        ) from error
+    return Benchmarked(
+        tuple(summarise(frame)),
+        frame["judge"][0],
+        frame["protocol"][0],
+        f"{nights['night'][-1]:%Y-%m-%d}",
+    )
+
+
+def base_of(model: StoredModel) -> str:
+    """The name of a model's base for its card; empty for the embedded policy.
+
+    The training's own record goes before the adapter's configuration, which may name a mirror's
+    copy, or a folder of the machine that trained it.
+    """
+    if model.kind == "policy":
+        return ""
+    if model.record:
+        return public_name(model.record.base_model)
+    with TemporaryDirectory() as folder:
+        return public_name(base_name(model.fetch(Path(folder) / "adapter")))
+
+
+def card_of(
+    model: StoredModel, base: str, format: Format, repo: str, benchmarked: Benchmarked | None
+) -> str:
+    """A card in the Hub's form: metadata between dashes, then Markdown.
+
+    Args:
+        base: the base model's name; empty for the embedded policy.
+    """
+    sections = [
+        _head(_metadata(model, base, format)),
+        _introduction(model, base, repo),
+        _use(model, format, repo),
+        _training(model.record, base),
+        _results(model, benchmarked),
+        _limits(base),
+    ]
+    return "\n".join(sections)
+
+
+def write_card(folder: Path, card: str) -> None:
+    """Write a card where the Hub looks for it."""
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def _metadata(model: StoredModel, base: str, format: Format) -> dict[str, Any]:
+    record = model.record
+    known: dict[str, Any] = {"tags": ["summarization", "grpo", "precis"], "metrics": ["accuracy"]}
+    if record and HUB_NAME.fullmatch(record.documents):
+        known["datasets"] = [record.documents]
+    if not base:
+        return {**known, "license": "apache-2.0", "pipeline_tag": "summarization"}
+    if HUB_NAME.fullmatch(base):
+        known["base_model"] = base
+        known["base_model_relation"] = "adapter" if format == "adapter" else "finetune"
+    library = {"adapter": "peft", "merged": "transformers", "gguf": "gguf"}[format]
+    return {
+        **known,
+        **_licence_metadata(base),
+        "library_name": library,
+        "pipeline_tag": "text-generation",
+    }
+
+
+def _licence_metadata(base: str) -> dict[str, str]:
+    licence = licence_of(base)
+    if licence is None:
+        return {"license": "other", "license_name": "licence-of-the-base-model"}
+    if licence.allows_commerce:
+        return {"license": licence.id}
+    return {"license": "other", "license_name": licence.id, "license_link": licence.url}
+
+
+def _head(metadata: dict[str, Any]) -> str:
+    return f"---\n{yaml.safe_dump(metadata, sort_keys=True)}---\n"
+
+
+def _introduction(model: StoredModel, base: str, repo: str) -> str:
+    what = f"a LoRA of {base}" if base else "an extractive policy, which picks sentences"
+    return (
+        f"# {repo.rpartition('/')[2]}\n\n"
+        "It writes summaries that keep the facts: it was rewarded for how many questions about a "
+        "document a judge could still answer from its summary alone, and never saw the questions. "
+        f"It is {what}, trained by GRPO for {model.step} steps.\n"
+    )
+
+
+def _use(model: StoredModel, format: Format, repo: str) -> str:
+    if model.kind == "policy":
+        return (
+            "## Use\n\n`policy.json` is the policy, for Précis. Put the files into a folder "
+            "`checkpoints/0001/`, and `precis.summaries.summarizer.PolicySummarizer` reads it.\n"
+        )
+    prompt = prompt_of(model.record)
+    system, user = (message["content"] for message in prompt["messages"])
+    runs = {
+        "adapter": "vLLM serves it beside its base model (`--enable-lora --lora-modules`).",
+        "merged": f"Its weights are merged: `vllm serve {repo}` serves it as it is.",
+        "gguf": "llama.cpp runs it; the Modelfile is for Ollama.",
+    }[format]
+    return (
+        f"## Use\n\n{runs}\n\nAsk it as it was asked in training, or it is worth little: greedily "
+        f"(temperature 0), with these messages, in which `{prompt['document']}` is the document. "
+        "They are in `prompt.json` too.\n\n"
+        f"System:\n\n```text\n{system}\n```\n\nUser:\n\n```text\n{user}\n```\n"
+    )
+
+
+def _training(record: TrainingRecord | None, base: str) -> str:
+    licence = licence_of(base) if base else None
+    rows: list[tuple[str, str]] = []
+    if base:
+        rows.append(("base model", base))
+        rows.append(("its licence", str(licence) if licence else "see the base model's page"))
+    if record is None:
+        rows.append(("settings", "not written down: it was trained by an older version of Précis"))
+    else:
+        rows.extend(_recorded(record))
+    return f"## Training\n\n{_table(('', ''), rows)}"
+
+
+def _recorded(record: TrainingRecord) -> Iterator[tuple[str, str]]:
+    split = f", split {record.documents_split}" if record.documents_split else ""
+    bundled = record.documents == "bundled"
+    documents = "fictional documents that come with Précis" if bundled else record.documents
+    yield "documents", f"{documents}{split}"
+    yield "of these", f"{record.train_size:,} to train on, {record.val_size:,} held out"
+    yield "summaries", f"at most {record.words_max} words"
+    yield "judge", record.judge
+    yield "seed", str(record.seed)
+    yield "Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}"
+
+
+def _results(model: StoredModel, benchmarked: Benchmarked | None) -> str:
+    if benchmarked is None:
+        return f"## Results\n\n{_validated(model)}\n"
+    rows = [_standing(one, model) for one in benchmarked.standings]
+    heads = ("contender", "accuracy", "95 % interval", "words", "over length", "documents")
+    return (
+        "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
+        "from the summary alone, on documents that were never trained on; the interval is a "
+        f"bootstrap over documents. Judge: {benchmarked.judge} ({benchmarked.protocol}), "
+        f"{benchmarked.night}.\n\n{_table(heads, rows)}"
+    )
+
+
+def _validated(model: StoredModel) -> str:
+    for one in model.ledger.validations:
+        if one.step == model.step:
+            return (
+                f"No benchmark of this checkpoint was made. Its validation: {one.accuracy:.1%} "
+                f"({one.low:.1%} to {one.high:.1%}) of the held-out documents' questions."
+            )
+    return "No benchmark and no validation of this checkpoint was made."
+
+
+def _standing(one: Standing, model: StoredModel) -> tuple[str, ...]:
+    is_this = one.contender == Contender(TRAINED, model.step)
+    mark = "**" if is_this else ""
+    accuracy = one.accuracy
+    unscored = sum(one.unscored.values())
+    return (
+        f"{mark}{'this model' if is_this else one.contender}{mark}",
+        f"{mark}{accuracy.mean:.1%}{mark}" if accuracy else "not scored",
+        f"{accuracy.low:.1%} to {accuracy.high:.1%}" if accuracy else "",
+        f"{one.words:.0f}" if one.words is not None else "",
+        f"{one.over_length:.1%}" if one.over_length is not None else "",
+        f"{one.documents}{f', {unscored} unscored' if unscored else ''}",
+    )
+
+
+def _limits(base: str) -> str:
+    licence = licence_of(base) if base else None
+    commerce = (
+        f" The base model's licence allows no commercial use: {licence.url}"
+        if licence and not licence.allows_commerce
+        else ""
+    )
+    return (
+        "## Limits\n\nA summary leaves things out, and may be wrong. The figures hold for "
+        f"documents and questions like those of the benchmark, and for that judge.{commerce}\n"
+    )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

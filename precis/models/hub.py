@@ -1,0 +1,86 @@
+"""The Hub: a folder goes up as one commit of a model's repository."""
+
+import os
+import re
+from pathlib import Path
+
+from precis.environment import Environment
+from precis.errors import ConfigError, PrecisError
+
+_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
+
+
+class HubError(PrecisError):
+    """The Hub does not take what it is given."""
+
+
+def token_for_hub() -> str:
+    """The token that writes to the Hub.
+
+    Raises:
+        ConfigError: it is not set.
+    """
+    token = Environment().hf_token
+    if token is None:
+        raise ConfigError(
+            "HF_TOKEN is not set: make a token with write access on huggingface.co, and set it in "
+            "the environment or in .env."
+        )
+    return token.get_secret_value()
+
+
+def check_repo(repo: str) -> None:
+    """See that a repository's name is one.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if not _REPO.fullmatch(repo):
+        raise ConfigError(f"--repo {repo!r} names no repository: write OWNER/NAME.")
+
+
+def push_folder(folder: Path, repo: str, token: str, private: bool, message: str) -> str:
+    """Upload a folder to a model's repository, which is made if need be.
+
+    Args:
+        private: of a repository that is made; one that is there stays as it is.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        HubError: the token, the name or the upload was refused, or nobody answers.
+    """
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
+    try:
+        api.create_repo(repo, private=private, exist_ok=True)
+        commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
+    except HfHubHTTPError as error:
+        raise HubError(_refused(error, repo, token)) from error
+    except RuntimeError as error:  # a large file's upload, whose cause the library hides in it
+        raise HubError(f"{error} Push again: what is there already is not sent twice.") from error
+    except (httpx.TransportError, OSError) as error:
+        raise HubError(
+            f"The Hub at {api.endpoint} does not answer ({error or type(error).__name__}): see "
+            "whether it can be reached, and push again; what is there already is not sent twice."
+        ) from error
+    return str(commit.commit_url)
+
+
+def _refused(error: object, repo: str, token: str) -> str:
+    """A sentence about an answer of the Hub, without the token."""
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    if status in (401, 403):
+        return (
+            f"The Hub refuses to write to {repo} ({status}): HF_TOKEN must be a valid token with "
+            "write access to that owner's repositories."
+        )
+    said = str(getattr(error, "server_message", None) or error).replace(token, "…")
+    return f"The Hub did not take {repo} ({status}: {' '.join(said.split())[:300]})."
