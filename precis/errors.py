@@ -19,8 +19,13 @@
     │   └── StoreConflict        somebody else wrote in between
     │       ├── LeaseHeld        another run works on the model
     │       └── LeaseLost        another run has taken the model over
-    └── ClusterError             the machine can't be had, or was lost
-        └── NoCapacity           nobody has such a machine to rent now
+    ├── ClusterError             the machine can't be had, or was lost
+    │   └── NoCapacity           nobody has such a machine to rent now
+    └── ModelError               what was trained can't be used
+        ├── SummaryError         a document can't be summarized; others may be
+        ├── MergeError           merged weights are not what they should be
+        ├── ConversionError      llama.cpp's converter has failed
+        └── HubError             the Hub does not take what it is given
 
 A summary that could not be judged is not an error but a record (`precis.judge.Unscored`):
 it leaves its group and is counted.
@@ -111,3 +116,23 @@ class ClusterError(PrecisError):
 
 class NoCapacity(ClusterError):
     """No place that was asked has such a machine."""
+
+
+class ModelError(PrecisError):
+    """What was trained can't be used."""
+
+
+class SummaryError(ModelError):
+    """A document can't be summarized; others may be."""
+
+
+class MergeError(ModelError):
+    """Merged weights are not what they should be."""
+
+
+class ConversionError(ModelError):
+    """llama.cpp's converter has failed."""
+
+
+class HubError(ModelError):
+    """The Hub does not take what it is given."""

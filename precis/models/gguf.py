@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, ConversionError
 from precis.models.prompt import prompt_of
 from precis.models.record import TrainingRecord
 
@@ -17,10 +17,6 @@ PARAMETER temperature 0
 PARAMETER num_ctx {context}
 SYSTEM """{system}"""
 '''
-
-
-class ConversionError(PrecisError):
-    """The converter has failed."""
 
 
 def find_converter(given: Path | None) -> Path:

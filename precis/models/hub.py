@@ -5,13 +5,9 @@ import re
 from pathlib import Path
 
 from precis.environment import Environment
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, HubError
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
-
-
-class HubError(PrecisError):
-    """The Hub does not take what it is given."""
 
 
 def token_for_hub() -> str:

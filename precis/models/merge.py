@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, MergeError
 from precis.models.adapter import Product
 from precis.models.base import refuse_quantized
 from precis.models.tensors import FLOATS, Tensor, Weights, write_shards
@@ -18,10 +18,6 @@ _KEPT_MIN = 0.5
 """With less of its product left than this, an adapter has not been merged in any useful sense."""
 _MANTISSA_BITS = {"F32": 24, "F16": 11, "BF16": 8}
 _SMALLEST = {"F32": 2.0**-149, "F16": 2.0**-24, "BF16": 2.0**-133}
-
-
-class MergeError(PrecisError):
-    """Merged weights are not what they should be."""
 
 
 @dataclass(frozen=True)

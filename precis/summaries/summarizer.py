@@ -15,7 +15,7 @@ from precis.contenders.budget import Budget
 from precis.contenders.entry import Entry, parameters_of
 from precis.contenders.writer import Writer
 from precis.documents import Document
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, SummaryError
 from precis.extractive.endpoint import Endpoint as PolicyEndpoint
 from precis.judge.providers import Endpoint
 from precis.judge.verdict import Unscored
@@ -33,10 +33,6 @@ _LIST_TIMEOUT_S = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PASSES_MAX = 8
 """Times that summaries of parts are summarized again; each makes the text several times shorter."""
-
-
-class SummaryError(PrecisError):
-    """A document can't be summarized; others may be."""
 
 
 class Summarizer(Protocol):

@@ -17,8 +17,9 @@ from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner, Result
 
 from deployments.cli import app
+from precis.errors import MergeError
 from precis.models.adapter import read_adapter
-from precis.models.merge import MergeError, merge, verify
+from precis.models.merge import merge, verify
 from precis.models.tensors import Tensor, Weights, write_shards
 from precis.store import FolderStore
 from precis.summarize import summary_messages
