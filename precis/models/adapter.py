@@ -62,6 +62,12 @@ def base_name(folder: Path) -> str:
     return str(_config(folder).get("base_model_name_or_path") or "")
 
 
+def name_base(folder: Path, name: str) -> None:
+    """Have an adapter name its base as others know it, and not by a path of this machine."""
+    config = {**_config(folder), "base_model_name_or_path": name}
+    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
 def rank_of(folder: Path) -> int:
     """The largest rank of an adapter's products, which its server has to be told."""
     config = _config(folder)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from precis.environment import Environment
 from precis.errors import ConfigError
+from precis.models.adapter import name_base
 from precis.models.card import base_of, card_of, newest_benchmark, write_card
 from precis.models.export import Exported, Format, MergeOptions, export_model
 from precis.models.hub import check_repo, push_folder, token_for_hub
@@ -126,7 +127,10 @@ def push(
             options = MergeOptions(base, dtype == "float32", converter)
             exported = export_model(found, folder, format, options)
             _warn_of_rounding(exported)
-            write_card(folder, card_of(found, base_of(found), format, repo, benchmarked))
+            known_as = base_of(found)
+            if known_as and format == "adapter":
+                name_base(folder, known_as)
+            write_card(folder, card_of(found, known_as, format, repo, benchmarked))
             message = f"{found.served_name}, by Précis"
             _print(push_folder(folder, repo, token, private, message))
         if benchmarked is None:

@@ -128,7 +128,9 @@ def _export_gguf(model: StoredModel, folder: Path, options: MergeOptions) -> Pro
 def _copy_the_rest(source: Path, folder: Path) -> None:
     """Copy configuration, tokenizer and licence, as far as they are not there yet."""
     for file in sorted(source.iterdir()):
-        is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith(("README", "adapter_"))
+        is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith(
+            ("README", "adapter_", "metrics")
+        )
         if file.is_file() and not is_left_out and not (folder / file.name).exists():
             shutil.copy(file, folder)  # of the Hub's cache, what the link leads to
 

@@ -99,9 +99,12 @@ def read_record(store: Store, model: str) -> TrainingRecord | None:
 
 def code_commit() -> str:
     """The commit of this checkout, with `-dirty` where it was changed since; empty elsewhere."""
-    git = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""  # installed; a repository around it would be another project's
+    git = ("git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     try:
-        done = subprocess.run([*git, "--abbrev=12", "--exclude=*"], capture_output=True, text=True)
+        done = subprocess.run(git, capture_output=True, text=True)
     except OSError:  # no git here
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

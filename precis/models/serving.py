@@ -1,5 +1,6 @@
 """Serving a trained model: vLLM's command for a language model, our own server for the policy."""
 
+import hashlib
 import json
 import os
 import re
@@ -46,7 +47,9 @@ def served_folder(model: StoredModel) -> Path:
     Raises:
         CorruptCheckpoint: they differ from their manifest.
     """
-    digest = model.checkpoint.files[0].sha256[:8]
+    # A run that went back and trained the step anew has other files under the same name.
+    files = "".join(file.sha256 for file in model.checkpoint.files)
+    digest = hashlib.sha256(files.encode()).hexdigest()[:8]
     folder = Environment().home / "models" / f"{model.name}-{model.step}-{digest}"
     if not (folder / PROMPT_FILE).exists():
         shutil.rmtree(folder, ignore_errors=True)

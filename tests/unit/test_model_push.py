@@ -1,5 +1,6 @@
 """Publishing: what goes up, what its card says, and what a refusal says."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,6 +128,17 @@ def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
         "Summarize this document in at",
     ):
         assert fact in body
+
+
+def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    write_adapter(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / "models" / "tiny"))
+    put_run(store, "mine", tmp_path / "adapter")
+    store.delete("mine/training.json")  # as an older version left it
+    push("mine", "--repo", "me/mine", store=store, hub=address)
+    config = json.loads(hub.files["me/mine", "adapter_config.json"])
+    assert config["base_model_name_or_path"] == "tiny"
+    assert not any(str(tmp_path).encode() in content for content in hub.files.values())
 
 
 def test_a_checkpoint_without_a_benchmark_says_so(

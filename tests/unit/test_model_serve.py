@@ -53,6 +53,10 @@ def test_an_adapter_is_served_beside_its_base(store: FolderStore, tmp_path: Path
         *("adapter_config.json", "adapter_model.safetensors", "prompt.json"),
     }
     assert "--url http://127.0.0.1:8000/v1 --model mine@1" in done.stderr
+    (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"trained anew")
+    put_run(store, "mine", tmp_path / "adapter")
+    anew = Path(shlex.split(serve("mine@1", store=store, home=tmp_path / "home").stdout)[-1][7:])
+    assert (anew / "adapter_model.safetensors").read_bytes() == b"trained anew"
     again = serve("mine@1", "--base", "/models/tiny", store=store, home=tmp_path / "home")
     assert shlex.split(again.stdout)[2] == "/models/tiny"
 
