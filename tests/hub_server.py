@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -63,12 +64,12 @@ class HubServer:
             return JSONResponse({"error": "Not yours."}, 403)
         if name in self.repos:
             return JSONResponse({"error": "You already created this."}, 409)
-        self.repos[name] = bool(asked.get("private"))
+        self.repos[name] = asked.get("visibility") == "private"
         return JSONResponse({"url": f"{request.base_url}{name}"})
 
     async def _validate(self, request: Request) -> Response:
-        content = (await request.json())["content"]
-        if not content.startswith("---\nbase_model"):
+        head = (await request.json())["content"].split("---\n")[1]
+        if "license" not in yaml.safe_load(head):
             return JSONResponse({"errors": [{"message": "No metadata."}]}, 400)
         return JSONResponse({"errors": [], "warnings": []})
 

@@ -55,10 +55,13 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
     disable_progress_bars()
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
     try:
-        api.create_repo(repo, private=private, exist_ok=True)
+        # Without --private the owner's own default holds.
+        api.create_repo(repo, private=private or None, exist_ok=True)
         commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
     except HfHubHTTPError as error:
         raise HubError(_refused(error, repo, token)) from error
+    except ValueError as error:  # its answer to the card's metadata, or to a file's announcement
+        raise HubError(f"The Hub did not take {repo}: {' '.join(str(error).split())}") from error
     except RuntimeError as error:  # a large file's upload, whose cause the library hides in it
         raise HubError(f"{error} Push again: what is there already is not sent twice.") from error
     except (httpx.TransportError, OSError) as error:

@@ -40,9 +40,14 @@ def serve(*arguments: object, store: FolderStore, home: Path, path: str = "") ->
     return done
 
 
+def words_in(shown: str) -> list[str]:
+    """A command as a shell reads it, which goes on where a line ends in a backslash."""
+    return shlex.split(shown.replace("\\\n", ""))
+
+
 def test_an_adapter_is_served_beside_its_base(store: FolderStore, tmp_path: Path) -> None:
     done = serve("mine@best", store=store, home=tmp_path / "home")
-    command = shlex.split(done.stdout)
+    command = words_in(done.stdout)
     folder = Path(command[-1].partition("=")[2])
     assert command == [
         *("vllm", "serve", "owner/tiny", "--max-model-len", "2048"),
@@ -55,10 +60,10 @@ def test_an_adapter_is_served_beside_its_base(store: FolderStore, tmp_path: Path
     assert "--url http://127.0.0.1:8000/v1 --model mine@1" in done.stderr
     (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"trained anew")
     put_run(store, "mine", tmp_path / "adapter")
-    anew = Path(shlex.split(serve("mine@1", store=store, home=tmp_path / "home").stdout)[-1][7:])
+    anew = Path(words_in(serve("mine@1", store=store, home=tmp_path / "home").stdout)[-1][7:])
     assert (anew / "adapter_model.safetensors").read_bytes() == b"trained anew"
     again = serve("mine@1", "--base", "/models/tiny", store=store, home=tmp_path / "home")
-    assert shlex.split(again.stdout)[2] == "/models/tiny"
+    assert words_in(again.stdout)[2] == "/models/tiny"
 
 
 def test_merged_weights_are_served_from_their_folder(store: FolderStore, tmp_path: Path) -> None:
@@ -68,8 +73,8 @@ def test_merged_weights_are_served_from_their_folder(store: FolderStore, tmp_pat
     done = CliRunner().invoke(app, [*command, "--to", str(merged), "--store", store.url])
     assert done.exit_code == 0, done.output
     shown = serve(merged, store=store, home=tmp_path / "home").stdout
-    assert shlex.split(shown)[:3] == ["vllm", "serve", str(merged)]
-    assert shlex.split(shown)[-2:] == ["--served-model-name", "mine@2"]
+    assert words_in(shown)[:3] == ["vllm", "serve", str(merged)]
+    assert words_in(shown)[-2:] == ["--served-model-name", "mine@2"]
 
 
 def test_without_vllm_run_says_what_to_do(store: FolderStore, tmp_path: Path) -> None:
