@@ -20,7 +20,7 @@ from precis.summarize import summary_messages
 from tests.tiny_model import put_run, write_adapter, write_base
 from tests.unit.test_summarize import train_policy
 
-PRECIS = Path(sys.executable).with_name("precis")
+PRECIS = str(Path(sys.executable).with_name("precis"))
 _START_S = 120.0
 
 
