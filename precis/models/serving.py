@@ -7,6 +7,7 @@ import re
 import secrets
 import shlex
 import shutil
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,17 +136,8 @@ def serve_policy(model: StoredModel, folder: Path, address: Address, key: str) -
     model.fetch(folder / "checkpoints" / f"{model.step:04d}")
     endpoint = Endpoint({model.name: folder})
     app = completions_app(endpoint.complete, endpoint.models, key)
-    config = uvicorn.Config(
-        app, address.host, address.port, log_level="warning", access_log=False, ws="none"
-    )
-    try:
-        listener = config.bind_socket()
-    except SystemExit:  # uvicorn's way to say that it can't listen there
-        raise ConfigError(
-            f"Can't listen at {address.host}:{address.port}: another program does, or the address "
-            "is not this machine's. Choose another --port."
-        ) from None
-    uvicorn.Server(config).run(sockets=[listener])
+    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
+    uvicorn.Server(config).run(sockets=[_listener(address)])
 
 
 def own_key() -> tuple[str, bool]:
@@ -158,3 +150,17 @@ def own_key() -> tuple[str, bool]:
 def _vllm(model: str, context_tokens: int, address: Address) -> list[str]:
     where = ["--host", address.host, "--port", str(address.port)]
     return ["vllm", "serve", model, "--max-model-len", str(context_tokens), *where]
+
+
+def _listener(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        listener = socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"Can't listen at {address.host}:{address.port} ({error.strerror}): choose another "
+            "--port, or --host."
+        ) from error
+    # Without this each small answer waits 40 ms for the other side's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
