@@ -44,7 +44,7 @@ def base(tmp_path: Path) -> Path:
 
 def export(*arguments: object, store: FolderStore, code: int = 0) -> Result:
     command = ["model", "export", *map(str, arguments), "--store", store.url]
-    done = CliRunner().invoke(app, command, env={"COLUMNS": "200", "HF_HUB_OFFLINE": "1"})
+    done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert done.exit_code == code, done.output
     return done
