@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
-from precis.checkpoints import Checkpoint, committed_steps, intact, restore, whole_around
+from precis.checkpoints import committed_steps, intact, restore, whole_around
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.ledger import Ledger, stored_ledger
+from precis.manifests import Checkpoint
 from precis.models.record import TrainingRecord, read_record
 from precis.runs.overview import Overview, overviews
 from precis.store import Store

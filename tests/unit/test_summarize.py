@@ -144,7 +144,7 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
         0,
         2,
     ]
-    store.delete("mine/checkpoints/0000/policy.json")
+    store.delete("mine/checkpoints/0000/")
     assert step_of("mine@best") == 1
     for bad in ("", "@1", "mine@", "mine@first", "mine@-1"):
         with pytest.raises(ConfigError, match="names no model"):
