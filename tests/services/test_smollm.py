@@ -54,6 +54,7 @@ def write_adapter(base: Path, folder: Path, rank: int = 16) -> None:
     (folder / "adapter_config.json").write_text(json.dumps(config))
 
 
+@pytest.mark.long
 def test_a_real_model_is_merged_and_every_number_of_it_verified(
     smollm: Path, tmp_path: Path
 ) -> None:
