@@ -104,7 +104,7 @@ def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> lis
     held, and not a look at all pairs.
     """
     units = _tf_idf([tokens(sentence) for sentence in found])
-    centre = Counter[str]()
+    centre: defaultdict[str, float] = defaultdict(float)
     holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for index, unit in enumerate(units):
         for word, weight in unit.items():

@@ -12,7 +12,8 @@ from precis.config import DocumentsConfig
 from precis.documents import Document, read_documents
 from precis.rewards import disqualified
 from precis.standins.baselines import central, lead
-from precis.standins.reader import answer, grade
+from precis.standins.grader import grade
+from precis.standins.reader import answer
 from precis.summarize import WORDS_MAX
 from precis.words import count_words
 

@@ -134,10 +134,10 @@ async def test_a_verdict_takes_two_calls_and_reports_the_unanswerable_apart() ->
 async def test_both_protocols_agree_where_the_judge_is_deterministic() -> None:
     async with judge_of(protocol="per_question") as (judge, server):
         assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-    # Four questions to answer, and one answer to grade, with the document in view.
-    assert len(server.requests) == 5
+    # Four questions to answer, and two answers to grade, with the document in view.
+    assert len(server.requests) == 6
     shown = ["Port Ellis" in one["messages"][1]["content"] for one in server.requests]
-    assert shown.count(True) == 1
+    assert shown.count(True) == 2
     assert judge.identity["protocol"] == "per_question"
 
 
