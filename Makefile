@@ -29,8 +29,8 @@ endif
 # What starts Prefect, S3, a browser or a cluster.
 SERVICES := $(wildcard tests/services tests/*/services)
 
-.PHONY: install install-gpu install-sky rehearse stop test test-all unit services matrices lint \
-	docs format bench lock clean
+.PHONY: install install-gpu install-sky rehearse stop test test-all test-gpu unit services matrices \
+	lint docs format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
@@ -62,6 +62,10 @@ matrices: $(VENV)/.installed-dev  ## what test-all adds to test
 	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2
 	$(BIN)/python -m pytest $(SERVICES) -m long -n 3 --dist loadgroup \
 		--no-loadscope-reorder --durations=15
+
+test-gpu: $(VENV)/.installed-dev .venv-gpu/.installed  ## on a machine with a GPU: tests/gpu/README.md
+	.venv-gpu/bin/python -m pytest -c /dev/null --rootdir . tests/gpu/test_learner.py
+	$(BIN)/python -m pytest tests/gpu/test_survival.py -s
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
