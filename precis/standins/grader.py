@@ -12,17 +12,18 @@ from functools import lru_cache
 
 from precis.standins.names import name_stems
 from precis.standins.synonyms import synonyms
-from precis.standins.words import content_stems, has_digit, is_content, stem, words_of
+from precis.standins.words import content_stems, has_digit, is_content, is_variant, stem, words_of
 from precis.text import sentences, tokens
 
 UNANSWERABLE = "UNANSWERABLE"
 """The answer to a question that the text does not answer."""
 
-_SHARE_MIN = 0.35
+_SHARE_MIN = 0.3
 """The least share of the golden answer's content that an answer must have."""
 _FACT = 2.0
 """What a number, a date or a name counts for; any other word counts for one."""
 _SYNONYM = 0.7
+"""What another word of the same meaning, or the same beginning, counts for."""
 _ALIKE = 0.5
 """The share of words from which a sentence counts as a version of the golden answer, whose facts
 are compared one by one."""
@@ -41,12 +42,14 @@ class _Statement:
     Attributes:
         stems: of all content words.
         facts: those that are numbers, dates or names.
+        openings: the first word of each sentence, which may be a name.
         denied: those that a negation stands before, as often as one does.
         verdict: `yes` or `no`, where it begins with one.
     """
 
     stems: frozenset[str]
     facts: frozenset[str]
+    openings: frozenset[str]
     denied: tuple[str, ...]
     verdict: str
 
@@ -81,9 +84,13 @@ def _has_content(given: _Statement, wanted: _Statement, asked: _Statement) -> bo
     for word, weight in weights.items():
         if word in given.stems:
             found += weight
-        elif word not in wanted.facts and synonyms(word) & given.stems:
+        elif word not in wanted.facts and _stands_for(word, given.stems):
             found += weight * _SYNONYM
     return found >= _SHARE_MIN * sum(weights.values())
+
+
+def _stands_for(word: str, stems: frozenset[str]) -> bool:
+    return bool(synonyms(word) & stems) or any(is_variant(word, other) for other in stems)
 
 
 def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
@@ -100,8 +107,12 @@ def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _
     shared = len(mine & golden)
     if shared < _ALIKE * len(golden) or shared + 1 < _ALIKE * len(mine):
         return False
-    facts = wanted.facts | (wanted.stems & asked.facts)
-    return bool(facts - given.stems and part.stems - wanted.stems - asked.stems)
+    missing = wanted.facts | (wanted.stems & asked.facts)
+    if shared >= _SAME * len(golden - wanted.openings):
+        missing |= wanted.openings
+    missing -= given.stems
+    others = part.stems - wanted.stems - asked.stems
+    return any(has_digit(word) == has_digit(other) for word in missing for other in others)
 
 
 def _plain(statement: _Statement, asked: _Statement) -> frozenset[str]:
@@ -116,6 +127,7 @@ def _together(parts: Sequence[_Statement]) -> _Statement:
     return _Statement(
         frozenset[str]().union(*(part.stems for part in parts)),
         frozenset[str]().union(*(part.facts for part in parts)),
+        frozenset[str]().union(*(part.openings for part in parts)),
         tuple(word for part in parts for word in part.denied),
         parts[0].verdict if parts else "",
     )
@@ -128,7 +140,13 @@ def _read(text: str) -> _Statement:
     stems = frozenset(content_stems(rest))
     facts = {word for word in stems if has_digit(word)} | (stems & name_stems(rest))
     said = verdict[1].lower() if verdict else ""
-    return _Statement(stems, frozenset(facts), _denied(rest), said)
+    return _Statement(stems, frozenset(facts), _openings(rest), _denied(rest), said)
+
+
+def _openings(text: str) -> frozenset[str]:
+    """The stem of each sentence's first word, where that is a content word."""
+    first = [words_of(sentence)[:1] for sentence in sentences(text)]
+    return frozenset(stem(word) for words in first for word in words if is_content(word))
 
 
 def _denied(text: str) -> tuple[str, ...]:

@@ -8,10 +8,13 @@ from precis.standins.words import content_stems
 
 _MONTHS = "|".join(month for month in calendar.month_name if month)
 _DAYS = "|".join(calendar.day_name)
+_CAPITAL = "".join(letter for letter in map(chr, range(0x530)) if letter.isupper())
+"""Of the Latin, Greek and Cyrillic scripts."""
+_WORD = rf"[{_CAPITAL}][\w'\u2019]+"
 _NAME = re.compile(
-    r"(?<=[^\W_])[,;]?['\u2019\")]?[ \-]+[\"\u201c(\u2018]?([A-Z][\w'\u2019]+)"
+    rf"(?<=[^\W_])[,;:]?['\u2019\")]?[ \-\u2013\u2014]+[\"\u201c(\u2018]?({_WORD})"
     rf"|\b({_MONTHS}|{_DAYS})\b"
-    r"|\A([A-Z][\w'\u2019]+)(?=(?:,? (?:&|and|of|the|de|van|von))* [A-Z])"
+    rf"|\A({_WORD})(?=(?:,? (?:&|and|of|the|de|van|von))* [{_CAPITAL}])"
 )
 
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from precis.standins.grader import UNANSWERABLE
 from precis.standins.kinds import kind_asked, shows
 from precis.standins.synonyms import synonyms
-from precis.standins.words import content_stems
+from precis.standins.words import VARIANT_PREFIX, content_stems, is_variant
 from precis.text import count_words, sentences
 
 _SENTENCES_MAX = 5
@@ -28,8 +28,6 @@ _KNOWN_MIN = 0.15
 _SYNONYM = 0.8
 _VARIANT = 0.7
 """What another word with the same meaning, or the same beginning, counts for."""
-_PREFIX = 4
-_PREFIX_SHARE = 0.6
 _CARRIED = 0.95
 _PARAGRAPH = 0.6
 """How much of a sentence's words is left one sentence further, and across paragraphs."""
@@ -126,22 +124,13 @@ def _likeness(index: _Index, word: str) -> Weights:
     """The text's words that may stand for a word, with what each counts for."""
     found = {
         one: _VARIANT
-        for one in index.by_prefix.get(word[:_PREFIX], ())
-        if _prefix_length(one, word) >= _PREFIX_SHARE * max(len(one), len(word))
+        for one in index.by_prefix.get(word[:VARIANT_PREFIX], ())
+        if is_variant(one, word)
     }
     found |= {one: _SYNONYM for one in sorted(synonyms(word)) if one in index.places}
     if word in index.places:
         found[word] = 1.0
     return found
-
-
-def _prefix_length(one: str, other: str) -> int:
-    length = 0
-    for mine, its in zip(one, other, strict=False):
-        if mine != its:
-            break
-        length += 1
-    return length
 
 
 def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
@@ -227,8 +216,8 @@ def _index(text: str) -> _Index:
             places[word].append(place)
     by_prefix: defaultdict[str, list[str]] = defaultdict(list)
     for word in places:
-        if len(word) >= _PREFIX:
-            by_prefix[word[:_PREFIX]].append(word)
+        if len(word) >= VARIANT_PREFIX:
+            by_prefix[word[:VARIANT_PREFIX]].append(word)
     return _Index(tuple(found), tuple(paragraphs), places, by_prefix)
 
 

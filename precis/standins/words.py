@@ -3,6 +3,7 @@
 import re
 from functools import cache, lru_cache
 from importlib.resources import files
+from os.path import commonprefix
 
 from precis.standins.numbers import combine_numbers, unify_numbers
 from precis.text import tokens
@@ -30,6 +31,9 @@ _STOP = frozenset(
 )
 _SUFFIXES = ("ations", "ation", "ments", "ment", "ings", "ing", "ers", "er", "ors", "or")
 _ENDINGS = (*_SUFFIXES, "ied", "ies", "ed", "es", "ly", "s", "e", "y")
+VARIANT_PREFIX = 4
+_VARIANT_SHARE = 0.6
+"""How many letters, and what share of the longer stem, two variants of a word begin with."""
 _MAY = re.compile(r"(?<=[\w,] )May\b|\bMay(?= \d)")
 _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
 
@@ -74,6 +78,12 @@ def words_of(text: str) -> tuple[str, ...]:
 def content_stems(text: str) -> list[str]:
     """The stems of a text's content words, in order."""
     return [stem(word) for word in words_of(text) if is_content(word)]
+
+
+def is_variant(stem: str, other: str) -> bool:
+    """Whether two stems begin alike enough to be of one word: `conclud` and `conclusion`."""
+    shared = len(commonprefix((stem, other)))
+    return shared >= max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
 
 
 def has_digit(word: str) -> bool:
