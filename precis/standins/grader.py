@@ -43,6 +43,7 @@ class _Statement:
         stems: of all content words.
         facts: those that are numbers, dates or names.
         openings: the first word of each sentence, which may be a name.
+        length: how many content words there are, with those that are repeated.
         denied: those that a negation stands before, as often as one does.
         verdict: `yes` or `no`, where it begins with one.
     """
@@ -50,6 +51,7 @@ class _Statement:
     stems: frozenset[str]
     facts: frozenset[str]
     openings: frozenset[str]
+    length: int
     denied: tuple[str, ...]
     verdict: str
 
@@ -111,6 +113,8 @@ def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _
     if shared >= _SAME * len(golden - wanted.openings):
         missing |= wanted.openings
     missing -= given.stems
+    if missing and part.length >= wanted.length and shared >= _SAME * max(len(mine), len(golden)):
+        return True  # Nothing was left out, so a known word stands in its place.
     others = part.stems - wanted.stems - asked.stems
     return any(has_digit(word) == has_digit(other) for word in missing for other in others)
 
@@ -128,6 +132,7 @@ def _together(parts: Sequence[_Statement]) -> _Statement:
         frozenset[str]().union(*(part.stems for part in parts)),
         frozenset[str]().union(*(part.facts for part in parts)),
         frozenset[str]().union(*(part.openings for part in parts)),
+        sum(part.length for part in parts),
         tuple(word for part in parts for word in part.denied),
         parts[0].verdict if parts else "",
     )
@@ -137,10 +142,11 @@ def _together(parts: Sequence[_Statement]) -> _Statement:
 def _read(text: str) -> _Statement:
     verdict = _VERDICT.match(text)
     rest = text[verdict.end() :] if verdict else text
-    stems = frozenset(content_stems(rest))
+    words = content_stems(rest)
+    stems = frozenset(words)
     facts = {word for word in stems if has_digit(word)} | (stems & name_stems(rest))
     said = verdict[1].lower() if verdict else ""
-    return _Statement(stems, frozenset(facts), _openings(rest), _denied(rest), said)
+    return _Statement(stems, frozenset(facts), _openings(rest), len(words), _denied(rest), said)
 
 
 def _openings(text: str) -> frozenset[str]:

@@ -34,7 +34,7 @@ _ENDINGS = (*_SUFFIXES, "ied", "ies", "ed", "es", "ly", "s", "e", "y")
 VARIANT_PREFIX = 4
 _VARIANT_SHARE = 0.6
 """How many letters, and what share of the longer stem, two variants of a word begin with."""
-_MAY = re.compile(r"(?<=[\w,] )May\b|\bMay(?= \d)")
+_MAY = re.compile(r"(?<=[\w,][ -])May\b|\bMay(?= \d)")
 _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
 
 
