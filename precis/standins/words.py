@@ -3,7 +3,6 @@
 import re
 from functools import cache, lru_cache
 from importlib.resources import files
-from os.path import commonprefix
 
 from precis.standins.numbers import combine_numbers, unify_numbers
 from precis.text import tokens
@@ -82,8 +81,19 @@ def content_stems(text: str) -> list[str]:
 
 def is_variant(stem: str, other: str) -> bool:
     """Whether two stems begin alike enough to be of one word: `conclud` and `conclusion`."""
-    shared = len(commonprefix((stem, other)))
-    return shared >= max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
+    if stem[:VARIANT_PREFIX] != other[:VARIANT_PREFIX]:
+        return False
+    least = max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
+    return _shared_letters(stem, other) >= least
+
+
+def _shared_letters(one: str, other: str) -> int:
+    length = 0
+    for mine, its in zip(one, other, strict=False):
+        if mine != its:
+            break
+        length += 1
+    return length
 
 
 def has_digit(word: str) -> bool:

@@ -69,6 +69,7 @@ SAME = [
     ("37 percent", "37%"),
     ("Marta Quill", "the farmer Marta Quill"),
     ("because a pipe had burst", "A pipe burst"),
+    ("The board's conclusion was unanimous", "The board concluded unanimously"),
 ]
 
 DIFFERENT = [
@@ -159,6 +160,10 @@ def test_an_answer_quotes_a_few_sentences_however_long_the_text_is() -> None:
         ("Yes, the rule covers guests.", "No, the rule covers guests."),
         ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
         ("The hall reopens on 1 September.", "The hall reopens on 1 October."),
+        ("It lost by six votes to five.", "It lost by five votes to five."),
+        ("It is shut until mid-April.", "It is shut until mid-May."),
+        ("Brightwater had asked for a new lock.", "Merriman had asked for a new lock."),
+        ("The key went to Óscar Quill.", "The key went to Émile Fry."),
     ],
 )
 def test_what_contradicts_the_golden_answer_is_wrong(gold: str, given: str) -> None:
