@@ -2,8 +2,8 @@
 
 It stands in for a hosted judge where none is to be paid for. A sentence counts by the words of
 the question that it has, the rarer the more. What was said before and after it counts too, for
-less: prose names its subject once and then goes on about it. The weights were fitted to prose with
-folds of documents left out, and rounded. Everything here is a pure function.
+less: prose names its subject once and then goes on about it. The weights were fitted to prose,
+checked on documents left out of the fit, and rounded. Everything here is a pure function.
 """
 
 import math
