@@ -1,8 +1,8 @@
 """The lexical judge on prose in the manner of RepLiQA that nobody made for it.
 
 `prose_tuning.parquet` and `prose_tuning_2.parquet`, by other hands, are what it was tuned on;
-`prose_heldout.parquet`, by the same hands as the first, was kept away from whoever tuned it; a line
-in `LEAST` adds it.
+`prose_heldout.parquet` was kept away from whoever tuned it, and is to be: it is measured, never
+looked into.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,11 @@ from precis.config import DocumentsConfig
 from precis.documents import Document, read_documents
 
 DATA = Path(__file__).parents[1] / "data"
-LEAST = {"prose_tuning.parquet": 0.7, "prose_tuning_2.parquet": 0.75}
+LEAST = {
+    "prose_tuning.parquet": 0.7,
+    "prose_tuning_2.parquet": 0.75,
+    "prose_heldout.parquet": 0.65,
+}
 """For each file the least share of its questions that is read from the full documents."""
 
 
