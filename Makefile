@@ -54,7 +54,7 @@ unit: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -n 3
 
 services: $(VENV)/.installed-dev
-	@tests/services/install.sh chromium postgresql
+	@tests/services/install.sh chromium postgresql strace
 	$(BIN)/python -m pytest $(SERVICES) -m "not long" -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 

@@ -15,7 +15,6 @@ of the two finds out. Nothing is deleted by a commit.
 import hashlib
 import json
 import logging
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Mapping
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from precis.durable import move
 from precis.errors import CorruptCheckpoint, StoreError
 from precis.lease import check_lease
 from precis.ledger import StepRecord
@@ -217,7 +217,7 @@ def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -
     for file in checkpoint.files:
         _fetch(store, checkpoint.key_of(file), incoming, file)
     shutil.rmtree(into, ignore_errors=True)
-    os.replace(incoming, into)
+    move(incoming, into)
     return checkpoint
 
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from precis.checkpoints import commit
+from precis.durable import move, sync_tree
 from precis.ledger import Ledger, StepRecord
 from precis.store import Store
 
@@ -16,7 +17,10 @@ _RECORD = "record.json"
 
 def keep_record(folder: Path, record: StepRecord) -> None:
     """Put a step's record beside its checkpoint's files: what is kept is complete with it."""
-    (folder / _RECORD).write_text(record.model_dump_json())
+    sync_tree(folder / FILES)
+    temporary = folder / f"{_RECORD}.tmp"
+    temporary.write_text(record.model_dump_json())
+    move(temporary, folder / _RECORD)
 
 
 def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:

@@ -6,7 +6,6 @@ anything else in `checkpoints/` is a leftover and does not count.
 """
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from precis.durable import make_folder, move
 from precis.errors import CorruptCheckpoint
 from precis.extractive.features import FEATURES_VERSION, NAMES, Floats
 from precis.extractive.grpo import Adam
@@ -68,13 +68,13 @@ def save(model_folder: Path, trained: Trained, metrics: Mapping[str, float] | No
         The checkpoint's folder.
     """
     folder = folder_of(model_folder, trained.step)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     fresh.chmod(0o755)
     (fresh / _FILE).write_text(_encoded(trained), encoding="utf-8")
     (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
-    os.replace(fresh, folder)
+    move(fresh, folder)
     return folder
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from precis.durable import make_folder, move, sync
 from precis.errors import StoreConflict, StoreError, StoreRefused
 from precis.store.keys import checked_key, checked_prefix
 from precis.store.protocol import Blob, prove, refuse_too_large
@@ -120,9 +121,7 @@ class FolderStore:
             try:
                 yield temporary
                 temporary.chmod(stat.S_IMODE(self.root.stat().st_mode) & 0o666)
-                with temporary.open("rb") as written:
-                    os.fsync(written.fileno())
-                temporary.replace(path)
+                move(temporary, path)
             finally:
                 temporary.unlink(missing_ok=True)
 
@@ -137,11 +136,12 @@ class FolderStore:
     def _make(self, folder: Path) -> None:
         """Make a folder for those who share the store: whoever may read its root may read all."""
         if folder == self.root or folder.exists():
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             return
         self._make(folder.parent)
         folder.mkdir(exist_ok=True)
         folder.chmod(stat.S_IMODE(self.root.stat().st_mode))
+        sync(folder.parent)
 
     @contextmanager
     def _writing(self, path: Path) -> Iterator[None]:

@@ -9,11 +9,11 @@ Each file but the log is replaced in one move.
 """
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Literal
 
+from precis.durable import make_folder, move, sync
 from precis.trainer.protocol import Json, Message, TrainedStep
 
 
@@ -60,6 +60,8 @@ class Journal:
         (self.folder / "pending.json").unlink(missing_ok=True)
         shutil.rmtree(self.folder / "trained", ignore_errors=True)
         shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+        if self.folder.is_dir():
+            sync(self.folder)  # before another run's name is put on what might come back
 
     def began(self, step: int, digest: str, note: Json) -> None:
         """A training begins."""
@@ -105,12 +107,15 @@ class Journal:
         return _Whose.model_validate_json(data) if data else None
 
     def _log(self, event: Literal["began", "trained"], step: int, digest: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
+        file = self.folder / "trainings.jsonl"
+        is_new = not file.exists()
         line = json.dumps({"event": event, "step": step, "digest": digest, "run": self.run})
-        with (self.folder / "trainings.jsonl").open("a") as log:
+        with file.open("a") as log:
             log.write(line + "\n")
-            log.flush()
-            os.fsync(log.fileno())
+        sync(file)
+        if is_new:
+            sync(self.folder)
 
     def _is_logged(self, event: str, step: int, digest: str) -> bool:
         data = _read(self.folder / "trainings.jsonl") or b""
@@ -124,10 +129,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, record: Message) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_suffix(".tmp")
-    with temporary.open("w") as file:
-        file.write(record.model_dump_json())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    temporary.write_text(record.model_dump_json())
+    move(temporary, path)

@@ -6,10 +6,11 @@ it could tell them need not train the step again.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from precis.durable import make_folder, move
 
 METRICS_FILE = "metrics.json"
 
@@ -31,11 +32,11 @@ def write_checkpoint(
     """
     fresh = folder.with_name(f".{folder.name}.writing")
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
+    make_folder(fresh)
     save(fresh)
     (fresh / METRICS_FILE).write_text(json.dumps(dict(metrics), indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
-    os.replace(fresh, folder)
+    move(fresh, folder)
 
 
 def read_metrics(folder: Path) -> dict[str, float] | None:
