@@ -155,6 +155,10 @@ class Ledger(Settings):
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
 
+    def charged(self, usd: float) -> Self:
+        """The ledger with what was spent beside steps and validations."""
+        return self._with(usd=self.usd + usd)
+
     def under(self, settings: Mapping[str, Any]) -> Self:
         """The ledger as a run with these settings writes it."""
         return self._with(settings=dict(settings))

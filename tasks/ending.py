@@ -41,6 +41,7 @@ async def stop_at_budget(run: Run) -> None:
     """
     if run.is_over_budget:
         await settle(run)
+        await _book(run)
         raise BudgetReached(
             f"The run has spent ${run.usd:.2f} of its ${run.config.budget_usd:.2f} and "
             f"stops after step {run.ledger.next_step}, which is committed. Raise budget_usd and "
@@ -53,6 +54,13 @@ async def stop_at_budget(run: Run) -> None:
             f"(cluster.hours_max) and stops after step {run.ledger.next_step}, which is "
             "committed. Start it again to continue."
         )
+
+
+async def _book(run: Run) -> None:
+    """Put into the ledger what no step or validation will: a ceiling was measured, say."""
+    spend = run.unbooked
+    if spend.usd:
+        await run.write_ledger(run.ledger.charged(spend.usd), spend)
 
 
 async def _finish_commit(run: Run) -> None:

@@ -19,7 +19,7 @@ from tests.services.patience import PATIENCE_S
 
 HELD = {
     "program": ["sleep"],
-    "prefect": ["prefect server"],
+    "prefect": ["deployments.serving"],
     "postgresql": ["bin/postgres"],
     "chromium": ["chromium"],
     "slurm": ["munged", "slurmctld", "slurmd", "sshd", "sky.server"],

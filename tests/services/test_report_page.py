@@ -13,6 +13,7 @@ from precis.report.benchmark import benchmark_of
 from precis.report.curve import StepPoint
 from precis.report.html import report_html
 from precis.results import frame_of
+from precis.text import count_words
 from tests.services.needs import need
 from tests.unit.test_report import HOSTILE, rows
 
@@ -116,7 +117,7 @@ def test_two_models_are_read_side_by_side_with_verdicts(page: Page) -> None:
 
 
 def words(page: Page) -> int:
-    return len(page.locator("#left-side .summary").inner_text().split())
+    return count_words(page.locator("#left-side .summary").inner_text())
 
 
 def test_only_differing_documents_are_listed_on_request(page: Page) -> None:
