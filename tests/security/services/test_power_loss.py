@@ -91,9 +91,9 @@ def check(left: Path, said: list[str], into: Path) -> None:
     pointer = store.get(pointer_key("m"))
     newest = json.loads(pointer.data)["step"] if pointer else -1
     assert newest in (-1, *there)
-    for event, step in map(str.split, said):
+    for event, number in map(str.split, said):
         if event == "trained":
-            assert int(step) in here
+            assert int(number) in here
         else:
-            assert int(step) in there
-            assert newest >= int(step)
+            assert int(number) in there
+            assert newest >= int(number)
