@@ -60,7 +60,7 @@ services: $(VENV)/.installed-dev
 
 matrices: $(VENV)/.installed-dev  ## what test-all adds to test
 	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2
-	$(BIN)/python -m pytest $(SERVICES) -m long -n 3 --dist loadgroup \
+	$(BIN)/python -m pytest $(SERVICES) -m long -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
 test-gpu: $(VENV)/.installed-dev .venv-gpu/.installed  ## on a machine with a GPU: tests/gpu/README.md

@@ -32,7 +32,7 @@ from tests.services.s3_server import s3_server, settings_for
 from tests.services.slurm_lab import SlurmLab, slurm_lab
 from tests.services.test_up import Up
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rented")]
+pytestmark = pytest.mark.long
 
 CANARY = "canary-that-nobody-may-sing"
 STEPS = 30
