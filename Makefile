@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev  ## every check, and every test but the long ones
 	@$(MAKE) --no-print-directory --jobs=2 lint docs unit
 	@$(MAKE) --no-print-directory services
 
-test-all:  ## the same and the long ones: everything that CI runs
+test-all:  ## the same and the long ones
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory matrices
 
