@@ -29,8 +29,8 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
-from precis.checkpoints import commit
 from precis.environment import S3Environment
+from precis.run.checkpoints import commit
 from precis.store.s3 import S3Store
 from precis.store.s3_client import client_for, ensure_bucket
 

@@ -24,12 +24,12 @@ import art
 import openai
 
 from precis.config import DocumentsConfig
-from precis.documents import read_documents
-from precis.loopback import child_service
+from precis.processes.child import child_service
+from precis.records.documents import read_documents
+from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
-from precis.summarize import summary_messages
+from precis.summaries.prompt import summary_messages
 from precis.trainer import RemoteTrainer
-from precis.trainers import ArtTrainer, EngineConfig
 
 _TOKENS_A_WORD = 1.4
 

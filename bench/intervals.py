@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from precis.report.bootstrap import Floats
-from precis.report.statistics import ratio_interval
+from precis.statistics.bootstrap import Floats
+from precis.statistics.intervals import ratio_interval
 
 DOCUMENTS = (5, 12, 32, 91)
 EASE = ((2.0, 2.0), (8.0, 1.0), (1.0, 6.0))

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from bench.reading.measures import Share, accuracies, declined, false_accepts
 from precis.config import DocumentsConfig
-from precis.documents import read_documents
+from precis.records.documents import read_documents
 
 
 def main(

@@ -17,11 +17,11 @@ from rich.table import Table
 from bench.reading.measures import correct
 from bench.reading.training import summarize, trained_on
 from precis.config import DocumentsConfig
-from precis.documents import Document, read_documents
 from precis.extractive.policy import untrained
-from precis.report.statistics import ratio_interval
-from precis.standins.baselines import lead, shuffled
-from precis.summarize import WORDS_MAX
+from precis.records.documents import Document, read_documents
+from precis.statistics.intervals import ratio_interval
+from precis.summaries.baselines import lead, shuffled
+from precis.summaries.prompt import WORDS_MAX
 
 _PROSE = "tests/data/prose_tuning.parquet"
 _SEEDS = (1, 2, 3)

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from bench.checkpoints import server
 from precis.environment import S3Environment
-from precis.ledger import StepRecord, stored_ledger
+from precis.records.ledger import StepRecord, stored_ledger
 from precis.store.s3 import S3Store
 
 _BUCKET, _MODEL = "precis-bench", "uploads"

@@ -6,8 +6,8 @@ from prefect import flow
 from prefect.artifacts import acreate_table_artifact
 from prefect.logging import get_run_logger
 
-from precis.cluster.settings import DownConfig, SweepConfig
 from precis.cluster.sweep import Swept
+from precis.settings.cluster import DownConfig, SweepConfig
 from tasks.machines import sweep_machines, take_down
 from tasks.parameters import named, takes_settings
 

@@ -5,7 +5,7 @@ from prefect.runtime import flow_run
 
 from flows.benchmark import benchmark
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.run import Run
+from precis.training.run import Run
 from tasks.artifacts import log_validation, shown
 from tasks.benchmark import BenchmarkReport
 from tasks.board import Board

@@ -11,11 +11,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from precis.cluster.settings import ClusterConfig
 from precis.environment import Environment
-from precis.settings import Name, Settings
-from precis.summarize import WORDS_MAX
-from precis.trainers import ExtractiveTrainer, Trainer
+from precis.record import Name, Settings
+from precis.settings.cluster import ClusterConfig
+from precis.settings.trainer import ExtractiveTrainer, Trainer
+from precis.summaries.prompt import WORDS_MAX
 
 SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
 """A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
@@ -33,7 +33,7 @@ Hosted = Literal[
     "gemini-3-pro",
     "claude-sonnet-4.5",
 ]
-"""Hosted models by the names that `precis.contenders.presets` knows them under."""
+"""Hosted models by the names that `precis.benchmark.presets` knows them under."""
 
 
 class DocumentSource(Settings):

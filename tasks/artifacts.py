@@ -9,11 +9,11 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
-from precis.benchmark import judged
-from precis.metrics import step_metrics
-from precis.report.outlook import Plan
+from precis.benchmark.measure import judged
+from precis.records.metrics import step_metrics
 from precis.report.training import TrainingView, progress_line
-from precis.run import Run, work_folder
+from precis.run.outlook import Plan
+from precis.training.run import Run, work_folder
 from tasks.board import Board, board_of
 from tasks.rollouts import Gathered
 

@@ -11,25 +11,32 @@ from prefect import task
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.logging import get_run_logger
 
-from precis.benchmark import TRAINED, Outcome, curve_of, measure, measure_ceiling, results_of
-from precis.contenders.forecast import look_ahead
-from precis.contenders.lineup import turns
-from precis.contenders.writer import UNREACHABLE, Writer
-from precis.judge.verdict import Unscored
-from precis.metrics import step_metrics
-from precis.nightly import nightly_section, verdict_in_words
+from precis.benchmark.client import UNREACHABLE, Writer
+from precis.benchmark.forecast import look_ahead
+from precis.benchmark.lineup import turns
+from precis.benchmark.measure import (
+    TRAINED,
+    Outcome,
+    curve_of,
+    measure,
+    measure_ceiling,
+    results_of,
+)
 from precis.observe.completions import seen_of_outcome
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
+from precis.records.metrics import step_metrics
+from precis.records.results import results_key, write_results
+from precis.records.verdict import Unscored
 from precis.report import wording
 from precis.report.benchmark import Benchmark, benchmark_of
 from precis.report.files import report_files
 from precis.report.html import report_html
 from precis.report.markdown import benchmark_report
-from precis.report.standings import Contender
-from precis.results import results_key, write_results
-from precis.rollouts import together
-from precis.run import trainable, work_folder
+from precis.report.nightly import nightly_section, verdict_in_words
+from precis.sampling.rollouts import together
+from precis.statistics.standings import Contender
+from precis.training.run import trainable, work_folder
 from tasks.artifacts import artifact_key
 from tasks.judging import judge_slots
 from tasks.lineup import Round, with_trainer

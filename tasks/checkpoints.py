@@ -6,16 +6,16 @@ import time
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.benchmark import judged
+from precis.benchmark.measure import judged
 from precis.errors import LeaseLost, StoreConflict, StoreError
-from precis.kept import FILES, keep_record
-from precis.ledger import StepRecord, Validation
-from precis.results import Judged
-from precis.retention import prune
-from precis.rollouts import gather_greedy, refuse_too_many_unscored
-from precis.run import Run
-from precis.steps import validation_of
-from precis.trajectories import read_judged
+from precis.records.ledger import StepRecord, Validation
+from precis.records.results import Judged
+from precis.records.trajectories import read_judged
+from precis.run.retention import prune
+from precis.run.unsent import FILES, keep_record
+from precis.sampling.rollouts import gather_greedy, refuse_too_many_unscored
+from precis.training.run import Run
+from precis.training.steps import validation_of
 from tasks.judging import judge_slots
 from tasks.policy import RETRIED
 from tasks.training import keep_rollouts

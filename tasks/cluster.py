@@ -12,7 +12,6 @@ from prefect import task
 from prefect.logging import get_run_logger
 
 from precis.cluster.local import LocalSite, scratch_folder
-from precis.cluster.settings import ClusterConfig
 from precis.cluster.site import Address, Site
 from precis.cluster.skypilot import SkyPilotSite
 from precis.cluster.task import Work
@@ -21,10 +20,11 @@ from precis.environment import Environment, private_home
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.ruler import RulerJudge
-from precis.loopback import Service, child_service
-from precis.run import Run, Services, work_folder
+from precis.processes.child import Service, child_service
+from precis.settings.cluster import ClusterConfig
 from precis.store import open_store
 from precis.trainer import RemoteTrainer
+from precis.training.run import Run, Services, work_folder
 from tasks.policy import RETRIED
 
 T = TypeVar("T")

@@ -3,8 +3,8 @@
 import asyncio
 
 from precis.errors import StoreError
-from precis.ledger import StepRecord
-from precis.run import Run
+from precis.records.ledger import StepRecord
+from precis.training.run import Run
 from tasks.artifacts import log_step, show_step
 from tasks.board import Board
 from tasks.checkpoints import commit_step, keep_here

@@ -4,9 +4,9 @@ import asyncio
 
 from prefect import task
 
-from precis.benchmark import with_settings_of_its_run
+from precis.benchmark.measure import with_settings_of_its_run
 from precis.config import BenchmarkConfig, RunConfig
-from precis.documents import Corpus, load_corpus, load_others
+from precis.records.documents import Corpus, load_corpus, load_others
 from precis.store import open_store
 from tasks.policy import RETRIED
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from prefect.logging import get_run_logger
 
 from precis.errors import BudgetReached
-from precis.run import Run
+from precis.training.run import Run
 from tasks.checkpoints import settle
 
 COMMIT_GRACE_S = 20.0

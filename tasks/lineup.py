@@ -9,26 +9,26 @@ import polars as pl
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.benchmark import TRAINED, Night, checkpoints_to_take
-from precis.checkpoints import committed_steps
+from precis.benchmark.budget import Budget
+from precis.benchmark.cache import Kept
+from precis.benchmark.client import Writer
+from precis.benchmark.contender import Entry, local
+from precis.benchmark.extractive import rehearsed
+from precis.benchmark.lineup import checkpoint_digest, hosted_entries, rule_entries
+from precis.benchmark.measure import TRAINED, Night, checkpoints_to_take
+from precis.benchmark.referee import Referee
 from precis.config import BenchmarkConfig
-from precis.contenders.budget import Budget
-from precis.contenders.entry import Entry, local
-from precis.contenders.extractive import rehearsed
-from precis.contenders.kept import Kept
-from precis.contenders.lineup import checkpoint_digest, hosted_entries, rule_entries
-from precis.contenders.referee import Referee
-from precis.contenders.writer import Writer
-from precis.documents import Corpus
 from precis.environment import Environment
 from precis.errors import ConfigError, TrainerLost
-from precis.ledger import Ledger, stored_ledger
 from precis.observe.observers import Observers, observing
-from precis.report.nights import Change
-from precis.report.standings import Contender
-from precis.run import Services, trainable
+from precis.records.documents import Corpus
+from precis.records.ledger import Ledger, stored_ledger
+from precis.run.checkpoints import committed_steps
+from precis.run.trained_on import trained_on
+from precis.statistics.nights import Change
+from precis.statistics.standings import Contender
 from precis.store import open_store
-from precis.trained_on import trained_on
+from precis.training.run import Services, trainable
 from tasks.cluster import Served, serving
 from tasks.policy import RETRIED
 from tasks.states import show_running_as

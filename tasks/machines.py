@@ -3,10 +3,10 @@
 from prefect import task
 
 from precis.cluster import api
-from precis.cluster.settings import DownConfig, SweepConfig
 from precis.cluster.sweep import Swept, down_cluster, sweep
 from precis.environment import private_home
 from precis.errors import ClusterError
+from precis.settings.cluster import DownConfig, SweepConfig
 from tasks.policy import RETRIED
 
 

@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.checkpoints import mend_pointer, whole_around
 from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
-from precis.forking import begin_from_origin
-from precis.kept import upload_kept
-from precis.ledger import StepRecord
 from precis.models.record import training_record, write_record
-from precis.reconcile import Plan, reconcile
-from precis.run import Run, mend_art_files
-from precis.steps import as_trained
-from precis.trained_on import keep_trained_on
+from precis.records.ledger import StepRecord
+from precis.run.checkpoints import mend_pointer, whole_around
+from precis.run.trained_on import keep_trained_on
+from precis.run.unsent import upload_kept
 from precis.trainer.protocol import TrainedStep
+from precis.training.fork import begin_from_origin
+from precis.training.reconcile import Plan, reconcile
+from precis.training.run import Run, mend_art_files
+from precis.training.steps import as_trained
 from tasks.artifacts import log_step
 from tasks.checkpoints import commit_step
 from tasks.cluster import bring_up

@@ -8,9 +8,9 @@ from prefect.events import emit_event
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
-from precis.nightly import REGRESSION, regression_payload, verdict_in_words
-from precis.report.nights import changes
-from precis.results import results_before
+from precis.records.results import results_before
+from precis.report.nightly import REGRESSION, regression_payload, verdict_in_words
+from precis.statistics.nights import changes
 from tasks.lineup import Round
 from tasks.policy import RETRIED
 

@@ -19,8 +19,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from precis.errors import ConfigError
-from precis.overrides import Given, laid_over
-from precis.settings import Settings
+from precis.record import Settings
+from precis.settings.overrides import Given, laid_over
 
 C = TypeVar("C", bound=Settings)
 R = TypeVar("R")

@@ -8,19 +8,19 @@ from prefect.artifacts import acreate_table_artifact
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
-from precis.benchmark import measure_ceiling
-from precis.checkup import Check, check_wandb, examine, refuse
+from precis.benchmark.measure import measure_ceiling
+from precis.checks import Check, check_wandb, examine, refuse
 from precis.cleartext import keys_in_clear
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig
 from precis.environment import Environment
 from precis.errors import ConfigError
-from precis.forking import check_origin
+from precis.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
 from precis.judge.forecast import Forecast, forecast
 from precis.models.licences import check_licence, restriction_of
-from precis.readable import CEILING_DOCUMENTS, check_ceiling
-from precis.retention import kept
-from precis.run import Run
+from precis.run.retention import kept
+from precis.training.fork import check_origin
+from precis.training.run import Run
 from tasks.artifacts import artifact_key
 from tasks.policy import RETRIED
 

@@ -6,8 +6,8 @@ from prefect.logging import get_run_logger
 
 from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable
-from precis.rollouts import Rollout, gather, split_groups
-from precis.run import Run
+from precis.sampling.rollouts import Rollout, gather, split_groups
+from precis.training.run import Run
 from tasks.judging import judge_slots
 from tasks.policy import RETRIED
 

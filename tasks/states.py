@@ -18,8 +18,8 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed, Running
 
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
-from precis.ledger import Ledger
-from precis.lesson import shortcoming
+from precis.records.ledger import Ledger
+from precis.run.shortcomings import shortcoming
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from prefect import task
 
-from precis.ledger import StepRecord
 from precis.observe.completions import seen_of_rollouts
 from precis.observe.samples import SAMPLE_COLUMNS, sample_rows
-from precis.rollouts import Rollout
-from precis.run import Run
-from precis.steps import as_trained, step_record
-from precis.trajectories import Split, put_trajectories
-from precis.transcript import transcript
+from precis.records.ledger import StepRecord
+from precis.records.trajectories import Split, put_trajectories
+from precis.sampling.rollouts import Rollout
+from precis.sampling.transcript import transcript
+from precis.training.run import Run
+from precis.training.steps import as_trained, step_record
 from tasks.policy import RETRIED
 from tasks.rollouts import Gathered
 

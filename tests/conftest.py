@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import settings
 
-from tests.guard import guarded
+from tests.support.guard import guarded
 
 # How long an example takes on a machine that others use too says nothing about the code.
 settings.register_profile("patient", deadline=None)

@@ -14,7 +14,12 @@ import typer
 
 from bench.contending.server import served
 from bench.judging.claims import require
-from precis.benchmark import Outcome, measure
+from precis.benchmark.budget import Budget
+from precis.benchmark.cache import Kept
+from precis.benchmark.client import Writer
+from precis.benchmark.contender import hosted as hosted_entry
+from precis.benchmark.measure import Outcome, measure
+from precis.benchmark.referee import Referee
 from precis.config import (
     ContenderConfig,
     DocumentsConfig,
@@ -22,16 +27,11 @@ from precis.config import (
     JudgeLimits,
     RolloutsConfig,
 )
-from precis.contenders.budget import Budget
-from precis.contenders.entry import hosted as hosted_entry
-from precis.contenders.kept import Kept
-from precis.contenders.referee import Referee
-from precis.contenders.writer import Writer
-from precis.documents import Corpus, load_corpus
 from precis.judge import Endpoint, JudgeClient, Scored
-from precis.rollouts import together
-from precis.standins.faults import Latency
+from precis.records.documents import Corpus, load_corpus
+from precis.sampling.rollouts import together
 from precis.store import open_store
+from tests.support.faults import Latency
 
 JUDGE = Latency(0.4, 1.5)
 CONTENDERS = {

@@ -13,7 +13,7 @@ SECONDS_MAX = 15
 _PRECIS = Path(sys.executable).with_name("precis")
 _FLOW = """
 import asyncio, sys, time
-from deployments.rehearsal import rehearsal_config
+from cli.rehearsal import rehearsal_config
 from flows.benchmark import benchmark
 from precis.config import BenchmarkConfig
 

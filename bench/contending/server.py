@@ -11,11 +11,11 @@ from random import Random
 from starlette.applications import Starlette
 
 from bench.judging.cases import a_third
-from precis.completions import ChatRequest, Choice, Completion, completions_app
-from precis.standins.faults import Latency
-from precis.standins.faulty import FaultyServer
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.standins.judge import lexical_judge
-from precis.summarize import request_in
+from precis.summaries.prompt import request_in
+from tests.support.faults import Latency
+from tests.support.faulty import FaultyServer
 
 
 def _contender() -> Starlette:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from random import Random
 
 from precis.config import DocumentsConfig
-from precis.documents import Document, Question, read_documents
 from precis.judge import Answer, Scored
 from precis.judge.prompts import UNANSWERABLE
+from precis.records.documents import Document, Question, read_documents
 from precis.standins.grader import grade
 from precis.standins.reader import answer
 from precis.text import sentences

@@ -14,9 +14,9 @@ from bench.judging.claims import CONFIG, require, scored
 from bench.judging.notebook import Notebook
 from bench.judging.server import MODEL, Server, served
 from precis.judge import Endpoint, JudgeClient, Verdict
-from precis.judge.spend import Spend
-from precis.standins.faults import Latency
-from precis.standins.faulty import OVER_IN_FLIGHT
+from precis.records.spend import Spend
+from tests.support.faults import Latency
+from tests.support.faulty import OVER_IN_FLIGHT
 
 _GEMINI_LIKE = Latency(median_s=0.8, p99_s=4.0)
 _IN_FLIGHT_MAX = 64

@@ -13,7 +13,7 @@ from bench.judging.claims import CONFIG, require, scored
 from bench.judging.server import MODEL, Server, served
 from precis.config import JudgeLimits
 from precis.judge import Endpoint, JudgeClient, Scored, Verdict
-from precis.standins.faults import Latency
+from tests.support.faults import Latency
 
 _IN_FLIGHT = 64
 

@@ -13,10 +13,10 @@ import typer
 from bench.judging.claims import CONFIG, require
 from bench.judging.server import MODEL, POLICY, served
 from precis.config import DocumentsConfig, JudgeLimits, RolloutsConfig
-from precis.documents import Document, read_documents
 from precis.judge import Endpoint, JudgeClient, Scored
-from precis.rollouts import gather
-from precis.standins.faults import Latency
+from precis.records.documents import Document, read_documents
+from precis.sampling.rollouts import gather
+from tests.support.faults import Latency
 
 _IN_FLIGHT = 64
 _MIB_MAX, _MIB_GROWTH_MAX = 600, 20

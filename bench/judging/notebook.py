@@ -7,7 +7,6 @@ import httpx
 
 from bench.judging.cases import Case
 from bench.judging.server import MODEL
-from precis.documents import Question
 from precis.judge import Answer, Scored
 from precis.judge.protocol import (
     Graded,
@@ -17,7 +16,8 @@ from precis.judge.protocol import (
     parse_answers,
     parse_grades,
 )
-from precis.judge.spend import Spend, Usage
+from precis.records.documents import Question
+from precis.records.spend import Spend, Usage
 
 _SLOTS = 20
 

@@ -12,12 +12,12 @@ from random import Random
 from starlette.applications import Starlette
 
 from bench.judging.cases import a_third
-from precis.completions import ChatRequest, Choice, Completion, completions_app
-from precis.judge.providers import LEXICAL_MODEL
-from precis.standins.faults import Faults, Latency
-from precis.standins.faulty import FaultyServer
+from precis.llm.providers import LEXICAL_MODEL
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.standins.judge import lexical_judge
-from precis.summarize import request_in
+from precis.summaries.prompt import request_in
+from tests.support.faults import Faults, Latency
+from tests.support.faulty import FaultyServer
 
 MODEL = "google/gemini-2.5-flash"
 """The name, and so the price, that the lexical judge goes by here."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.reading.alterations import opposites, other_names, other_numbers
-from precis.documents import Document, Question
-from precis.report.statistics import Interval, ratio_interval
-from precis.standins.baselines import lead, shuffled
+from precis.records.documents import Document, Question
 from precis.standins.grader import UNANSWERABLE, grade
 from precis.standins.reader import answer
-from precis.summarize import WORDS_MAX
+from precis.statistics.intervals import Interval, ratio_interval
+from precis.summaries.baselines import lead, shuffled
+from precis.summaries.prompt import WORDS_MAX
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from random import Random
 import numpy as np
 
 from bench.reading.measures import correct
-from precis.documents import Document
 from precis.extractive.checkpoints import Trained, start
 from precis.extractive.features import featurize
 from precis.extractive.policy import Policy, logprobs, pick, summary
 from precis.extractive.samples import Sample, with_advantages
 from precis.extractive.training import advanced, passes
-from precis.summarize import WORDS_MAX
-from precis.trainers import ExtractiveTrainer
+from precis.records.documents import Document
+from precis.settings.trainer import ExtractiveTrainer
+from precis.summaries.prompt import WORDS_MAX
 
 GROUPS = 5
 ROLLOUTS = 8

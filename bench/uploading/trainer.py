@@ -16,7 +16,7 @@ from art.backend import AnyTrainableModel
 from art.types import LocalTrainResult
 
 from precis.extractive.backend import ExtractiveBackend, Progress
-from precis.loopback import TOKEN_VARIABLE, serve
+from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.trainer.server import trainer_app
 
 Scope = MutableMapping[str, Any]

@@ -12,8 +12,8 @@ import httpx
 
 from precis.cluster.site import Address
 from precis.errors import ConfigError
-from precis.loopback import Service, child_service, is_running
-from precis.trainers import BackendName
+from precis.processes.child import Service, child_service, is_running
+from precis.settings.trainer import BackendName
 
 GPU_PYTHON = Path(__file__).parents[2] / ".venv-gpu" / "bin" / "python"
 _MODULE = "precis.trainer.server"

@@ -2,8 +2,8 @@
 
 from precis.cluster import api
 from precis.cluster.api import Offer
-from precis.cluster.settings import ClusterConfig
 from precis.errors import ConfigError, NoCapacity
+from precis.settings.cluster import ClusterConfig
 
 
 async def infra_enabled(config: ClusterConfig) -> str:

@@ -20,11 +20,11 @@ import httpx
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
-from precis.cluster.settings import ClusterConfig
 from precis.cluster.site import Address
 from precis.cluster.task import Work, trainer_task
 from precis.cluster.tunnel import Tunnel, ssh_to
 from precis.errors import ClusterError, NoCapacity
+from precis.settings.cluster import ClusterConfig
 
 _FOUND_S = 12.0
 """How long a trainer that should be up already gets to answer through a new tunnel."""

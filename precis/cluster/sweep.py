@@ -15,8 +15,8 @@ from precis.cluster import api
 from precis.cluster.api import Cluster
 from precis.cluster.keys import PREFIX, cluster_name, forget_keys
 from precis.errors import ClusterError, ConfigError, StoreError
-from precis.holder import Holder, is_alive
-from precis.lease import read_lease
+from precis.run.holder import Holder, is_alive
+from precis.run.lease import read_lease
 from precis.store import open_store
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import yaml
 
 from precis.cluster.keys import Keys
-from precis.cluster.settings import ClusterConfig
 from precis.environment import S3Environment
 from precis.errors import ConfigError
-from precis.trainers import BackendName
+from precis.settings.cluster import ClusterConfig
+from precis.settings.trainer import BackendName
 
 CHECKOUT = Path(__file__).parents[2]
 TASK = CHECKOUT / "deployments" / "trainer.sky.yaml"

@@ -18,7 +18,6 @@ from art.metrics_taxonomy import (
 from art.types import LocalTrainResult, TrainSFTConfig
 from art.utils.output_dirs import get_model_dir
 
-from precis.completions import completions_app
 from precis.errors import TrainerError
 from precis.extractive.checkpoints import (
     Trained,
@@ -34,7 +33,8 @@ from precis.extractive.samples import Sample, with_advantages
 from precis.extractive.serving import LoopServer
 from precis.extractive.training import advanced, imitation, passes
 from precis.extractive.trajectories import imitated, samples_of
-from precis.trainers import ExtractiveTrainer
+from precis.llm.server import completions_app
+from precis.settings.trainer import ExtractiveTrainer
 
 _OPTIONS = ("learning_rate", "epochs", "clip_epsilon", "kl_coefficient")
 _SFT_BATCH = 8

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from precis.durable import make_folder, move
 from precis.errors import CorruptCheckpoint
 from precis.extractive.features import FEATURES_VERSION, NAMES, Floats
 from precis.extractive.grpo import Adam
 from precis.extractive.policy import Policy, untrained
+from precis.store.durable import make_folder, move
 
 _FILE = "policy.json"
 _METRICS = "metrics.json"

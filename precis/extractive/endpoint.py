@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from precis.completions import ApiError, ChatRequest, Choice, Completion
 from precis.errors import PrecisError, RolloutError
 from precis.extractive.checkpoints import folder_of, load, steps
 from precis.extractive.features import Features, featurize
 from precis.extractive.policy import TOKEN_PREFIX, Policy, logprobs, pick, summary
-from precis.summarize import SummaryRequest, request_in
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion
+from precis.summaries.prompt import SummaryRequest, request_in
 
 
 class Endpoint:

@@ -8,7 +8,7 @@ from precis.extractive.features import Floats
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy
 from precis.extractive.samples import Sample, batch_of
-from precis.trainers import ExtractiveTrainer
+from precis.settings.trainer import ExtractiveTrainer
 
 
 @dataclass(frozen=True, eq=False)

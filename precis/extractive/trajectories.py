@@ -11,7 +11,7 @@ from precis.errors import TrainerError
 from precis.extractive.features import Features, featurize
 from precis.extractive.policy import TOKEN_PREFIX
 from precis.extractive.samples import Sample
-from precis.summarize import request_in
+from precis.summaries.prompt import request_in
 
 
 def samples_of(group: art.TrajectoryGroup) -> list[Sample]:

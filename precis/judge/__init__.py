@@ -19,8 +19,8 @@
 """
 
 from precis.judge.client import JudgeClient
-from precis.judge.providers import Endpoint, endpoint_for
-from precis.judge.verdict import Answer, Ranked, Scored, Unscored, Verdict
+from precis.llm.providers import Endpoint, endpoint_for
+from precis.records.verdict import Answer, Ranked, Scored, Unscored, Verdict
 
 __all__ = [
     "Answer",

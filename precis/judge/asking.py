@@ -11,9 +11,9 @@ from typing import TypeVar
 from precis.config import JudgeConfig
 from precis.judge.cache import ReplyCache
 from precis.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
-from precis.judge.spend import Spend
 from precis.judge.transport import Parse, Transport
-from precis.judge.tries import Deadline, Tries
+from precis.llm.retry import Deadline, Tries
+from precis.records.spend import Spend
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from precis.documents import Document
 from precis.errors import ConfigError
-from precis.judge.verdict import Scored, Verdict
-from precis.results import KEY
+from precis.records.documents import Document
+from precis.records.results import KEY
+from precis.records.verdict import Scored, Verdict
 
 _BY_SUMMARY = KEY[:-1]  # all but the question
 
@@ -88,7 +88,7 @@ def sampled(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
     """So many summaries that a judge ruled on, at random but the same for the same seed.
 
     Args:
-        results: rows as in `precis.results.SCHEMA`. Unscored summaries, and those that scored
+        results: rows as in `precis.records.results.SCHEMA`. Unscored summaries, and those that scored
             zero unread, have no verdict to check and are left out.
     """
     ruled = results.filter(pl.col("cause").is_null() & pl.col("disqualified").is_null())

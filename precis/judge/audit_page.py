@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from precis.judge.audit import Asked, Sample, agreement
-from precis.judge.verdict import Scored, Verdict
+from precis.records.verdict import Scored, Verdict
 
 
 def as_jsonl(samples: Sequence[Sample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:

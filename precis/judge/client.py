@@ -5,11 +5,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
-from precis.documents import Document, Question
 from precis.errors import JudgeError
 from precis.judge.asking import Asker
 from precis.judge.cache import ReplyCache
-from precis.judge.limits import Limiter
 from precis.judge.protocol import (
     PROTOCOL_VERSION,
     Graded,
@@ -21,12 +19,14 @@ from precis.judge.protocol import (
     prompts_digest,
     ruling,
 )
-from precis.judge.providers import Endpoint
-from precis.judge.replies import Failed
-from precis.judge.spend import Prices, Spend
 from precis.judge.transport import Transport
-from precis.judge.tries import Deadline
-from precis.judge.verdict import Answer, Scored, Unscored, Verdict
+from precis.llm.limits import Limiter
+from precis.llm.providers import Endpoint
+from precis.llm.replies import Failed
+from precis.llm.retry import Deadline
+from precis.records.documents import Document, Question
+from precis.records.spend import Prices, Spend
+from precis.records.verdict import Answer, Scored, Unscored, Verdict
 
 T = TypeVar("T")
 

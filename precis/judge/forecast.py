@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from precis.config import JudgeConfig
-from precis.documents import Document, Question
 from precis.judge.prompts import UNANSWERABLE
 from precis.judge.protocol import Graded, Prompt, answer_prompt, batches, grade_prompt
-from precis.judge.spend import Prices, Usage, prices_of, usd
-from precis.summarize import WORDS_MAX
+from precis.records.documents import Document, Question
+from precis.records.spend import Prices, Usage, prices_of, usd
+from precis.summaries.prompt import WORDS_MAX
 
 _CHARACTERS_PER_TOKEN = 4
 """Of English prose and of JSON around it; the usual rule for the tokenizers of hosted models."""

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from precis.documents import Question
 from precis.judge.prompts import (
     ANSWER_SYSTEM,
     ANSWER_WORDS_MAX,
@@ -26,6 +25,7 @@ from precis.judge.prompts import (
     UNANSWERABLE,
     judge_messages,
 )
+from precis.records.documents import Question
 from precis.words import count_words
 
 PROTOCOL_VERSION = "3"

@@ -17,14 +17,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from precis.config import JudgeConfig
 from precis.errors import JudgeError
-from precis.judge.bounded import ReplyTooLarge
-from precis.judge.limits import Limiter, Turn, limits_of
-from precis.judge.providers import Endpoint
-from precis.judge.replies import Failed, SchemaRejected, opened, reply_in
 from precis.judge.ruler_art import ArtRuler
-from precis.judge.spend import Prices, Spend, Usage, prices_of
-from precis.judge.tries import Deadline, Tries
-from precis.judge.verdict import Unscored
+from precis.llm.limits import Limiter, Turn, limits_of
+from precis.llm.providers import Endpoint
+from precis.llm.replies import Failed, SchemaRejected, opened, reply_in
+from precis.llm.responses import ReplyTooLarge
+from precis.llm.retry import Deadline, Tries
+from precis.records.spend import Prices, Spend, Usage, prices_of
+from precis.records.verdict import Unscored
 
 if TYPE_CHECKING:
     import art

@@ -9,8 +9,8 @@ import httpx
 from openai import AsyncOpenAI, OpenAIError
 
 from precis.config import JudgeConfig
-from precis.judge.bounded import BoundedClient, ReplyTooLarge
-from precis.judge.providers import Endpoint
+from precis.llm.providers import Endpoint
+from precis.llm.responses import BoundedClient, ReplyTooLarge
 
 if TYPE_CHECKING:
     import art

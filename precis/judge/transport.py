@@ -11,15 +11,15 @@ import httpx
 
 from precis.config import JudgeConfig
 from precis.errors import JudgeError
-from precis.judge.bounded import ReplyTooLarge
-from precis.judge.hedging import Hedging
-from precis.judge.lanes import Lanes
-from precis.judge.limits import Limiter, Turn, limits_of
 from precis.judge.protocol import BadReply, Prompt
-from precis.judge.providers import Endpoint
-from precis.judge.replies import Failed, SchemaRejected, opened, reply_in, unfenced
-from precis.judge.spend import Prices, Spend, Usage, prices_of
-from precis.judge.tries import Deadline
+from precis.llm.hedging import Hedging
+from precis.llm.limits import Limiter, Turn, limits_of
+from precis.llm.pool import Lanes
+from precis.llm.providers import Endpoint
+from precis.llm.replies import Failed, SchemaRejected, opened, reply_in, unfenced
+from precis.llm.responses import ReplyTooLarge
+from precis.llm.retry import Deadline
+from precis.records.spend import Prices, Spend, Usage, prices_of
 
 # Until the response tells: most text has more than three characters a token.
 _CHARACTERS_A_TOKEN, _TOKENS_AN_ENTRY = 3, 40

@@ -17,11 +17,11 @@ from precis.models.licences import licence_of
 from precis.models.prompt import prompt_of
 from precis.models.record import TrainingRecord
 from precis.models.reference import StoredModel
-from precis.report.standings import Contender, Standing, summarise
-from precis.results import result_keys, scan_results
+from precis.records.results import result_keys, scan_results
+from precis.statistics.standings import Contender, Standing, summarise
 
 TRAINED = "trained"
-"""What `precis.benchmark` calls the model that is trained here; importing it takes seconds."""
+"""What `precis.benchmark.measure` calls the model that is trained here; importing it takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _use(model: StoredModel, format: Format, repo: str) -> str:
     if model.kind == "policy":
         return (
             "## Use\n\n`policy.json` is the policy, for Précis. Put the files into a folder "
-            "`checkpoints/0001/`, and `precis.summaries.summarizer.PolicySummarizer` reads it.\n"
+            "`checkpoints/0001/`, and `precis.inference.summarizer.PolicySummarizer` reads it.\n"
         )
     prompt = prompt_of(model.record)
     system, user = (message["content"] for message in prompt["messages"])

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from precis.trainers import ExtractiveTrainer, Trainer
+from precis.settings.trainer import ExtractiveTrainer, Trainer
 
 _MIRRORED = re.compile(r"(-unsloth)?-bnb-4bit$")
 """What mirrors append to the name of a model whose weights they have packed."""

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from precis.benchmark.contender import parameters_of
 from precis.config import ContenderConfig
-from precis.contenders.entry import parameters_of
 from precis.models.record import TrainingRecord
-from precis.summarize import WORDS_MAX, summary_messages
+from precis.summaries.prompt import WORDS_MAX, summary_messages
 
 PROMPT_FILE = "prompt.json"
 DOCUMENT = "{document}"

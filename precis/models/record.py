@@ -12,9 +12,9 @@ from pydantic import ConfigDict, ValidationError
 
 from precis import __version__
 from precis.config import RunConfig
-from precis.settings import Settings
+from precis.record import Settings
+from precis.settings.trainer import ArtTrainer
 from precis.store import Store
-from precis.trainers import ArtTrainer
 
 _log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
-from precis.checkpoints import committed_steps, intact, restore, whole_around
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
-from precis.ledger import Ledger, stored_ledger
-from precis.manifests import Checkpoint
 from precis.models.record import TrainingRecord, read_record
-from precis.runs.overview import Overview, overviews
+from precis.records.ledger import Ledger, stored_ledger
+from precis.records.manifests import Checkpoint
+from precis.run.checkpoints import committed_steps, intact, restore, whole_around
+from precis.run.overview import Overview, overviews
 from precis.store import Store
 
 Kind = Literal["policy", "adapter"]

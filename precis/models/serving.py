@@ -14,10 +14,10 @@ from pathlib import Path
 
 import uvicorn
 
-from precis.completions import completions_app
 from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.extractive.endpoint import Endpoint
+from precis.llm.server import completions_app
 from precis.models.adapter import base_name, rank_of
 from precis.models.export import export_model
 from precis.models.prompt import PROMPT_FILE

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from precis.benchmark import Outcome
-from precis.contenders.entry import Entry
-from precis.documents import Document
+from precis.benchmark.contender import Entry
+from precis.benchmark.measure import Outcome
 from precis.judge import Ranked, Scored, Unscored
-from precis.rollouts import Rollout
-from precis.summarize import summary_messages
+from precis.records.documents import Document
+from precis.sampling.rollouts import Rollout
+from precis.summaries.prompt import summary_messages
 from precis.text import count_words
 
 Split = Literal["train", "val", "benchmark"]

@@ -14,8 +14,8 @@ import httpx
 
 from precis import __version__
 from precis.environment import Environment
+from precis.llm.tls import tls_for
 from precis.observe.completions import Seen
-from precis.tls import tls_for
 
 _TIMEOUT_S = 10
 _INTERNAL, _OK = 1, 1

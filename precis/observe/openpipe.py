@@ -11,8 +11,8 @@ from typing import Any, Self
 import httpx
 
 from precis.environment import Environment
+from precis.llm.tls import tls_for
 from precis.observe.completions import Seen
-from precis.tls import tls_for
 
 _TIMEOUT_S = 10
 

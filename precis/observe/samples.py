@@ -6,10 +6,10 @@ from typing import Any
 
 from precis.judge import Ranked, Scored, Unscored
 from precis.observe.wandb import WandbLog
+from precis.records.results import write_results
 from precis.report.benchmark import Benchmark
 from precis.report.wording import name
-from precis.results import write_results
-from precis.rollouts import Rollout
+from precis.sampling.rollouts import Rollout
 
 SAMPLE_COLUMNS = ("document", "topic", "accuracy", "words", "why", "summary")
 _STANDING_COLUMNS = ("contender", "accuracy", "low", "high", "words", "documents", "usd", "ranked")

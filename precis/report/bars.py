@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shortened
-from precis.report.statistics import Interval
+from precis.statistics.intervals import Interval
 
 _WIDTH = 8.4
 _ROW = 0.40

@@ -7,14 +7,14 @@ import polars as pl
 
 from precis.report import pictures
 from precis.report.canvas import Chart
-from precis.report.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.report.curve import StepPoint
-from precis.report.nights import Change, Regression
 from precis.report.overnights import Night, nights_of
-from precis.report.standings import Contender, Standing, rows_by, summarise
-from precis.report.statistics import DOCUMENTS_MIN, Difference, Interval
 from precis.report.topics import Topics, accuracy_by_topic
 from precis.report.wording import bounds, chance, name, percent, point_bounds, points
+from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
+from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
+from precis.statistics.nights import Change, Regression
+from precis.statistics.standings import Contender, Standing, rows_by, summarise
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Benchmark:
     """The results of one run, summarised.
 
     Attributes:
-        frame: all rows, in `precis.results.SCHEMA`.
+        frame: all rows, in `precis.records.results.SCHEMA`.
         standings: every contender and checkpoint, best first.
         curve: what is known of each training step.
         ceiling: the judge's accuracy when it reads the full document; None where not measured.
@@ -113,14 +113,14 @@ def benchmark_of(
     """Summarise the rows of one run.
 
     Args:
-        frame: rows in `precis.results.SCHEMA`.
+        frame: rows in `precis.records.results.SCHEMA`.
         curve: the training's steps; where the benchmark measured a checkpoint too, its accuracy
             takes the place of the training's own.
         ceiling: the judge's accuracy when it reads the full document.
         words_max: the longest summary that can score.
         before: the rows of the nights before, to be drawn with those of `frame`; in all of them
             the column `night` says when the benchmark began.
-        changes: what became of each contender since (`precis.report.nights.changes`).
+        changes: what became of each contender since (`precis.statistics.nights.changes`).
     """
     standings = tuple(summarise(frame))
     checkpoints = [each.contender for each in standings if each.contender.step is not None]

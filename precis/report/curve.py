@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
 from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shortened
-from precis.report.statistics import Interval
+from precis.statistics.intervals import Interval
 
 _CURVE_SIZE: Size = (8.4, 4.6)
 _LEFT, _BOTTOM, _TOP = 0.68, 0.62, 0.92

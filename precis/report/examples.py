@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from precis.judge.verdict import Ranked, Scored
-from precis.results import Judged
+from precis.records.results import Judged
+from precis.records.verdict import Ranked, Scored
 
 
 @dataclass(frozen=True)

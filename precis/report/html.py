@@ -7,13 +7,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from precis.report import statistics, wording
+from precis.report import wording
 from precis.report.benchmark import Benchmark
 from precis.report.canvas import DARK, LIGHT, Chart
 from precis.report.pictures import ranked
 from precis.report.reader import packed, reader_data
 from precis.report.sparks import sparks
-from precis.report.standings import UNSCORED_SHARE_MAX
+from precis.statistics import intervals as statistics
+from precis.statistics.standings import UNSCORED_SHARE_MAX
 
 _SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code_version")
 

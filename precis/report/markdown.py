@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from precis.report import wording
 from precis.report.benchmark import Benchmark
 from precis.report.canvas import Chart
-from precis.report.standings import Standing
+from precis.statistics.standings import Standing
 
 _DPI = 100
 _CHARTS = ("learning-curve", "comparison", "nights")

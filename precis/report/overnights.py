@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shortened
-from precis.report.standings import Standing, contenders, newest, rows_by, summarise
-from precis.report.statistics import Interval
+from precis.statistics.intervals import Interval
+from precis.statistics.standings import Standing, contenders, newest, rows_by, summarise
 
 _HEIGHT = 4.6
 _WIDTH = 8.4

@@ -8,9 +8,9 @@ from precis.report.curve import StepPoint, learning_curve
 from precis.report.overnights import Night, over_nights
 from precis.report.scatter import against_dollars, against_words
 from precis.report.spots import Spot
-from precis.report.standings import Contender, Standing
 from precis.report.topics import Topics, by_topic
 from precis.report.wording import name
+from precis.statistics.standings import Contender, Standing
 
 
 def curve_picture(

@@ -9,7 +9,7 @@ import polars as pl
 
 from precis.report import wording
 from precis.report.benchmark import Benchmark
-from precis.report.standings import Contender, rows_by
+from precis.statistics.standings import Contender, rows_by
 
 
 def packed(data: dict[str, Any]) -> str:

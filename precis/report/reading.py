@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from precis.judge.verdict import Answer, Ranked, Scored, Unscored
+from precis.records.results import Judged
+from precis.records.verdict import Answer, Ranked, Scored, Unscored
 from precis.report.markdown import escape, table
-from precis.results import Judged
 from precis.text import count_words
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from precis.report.canvas import Size, Theme, shortened
 from precis.report.placing import Box, Place, place_names
-from precis.report.statistics import Interval
+from precis.statistics.intervals import Interval
 
 _POINT = 0.07
 Scale = Callable[[float, float], tuple[float, float]]

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shortened
-from precis.report.standings import Contender, accuracy_of, correct_by_document, rows_by
-from precis.report.statistics import Interval
+from precis.statistics.intervals import Interval
+from precis.statistics.standings import Contender, accuracy_of, correct_by_document, rows_by
 
 Topics = Mapping[str, Mapping[Contender, Interval]]
 

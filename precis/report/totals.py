@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from precis.judge.spend import Spend
-from precis.ledger import Ledger
-from precis.report.outlook import Outlook
+from precis.records.ledger import Ledger
+from precis.records.spend import Spend
 from precis.report.wording import causes
+from precis.run.outlook import Outlook
 
 
 def totals(ledger: Ledger, ahead: Outlook) -> str:

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from precis.benchmark import curve_of
-from precis.ledger import Ledger, Validation
-from precis.lesson import shortcoming
+from precis.benchmark.measure import curve_of
+from precis.records.ledger import Ledger, Validation
 from precis.report import wording
 from precis.report.curve import learning_curve
 from precis.report.examples import Change, Seen, best_and_worst, most_changed
 from precis.report.markdown import escape, picture, table
-from precis.report.outlook import Outlook, Plan, in_words, outlook
 from precis.report.phases import phases
 from precis.report.reading import about, example, questions, quoted
 from precis.report.totals import totals
 from precis.report.trends import trends
+from precis.run.outlook import Outlook, Plan, in_words, outlook
+from precis.run.shortcomings import shortcoming
 
 _STEPS_SHOWN = 10
 _BYTES_MAX = 450_000

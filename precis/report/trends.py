@@ -6,7 +6,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from precis.ledger import StepRecord
+from precis.records.ledger import StepRecord
 from precis.report.canvas import Chart, Size, Theme, axes_in
 from precis.report.strips import columns, step_axes
 

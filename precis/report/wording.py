@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from precis.report.standings import Contender
-from precis.report.statistics import Difference, Interval
+from precis.statistics.intervals import Difference, Interval
+from precis.statistics.standings import Contender
 
 
 def name(contender: Contender) -> str:

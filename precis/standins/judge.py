@@ -7,11 +7,11 @@ on the summary and the questions alone.
 import json
 from typing import Any
 
-from precis.completions import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.errors import PrecisError
 from precis.judge.prompts import data_in
 from precis.judge.protocol import is_too_long
-from precis.judge.providers import LEXICAL_MODEL
+from precis.llm.providers import LEXICAL_MODEL
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.standins.grader import grade
 from precis.standins.reader import answer
 from precis.standins.ruler import ruler_scores

@@ -13,7 +13,7 @@ from typing import Any
 
 from precis.errors import RolloutError
 from precis.standins.words import stem
-from precis.summarize import request_in
+from precis.summaries.prompt import request_in
 from precis.text import sentences, tokens
 
 # Both blocks hold one line of JSON, so no text inside can end them early.

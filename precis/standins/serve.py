@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from precis.completions import ApiError, ChatRequest, Completion, completions_app
-from precis.loopback import TOKEN_VARIABLE, serve
-from precis.standins.baselines import baselines
+from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
+from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.standins.judge import MODEL, lexical_judge
+from precis.summaries.baselines import baselines
 
 
 def main(

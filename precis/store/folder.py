@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from precis.durable import make_folder, move, sync
 from precis.errors import StoreConflict, StoreError, StoreRefused
+from precis.store.durable import make_folder, move, sync
 from precis.store.keys import checked_key, checked_prefix
 from precis.store.protocol import Blob, prove, refuse_too_large
 

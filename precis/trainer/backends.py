@@ -5,7 +5,7 @@ from pathlib import Path
 import art
 
 from precis.extractive.backend import ExtractiveBackend
-from precis.trainers import BackendName
+from precis.settings.trainer import BackendName
 
 
 def open_backend(name: BackendName, path: Path, seed: int) -> art.Backend:

@@ -18,10 +18,10 @@ from pydantic import BaseModel, ValidationError
 from precis import errors
 from precis.cluster.site import Address
 from precis.errors import PrecisError, TrainerError, TrainerLost
-from precis.guard import BODY_BYTES_MAX
-from precis.ledger import StepRecord
-from precis.manifests import Checkpoint, File
-from precis.tls import tls_for
+from precis.llm.tls import tls_for
+from precis.records.ledger import StepRecord
+from precis.records.manifests import Checkpoint, File
+from precis.trainer.guard import BODY_BYTES_MAX
 from precis.trainer.protocol import (
     HEARTBEAT_S,
     BeginRequest,

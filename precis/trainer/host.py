@@ -10,8 +10,8 @@ from typing import Any
 
 import art
 
-from precis.checkpoints import commit, files_in, restore
 from precis.errors import StepConflict, TrainerError
+from precis.run.checkpoints import commit, files_in, restore
 from precis.store import Store, open_store
 from precis.trainer.jobs import Progress
 from precis.trainer.journal import Journal

@@ -5,10 +5,10 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from precis.causes import cause_of
 from precis.errors import PrecisError, TrainerError
-from precis.loopback import log_end, printed_since
-from precis.supervisor import end_if_broken
+from precis.processes.causes import cause_of
+from precis.processes.child import log_end, printed_since
+from precis.processes.supervisor import end_if_broken
 from precis.trainer.protocol import HEARTBEAT_S, Event, Json
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Literal
 
-from precis.durable import make_folder, move, sync
+from precis.store.durable import make_folder, move, sync
 from precis.trainer.protocol import Json, Message, TrainedStep
 
 

@@ -17,10 +17,10 @@ from openai.types.chat.chat_completion import Choice
 from pydantic import BaseModel, ConfigDict
 
 from precis.errors import RolloutError
-from precis.ledger import StepRecord
-from precis.manifests import File, FilePath
-from precis.settings import Name, Step
-from precis.trainers import BaseModelName
+from precis.record import Name, Step
+from precis.records.ledger import StepRecord
+from precis.records.manifests import File, FilePath
+from precis.settings.trainer import BaseModelName
 
 HEARTBEAT_S = 2.0
 

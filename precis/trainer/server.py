@@ -1,6 +1,6 @@
 """The trainer server: any `art.Backend` behind HTTP, on the loopback, behind a bearer token.
 
-What stands before it (token, limits) is `precis.guard`.
+What stands before it (token, limits) is `precis.trainer.guard`.
 
 Training happens once for each step: the host keeps what it trained and on which groups, and
 answers a repeat with the stored result. A client that lost its connection asks again and is
@@ -24,10 +24,11 @@ from fastapi.responses import FileResponse, JSONResponse, Response, StreamingRes
 from starlette.exceptions import HTTPException
 
 from precis.errors import PrecisError, StepConflict, TrainerError
-from precis.guard import Guard
-from precis.loopback import TOKEN_VARIABLE, serve
-from precis.supervisor import claim
+from precis.processes.child import TOKEN_VARIABLE, serve
+from precis.processes.supervisor import claim
+from precis.settings.trainer import BackendName
 from precis.trainer.backends import open_backend
+from precis.trainer.guard import Guard
 from precis.trainer.host import Host
 from precis.trainer.jobs import Job, Jobs
 from precis.trainer.protocol import (
@@ -39,7 +40,6 @@ from precis.trainer.protocol import (
     TrainRequest,
     digest_of,
 )
-from precis.trainers import BackendName
 
 _LOCK_PATIENCE_S = 30.0
 """How long to wait for a trainer whose flow was killed to be gone."""

@@ -12,9 +12,9 @@ pytest.importorskip("peft", reason="the packages of the GPU's machine are not in
 from art.types import TrainConfig  # noqa: E402
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
+from precis.settings.trainer import EngineConfig  # noqa: E402
 from precis.trainer.gpu.learner import Learner  # noqa: E402
 from precis.trainer.gpu.packing import Sample, Update, pack  # noqa: E402
-from precis.trainers import EngineConfig  # noqa: E402
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 PROMPT = 40

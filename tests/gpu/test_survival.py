@@ -22,14 +22,14 @@ import pytest
 
 from precis.cluster.local import LocalSite
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
-from precis.documents import load_corpus
 from precis.errors import StoreError
-from precis.ledger import Ledger, stored_ledger
-from precis.rollouts import Summary, summarize
-from precis.run import PROJECT
+from precis.records.documents import load_corpus
+from precis.records.ledger import Ledger, stored_ledger
+from precis.sampling.rollouts import Summary, summarize
+from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer import RemoteTrainer
-from precis.trainers import ArtTrainer, EngineConfig
+from precis.training.run import PROJECT
 
 MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
 STEPS = 6

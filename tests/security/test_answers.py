@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from precis.completions import ChatRequest, Choice, Completion, completions_app
 from precis.config import DocumentsConfig, JudgeConfig
-from precis.documents import read_documents
 from precis.extractive.serving import LoopServer
 from precis.judge import Endpoint, JudgeClient, Scored
 from precis.judge.prompts import data_in
 from precis.judge.protocol import Graded, grade_prompt, parse_grades
-from precis.standins.baselines import lead
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.records.documents import read_documents
 from precis.standins.judge import MODEL, lexical_judge
+from precis.summaries.baselines import lead
 
 DOCUMENT = read_documents(DocumentsConfig(source="bundled"))[0]
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precis.config import DocumentsConfig
-from precis.documents import Document, read_documents
-from precis.rewards import disqualified
-from precis.standins.baselines import central, lead
+from precis.records.documents import Document, read_documents
 from precis.standins.grader import grade
 from precis.standins.reader import answer
-from precis.summarize import WORDS_MAX
+from precis.summaries.baselines import central, lead
+from precis.summaries.prompt import WORDS_MAX
+from precis.summaries.rewards import disqualified
 from precis.words import count_words
 
 CORPUS = read_documents(DocumentsConfig(source="bundled"))

@@ -13,24 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from precis.checkpoints import manifest, mend_pointer, restore, whole_around
 from precis.config import FromCheckpoint
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
 from precis.extractive.serving import LoopServer
-from precis.forking import fork, origin_of
-from precis.lease import lease_key, read_lease
-from precis.ledger import Ledger, ledger_key, stored_ledger, write_ledger
-from precis.manifests import File, Pointer, manifest_key, pointer_key, steps_in
-from precis.runs.export import export
+from precis.records.ledger import Ledger, ledger_key, stored_ledger, write_ledger
+from precis.records.manifests import File, Pointer, manifest_key, pointer_key, steps_in
+from precis.run.checkpoints import manifest, mend_pointer, restore, whole_around
+from precis.run.export import export
+from precis.run.lease import lease_key, read_lease
+from precis.settings.trainer import ArtTrainer, ServerlessTrainer
 from precis.store import FolderStore, Store
 from precis.store.protocol import SMALL_BYTES_MAX
 from precis.store.s3 import S3Store
 from precis.trainer import RemoteTrainer
 from precis.trainer.client import _error
 from precis.trainer.protocol import Event, FileRequest, ModelSpec, TrainerState
-from precis.trainers import ArtTrainer, ServerlessTrainer
-from tests.unit.test_ledger import record
-from tests.unit.test_runs import make_run
+from precis.training.fork import fork, origin_of
+from tests.unit.records.test_ledger import record
+from tests.unit.run.test_runs import make_run
 
 ESCAPES = [
     "../outside",

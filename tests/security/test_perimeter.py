@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from deployments.reference import README
 from precis.cleartext import keys_in_clear
 from precis.config import BenchmarkConfig, JudgeConfig, RunConfig, TrainConfig
 from precis.environment import private_home
-from precis.run import work_folder
 from precis.store.folder import FolderStore
+from precis.training.run import work_folder
+from tools.reference import README
 
 DEPLOYMENTS = README.parent / "deployments"
 UNITS = sorted((DEPLOYMENTS / "systemd").glob("*.service"))
@@ -116,7 +116,7 @@ def test_a_server_does_not_start_without_a_password(tmp_path: Path) -> None:
     left_out = "PREFECT_SERVER_API_AUTH_STRING"
     environment = {name: value for name, value in os.environ.items() if name != left_out}
     done = subprocess.run(
-        [sys.executable, "-m", "deployments.serving", "--host", "127.0.0.1", "--port", "0"],
+        [sys.executable, "-m", "cli.serve_prefect", "--host", "127.0.0.1", "--port", "0"],
         env=environment | {"PREFECT_HOME": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,

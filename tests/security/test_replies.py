@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precis.benchmark.budget import Budget
+from precis.benchmark.client import Writer
+from precis.benchmark.contender import hosted
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
-from precis.contenders.budget import Budget
-from precis.contenders.entry import hosted
-from precis.contenders.writer import Writer
-from precis.documents import Document, Question
 from precis.errors import PrecisError
 from precis.judge import Endpoint, JudgeClient
-from precis.judge.bounded import Redactor
 from precis.judge.ruler import RulerJudge
-from precis.rollouts import bounded, roll_out
-from precis.summarize import summary_messages
-from precis.tls import tls_for
+from precis.llm.responses import Redactor
+from precis.llm.tls import tls_for
+from precis.records.documents import Document, Question
+from precis.sampling.rollouts import bounded, roll_out
+from precis.summaries.prompt import summary_messages
 from tests.security.hostile import (
     MIB,
     bomb,

@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
-from precis.checkpoints import (
+from precis.config import Retention
+from precis.errors import CorruptCheckpoint, LeaseLost, StoreConflict
+from precis.records.ledger import Ledger, stored_ledger, write_ledger
+from precis.records.manifests import manifest_key, pointer_key
+from precis.run.checkpoints import (
     commit,
     committed_steps,
     manifest,
@@ -19,21 +23,17 @@ from precis.checkpoints import (
     restore,
     whole_around,
 )
-from precis.config import Retention
-from precis.errors import CorruptCheckpoint, LeaseLost, StoreConflict
-from precis.holder import this_process
-from precis.lease import check_lease, lease_key, read_lease
-from precis.ledger import Ledger, stored_ledger, write_ledger
-from precis.manifests import manifest_key, pointer_key
-from precis.reconcile import reconcile
-from precis.restarting import restart
-from precis.retention import prune
-from precis.runs.export import export
+from precis.run.export import export
+from precis.run.holder import this_process
+from precis.run.lease import check_lease, lease_key, read_lease
+from precis.run.restart import restart
+from precis.run.retention import prune
 from precis.store import Blob, FolderStore
 from precis.trainer.protocol import TrainerState
-from tests.unit.test_ledger import record
-from tests.unit.test_runs import make_run
-from tests.whole import file_key
+from precis.training.reconcile import reconcile
+from tests.support.newest_checkpoint import file_key
+from tests.unit.records.test_ledger import record
+from tests.unit.run.test_runs import make_run
 
 NOW = datetime.now(UTC)
 FEW = Retention(keep_last=1, keep_every=0, keep_best=0)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.completions import ChatRequest, Choice, Completion, completions_app
 from precis.config import JudgeConfig
 from precis.extractive.serving import LoopServer
 from precis.judge import Endpoint
 from precis.judge.ruler import RulerJudge
-from precis.runs.export import _as_text
-from precis.summarize import request_in, summary_messages
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.run.export import _as_text
+from precis.summaries.prompt import request_in, summary_messages
 
 _PIECES = ["<", "\\", "/", "document", ">", " ", "\n", "DOCUMENT", "a", "</document>"]
 ENDS = st.lists(st.sampled_from(_PIECES)).map("".join)

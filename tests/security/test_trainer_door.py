@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.completions import ChatRequest, Completion, completions_app
 from precis.extractive.serving import LoopServer
-from precis.guard import BODY_BYTES_MAX, Guard
+from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.trainer.guard import BODY_BYTES_MAX, Guard
 from precis.trainer.server import trainer_app
-from tests.unit.test_trainer import TOKEN, CountingBackend
+from tests.unit.trainer.test_trainer import TOKEN, CountingBackend
 
 PATIENCE_S = 60
 """Longer than any answer takes, and shorter than for ever."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import precis.extractive.backend
-import precis.lease
-import precis.run
+import precis.run.lease
+import precis.training.run
 import tasks.artifacts
 import tasks.checkpoints
 import tasks.committing
@@ -75,8 +75,8 @@ POINTS = {
     "second file uploaded": Point("trainer", S3Store, "upload", "after", 6),
     "manifest written": Point("trainer", S3Store, "put_if", "after", 3, "manifest.json"),
     "pointer moved": Point("trainer", S3Store, "put_if", "after", 3, "latest.json"),
-    "before ledger": Point("flow", precis.run, "write_ledger", "before", 6),
-    "ledger written": Point("flow", precis.run, "write_ledger", "after", 6),
+    "before ledger": Point("flow", precis.training.run, "write_ledger", "before", 6),
+    "ledger written": Point("flow", precis.training.run, "write_ledger", "after", 6),
     "lease renewed": Point("flow", S3Store, "put_if", "after", 3, "lease.json"),
     "validated": Point("flow", tasks.checkpoints, "gather_greedy", "after", 2),
     "in retention": Point("flow", S3Store, "delete", "after", 1, "manifest.json"),

@@ -26,7 +26,7 @@ from typing import Any
 import openai.resources  # noqa: F401  (otherwise imported by the first request of each life)
 
 import precis.cluster.local
-import precis.loopback
+import precis.processes.child
 import precis.standins.serve
 import precis.trainer.client
 import precis.trainer.server
@@ -35,7 +35,7 @@ import tasks.cluster
 from flows.train import train
 from precis.config import TrainConfig
 from precis.errors import PrecisError
-from precis.loopback import TOKEN_VARIABLE, Service, is_running
+from precis.processes.child import TOKEN_VARIABLE, Service, is_running
 from tests.services.crash_points import Kill, arm, sign_in
 from tests.services.patience import PATIENCE_S
 

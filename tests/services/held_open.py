@@ -9,11 +9,11 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.guard import current_run
 from tests.services.browser import chromium_page
 from tests.services.conftest import Precis
 from tests.services.postgres_server import postgres
 from tests.services.slurm_lab import slurm_lab
+from tests.support.guard import current_run
 
 READY = "PRECIS_TEST_READY"
 """The variable that names a file for the run's id, written once all is up."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from precis.checkpoints import manifest
 from precis.config import TrainConfig
-from precis.ledger import Ledger, stored_ledger
-from precis.run import work_folder
+from precis.records.ledger import Ledger, stored_ledger
+from precis.run.checkpoints import manifest
 from precis.store.s3 import S3Store
+from precis.training.run import work_folder
 from tests.services.conftest import Precis
 from tests.services.crash_points import Kill
 from tests.services.forked import Desk, end_of, forking, start_flow

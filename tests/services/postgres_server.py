@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.guard import temporary_folder
 from tests.services.needs import leave_out
+from tests.support.guard import temporary_folder
 
 
 @contextmanager

@@ -5,9 +5,9 @@ import asyncio
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from precis.completions import completions_app
-from precis.standins.faulty import FaultyServer
+from precis.llm.server import completions_app
 from precis.standins.judge import lexical_judge
+from tests.support.faulty import FaultyServer
 
 JUDGE_KEY = "a-key-that-must-not-be-seen"
 

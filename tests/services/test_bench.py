@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from deployments.reference import README
+from tools.reference import README
 
 ROOT = README.parent
 PROGRAMS = sorted((ROOT / "bench").glob("*.py"))

@@ -17,19 +17,19 @@ import polars as pl
 import psutil
 import pytest
 
-from precis.benchmark import TRAINED
-from precis.checkpoints import committed_steps
-from precis.completions import ApiError, ChatRequest, Completion, completions_app
-from precis.nightly import REGRESSION
-from precis.results import scan_results
-from precis.standins.baselines import baselines
-from precis.standins.faulty import FaultyServer
+from precis.benchmark.measure import TRAINED
+from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
+from precis.records.results import scan_results
+from precis.report.nightly import REGRESSION
+from precis.run.checkpoints import committed_steps
 from precis.standins.judge import MODEL, lexical_judge
 from precis.store import open_store
+from precis.summaries.baselines import baselines
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import async_client_of
 from tests.services.test_retry import trainer_of
+from tests.support.faulty import FaultyServer
 
 _RUN = """
 import asyncio, json, sys

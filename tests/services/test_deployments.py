@@ -11,13 +11,13 @@ import polars as pl
 import psutil
 import pytest
 
-from precis.ledger import stored_ledger
-from precis.results import scan_results
+from precis.records.ledger import stored_ledger
+from precis.records.results import scan_results
 from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, created, reached
-from tests.unit.test_documents import rows, write_jsonl
+from tests.unit.records.test_documents import rows, write_jsonl
 
 CONFIG: dict[str, Any] = {
     "model": "deployed",

@@ -9,14 +9,14 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from precis.completions import completions_app
 from precis.config import JudgeConfig, JudgeLimits
-from precis.documents import Document, Question
 from precis.judge import Endpoint, JudgeClient, Scored, Unscored, Verdict
 from precis.judge.cache import ReplyCache
-from precis.standins.faults import Fault, Faults, Latency
-from precis.standins.faulty import OVER_IN_FLIGHT, FaultyServer
+from precis.llm.server import completions_app
+from precis.records.documents import Document, Question
 from precis.standins.judge import lexical_judge
+from tests.support.faults import Fault, Faults, Latency
+from tests.support.faulty import OVER_IN_FLIGHT, FaultyServer
 
 pytestmark = pytest.mark.services
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from precis.checkpoints import committed_steps, manifest
-from precis.ledger import stored_ledger
-from precis.manifests import Checkpoint
+from precis.records.ledger import stored_ledger
+from precis.records.manifests import Checkpoint
+from precis.records.trajectories import trajectory_steps
+from precis.run.checkpoints import committed_steps, manifest
 from precis.store import FolderStore
-from precis.trajectories import trajectory_steps
 from tests.services.conftest import Precis
 
 

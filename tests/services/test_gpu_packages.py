@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from precis.trainers import ArtTrainer
+from precis.settings.trainer import ArtTrainer
 from tests.services.conftest import ROOT
 from tests.services.gpu_lock import LOCK, OVERRIDES, RUN, fetch, normal, pins, resolve
 from tests.services.patience import PATIENCE_S

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cli.judge import app
 from precis.config import DocumentsConfig
-from precis.documents import read_documents
-from precis.judge.cli import app
-from precis.results import Judged, Provenance, Summary, frame_of, rows_of, write_results
-from precis.rewards import zero
+from precis.records.documents import read_documents
+from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of, write_results
+from precis.summaries.rewards import zero
 from precis.text import sentences
 
 pytestmark = pytest.mark.services

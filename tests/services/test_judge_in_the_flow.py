@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from precis.completions import completions_app
-from precis.ledger import Ledger
-from precis.standins.faults import Fault, Faults
-from precis.standins.faulty import FaultyServer
+from precis.llm.server import completions_app
+from precis.records.ledger import Ledger
 from precis.standins.judge import MODEL, lexical_judge
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, reached, runs_in
+from tests.support.faults import Fault, Faults
+from tests.support.faulty import FaultyServer
 
 KEY = "a-key-that-must-not-be-seen"
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precis.loopback import is_running
-from tests.guard import carriers
+from precis.processes.child import is_running
 from tests.services import held_open
 from tests.services.conftest import ROOT
 from tests.services.patience import PATIENCE_S
+from tests.support.guard import carriers
 
 HELD = {
     "program": ["sleep"],
-    "prefect": ["deployments.serving"],
+    "prefect": ["cli.serve_prefect"],
     "postgresql": ["bin/postgres"],
     "chromium": ["chromium"],
     "slurm": ["munged", "slurmctld", "slurmd", "sshd", "sky.server"],
@@ -102,7 +102,7 @@ def test_what_a_run_left_that_was_killed_with_its_guard_ends_with_the_next(
     guard.kill()
     run.kill()
     assert is_running(program.pid)
-    next_run = [sys.executable, "-m", "pytest", "--collect-only", "tests/unit/test_states.py"]
+    next_run = [sys.executable, "-m", "pytest", "--collect-only", "tests/unit/tasks/test_states.py"]
     subprocess.run(next_run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     assert not is_running(program.pid)
     assert is_running(neighbour.pid), "a run that is alive has lost a process"

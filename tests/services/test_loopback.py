@@ -11,12 +11,12 @@ import psutil
 import pytest
 
 from precis.errors import TrainerError
-from precis.loopback import child_service
+from precis.processes.child import child_service
 from tests.services.patience import PATIENCE_S
 
 _PARENT = """
 import asyncio, pathlib, sys
-from precis.loopback import child_service
+from precis.processes.child import child_service
 from tests.services.patience import PATIENCE_S
 
 from tests.services.patience import PATIENCE_S
@@ -33,7 +33,7 @@ asyncio.run(main())
 _CHATTY = """
 import subprocess, sys
 from starlette.responses import PlainTextResponse
-from precis.loopback import serve
+from precis.processes.child import serve
 
 async def app(scope, receive, send):
     if scope["type"] == "http":

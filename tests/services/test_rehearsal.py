@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from precis.config import TrainConfig
-from precis.ledger import Ledger
-from precis.run import work_folder
+from precis.records.ledger import Ledger
+from precis.training.run import work_folder
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, runs_in

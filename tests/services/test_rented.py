@@ -20,10 +20,10 @@ from typing import Any
 import httpx
 import pytest
 
-from precis.checkpoints import manifest
 from precis.cluster.keys import cluster_name, read_keys
 from precis.errors import StoreError
-from precis.ledger import stored_ledger
+from precis.records.ledger import stored_ledger
+from precis.run.checkpoints import manifest
 from precis.store import open_store
 from precis.store.s3 import S3Store
 from tests.services.conftest import Precis

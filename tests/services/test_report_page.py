@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from precis.records.results import frame_of
 from precis.report.benchmark import benchmark_of
 from precis.report.curve import StepPoint
 from precis.report.html import report_html
-from precis.results import frame_of
 from precis.text import count_words
 from tests.services.needs import need
-from tests.unit.test_report import HOSTILE, rows
+from tests.unit.report.test_report import HOSTILE, rows
 
 DOCUMENTS = 12
 

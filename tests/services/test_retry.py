@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import psutil
 
-from precis.ledger import Ledger
+from precis.records.ledger import Ledger
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import async_client_of, client_of, created
@@ -86,7 +86,7 @@ def trainer_of(precis: Precis, model: str) -> psutil.Process:
         for process in psutil.process_iter(["cmdline"])
         if "precis.trainer.server" in (command := " ".join(process.info["cmdline"] or []))
         and f"{precis.home}/work/{model}-" in command
-        and "precis.supervisor" not in command
+        and "precis.processes.supervisor" not in command
     ]
     assert len(found) == 1, found
     return found[0]

@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from precis.checkpoints import commit, restore
 from precis.config import Retention
 from precis.errors import (
     CorruptCheckpoint,
@@ -19,13 +18,14 @@ from precis.errors import (
     StoreError,
     StoreRefused,
 )
-from precis.lease import leased
-from precis.retention import prune
+from precis.run.checkpoints import commit, restore
+from precis.run.lease import leased
+from precis.run.retention import prune
 from precis.store.s3 import S3Store
 from precis.store.s3_client import client_for
 from tests.services.fault_proxy import FaultProxy
 from tests.services.s3_server import EXTERNAL, new_store, s3_server, settings_for
-from tests.whole import file_key, newest_whole
+from tests.support.newest_checkpoint import file_key, newest_whole
 
 pytestmark = pytest.mark.services
 

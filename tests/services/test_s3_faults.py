@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from s3transfer.exceptions import CancelledError
 
-from precis.checkpoints import commit, committed_steps, restore
 from precis.config import Retention
 from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
-from precis.lease import leased, read_lease
-from precis.retention import prune
+from precis.run.checkpoints import commit, committed_steps, restore
+from precis.run.lease import leased, read_lease
+from precis.run.retention import prune
 from precis.store.s3 import S3Store
 from precis.store.s3_client import downloads, finish
 from tests.services.fault_proxy import Fault, FaultProxy
 from tests.services.s3_server import EXTERNAL, new_store, s3_server, through
-from tests.whole import newest_whole
+from tests.support.newest_checkpoint import newest_whole
 
 pytestmark = pytest.mark.services
 

@@ -3,8 +3,8 @@
 import secrets
 from pathlib import Path
 
-from precis.checkpoints import committed_steps
-from precis.ledger import stored_ledger
+from precis.records.ledger import stored_ledger
+from precis.run.checkpoints import committed_steps
 from precis.store import open_store
 from precis.store.s3 import S3Store
 from tests.services.conftest import Precis

@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from precis.errors import StoreError
-from precis.judge.verdict import Answer, Scored
-from precis.results import (
+from precis.records.results import (
     Judged,
     frame_of,
     results_before,
@@ -18,9 +17,10 @@ from precis.results import (
     scan_results,
     write_results,
 )
+from precis.records.verdict import Answer, Scored
 from precis.store.s3 import S3Store
 from tests.services.s3_server import new_store, s3_server
-from tests.unit.test_results import DOCUMENT, SUMMARY, provenance
+from tests.unit.records.test_results import DOCUMENT, SUMMARY, provenance
 
 
 def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:

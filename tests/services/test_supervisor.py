@@ -15,14 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precis.supervisor import descendants, end_descendants
+from precis.processes.supervisor import descendants, end_descendants
 from tests.services.conftest import ROOT
 
 _GONE_S = 10.0
 _FLOW = """
 import asyncio, sys
 from pathlib import Path
-from precis.loopback import child_service
+from precis.processes.child import child_service
 
 async def main(folder):
     command = ("tests.services.tree_server", [str(folder)], folder / "trainer.log")

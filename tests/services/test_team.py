@@ -118,7 +118,7 @@ def test_automations_that_are_there_are_left_alone(team: Team) -> None:
     before = _automations(team.api)
     assert len(before) == 5
     environment = {**team.precis.environment, "PREFECT_API_URL": team.precis.api}
-    again = "import asyncio; from deployments.automations import apply; asyncio.run(apply())"
+    again = "import asyncio; from cli.automations import apply; asyncio.run(apply())"
     subprocess.run([sys.executable, "-c", again], env=environment, check=True, timeout=PATIENCE_S)
     assert _automations(team.api) == before
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from setproctitle import setproctitle
 
-from precis.loopback import serve
-from precis.supervisor import claim, need
+from precis.processes.child import serve
+from precis.processes.supervisor import claim, need
 
 _ENGINE = """
 import signal, time

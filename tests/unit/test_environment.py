@@ -7,8 +7,8 @@ import pytest
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 
-from deployments.reference import README
 from precis.environment import Environment, S3Environment, key_variables, unset_keys
+from tools.reference import README
 
 EXAMPLE = (README.parent / ".env.example").read_text()
 

@@ -28,13 +28,13 @@ from art.types import LocalTrainResult, TrainConfig
 from art.utils.output_dirs import get_model_dir, get_step_checkpoint_dir
 
 from precis.errors import StaleAdapter, TrainerError
-from precis.supervisor import end_descendants, need
+from precis.processes.supervisor import end_descendants, need
+from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
 from precis.trainer.gpu.tokens import tokenize_groups
 from precis.trainer.watchdog import STALL_S, end_process, watched
-from precis.trainers import EngineConfig
 
 _ADAPTER = "adapter_model.safetensors"
 _LAST_WORDS_S = 1.0

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from precis.durable import make_folder, move
+from precis.store.durable import make_folder, move
 
 METRICS_FILE = "metrics.json"
 

@@ -10,7 +10,7 @@ from typing import Any
 from vllm import AsyncEngineArgs
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from precis.trainers import EngineConfig
+from precis.settings.trainer import EngineConfig
 
 _GRAPHS = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128)
 """Numbers of summaries that are decoded together by a recorded graph; between two of them the next

@@ -20,9 +20,9 @@ from peft.helpers import disable_input_dtype_casting
 from torch.utils.checkpoint import checkpoint as recomputed
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
+from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.optimizer import load_optimizer, make_optimizer, save_optimizer
 from precis.trainer.gpu.packing import PackedSequence, Update
-from precis.trainers import EngineConfig
 
 _MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _GRADIENT_NORM_MAX = 0.1

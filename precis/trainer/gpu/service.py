@@ -18,9 +18,9 @@ from art import dev
 from art.metrics_taxonomy import average_metric_samples
 from art.types import TrainConfig
 
+from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
 from precis.trainer.gpu.packing import Update
-from precis.trainers import EngineConfig
 
 if TYPE_CHECKING:
     from precis.trainer.gpu.learner import Learner

@@ -57,7 +57,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
         del precis.environment[name]
     try:
         precis.python(SERVER)
-        precis.python(f"from deployments.secret import keep; keep('OPENAI_API_KEY', {SECRET!r})")
+        precis.python(f"from cli.secret import keep; keep('OPENAI_API_KEY', {SECRET!r})")
         yield precis
     finally:
         precis.run("stop")

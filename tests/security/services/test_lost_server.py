@@ -22,7 +22,7 @@ STEPS = 12
 
 KEEP_UP = """
 import asyncio
-from deployments.server import PrefectServer, kept_up
+from cli.server import PrefectServer, kept_up
 
 async def keep_up():
     said = []

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from precis.checkpoints import committed_steps, restore
 from precis.extractive.checkpoints import load
-from precis.manifests import pointer_key
+from precis.records.manifests import pointer_key
+from precis.run.checkpoints import committed_steps, restore
 from precis.store import open_store
 from precis.trainer.journal import Journal
 from tests.security.services.disk import CALLS, Disk
@@ -25,7 +25,7 @@ STEPS = 3
 PROGRAM = """
 import sys
 from pathlib import Path
-from precis.checkpoints import commit
+from precis.run.checkpoints import commit
 from precis.extractive.checkpoints import save, start
 from precis.extractive.training import advanced
 from precis.store import open_store

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.guard import account, current_run, remove_account, temporary_folder
 from tests.services.slurm_lab.files import Layout, write_files
 from tests.services.slurm_lab.packages import LabImpossible, check_packages
+from tests.support.guard import account, current_run, remove_account, temporary_folder
 
 _BIN = Path(sys.executable).parent
 _START_TIMEOUT_S = 120.0

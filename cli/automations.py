@@ -1,0 +1,90 @@
+"""Prefect automations, one a file beside this one, brought to a server.
+
+They are for servers on PostgreSQL: with SQLite any automation that listens to flow runs holds up
+each of their changes of state by about two seconds.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prefect import get_client
+from prefect.blocks.notifications import SlackWebhook
+from prefect.client.orchestration import PrefectClient
+from prefect.events import AutomationCore
+from prefect.exceptions import ObjectNotFound
+from pydantic import SecretStr
+
+from precis.environment import Environment
+from precis.errors import ConfigError
+
+FOLDER = Path(__file__).parents[1] / "deployments" / "automations"
+BLOCK = "precis-notifications"
+
+
+async def apply() -> list[str]:
+    """Bring every automation here to the server, over an older one of its name; their names.
+
+    Raises:
+        ConfigError: one names a deployment that the server does not have.
+    """
+    async with get_client() as client:
+        channel = await _channel()
+        return [await _applied(client, path, channel) for path in sorted(FOLDER.glob("*.yaml"))]
+
+
+async def _applied(client: PrefectClient, path: Path, channel: str | None) -> str:
+    raw = yaml.safe_load(path.read_text())
+    raw["actions"] = [await _action(client, action, channel) for action in raw["actions"]]
+    wanted = AutomationCore.model_validate(raw)
+    older = await client.read_automations_by_name(wanted.name)
+    for surplus in older[1:]:
+        await client.delete_automation(surplus.id)
+    if not older:
+        await client.create_automation(wanted)
+    elif _settings(older[0]) != _settings(wanted):
+        # The client sends only what was set: this is all of it.
+        complete = AutomationCore.model_validate(_settings(wanted))
+        await client.update_automation(older[0].id, complete)
+    return wanted.name.removeprefix("precis: ")
+
+
+def _settings(automation: AutomationCore) -> dict[str, Any]:
+    """What an automation does, without what the server adds.
+
+    One that is the same must be left alone: an update forgets which runs it waits to hear from.
+    """
+    fields = set(AutomationCore.model_fields) - {"owner_resource"}
+    return automation.model_dump(include=fields)
+
+
+async def _action(
+    client: PrefectClient, action: dict[str, Any], channel: str | None
+) -> dict[str, Any]:
+    """An action of a file as the server takes it: with ids for names."""
+    if action["type"] == "send-notification":
+        # The triggered automation is an event in Prefect's feed either way.
+        return {**action, "block_document_id": channel} if channel else {"type": "do-nothing"}
+    if name := action.get("deployment"):
+        try:
+            deployment = await client.read_deployment_by_name(name)
+        except ObjectNotFound as error:
+            raise ConfigError(
+                f"An automation starts {name}, which is not deployed: run `precis up`, or "
+                "`prefect --no-prompt deploy --all`."
+            ) from error
+        rest = {key: value for key, value in action.items() if key != "deployment"}
+        return {**rest, "source": "selected", "deployment_id": str(deployment.id)}
+    return action
+
+
+async def _channel() -> str | None:
+    """Where notifications go, as a block of Prefect's; None where nothing is configured.
+
+    The block of Slack's webhooks takes any address that Apprise knows, `mailtos://…` among them.
+    """
+    address = Environment().notify_url
+    if address is None:
+        return None
+    block = SlackWebhook(url=SecretStr(address.get_secret_value()))
+    return str(await block.save(BLOCK, overwrite=True))

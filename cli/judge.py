@@ -1,0 +1,141 @@
+"""`precis judge`: its cache, and an audit of its verdicts."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cli.terminal import fail
+from precis.config import DocumentsConfig, JudgeConfig
+from precis.environment import Environment, private_home
+from precis.errors import ConfigError, PrecisError
+from precis.judge.audit import Sample, documents_of, sampled
+from precis.judge.audit_page import as_jsonl, as_markdown
+from precis.judge.cache import CACHE_FILE, ReplyCache
+from precis.judge.client import JudgeClient
+from precis.judge.protocol import Protocol
+from precis.llm.providers import Endpoint, endpoint_for
+from precis.processes.child import child_service
+from precis.records.documents import Document, read_documents
+from precis.records.results import read_results
+from precis.records.verdict import Verdict
+
+_PROTOCOLS: tuple[Protocol, ...] = ("batched", "per_question")
+_MIB = 2**20
+
+app = typer.Typer(no_args_is_help=True, help="The judge's cache, and an audit of its verdicts.")
+
+
+@app.command()
+def cache(
+    prune_to_mb: Annotated[
+        float | None, typer.Option(min=0, help="Delete the oldest replies down to so many MiB.")
+    ] = None,
+    older_than_days: Annotated[
+        float | None, typer.Option(min=0, help="Delete replies that were not used for so long.")
+    ] = None,
+    path: Annotated[
+        Path | None, typer.Option(help="The cache's file; by default the one in PRECIS_HOME.")
+    ] = None,
+) -> None:
+    """Show the size of the judge's cache and how often it was hit, or prune it."""
+    file = path or Environment().home / CACHE_FILE
+    if not file.exists():
+        typer.echo(f"There is no cache at {file}: no judge was asked yet.")
+        return
+    bytes_max = None if prune_to_mb is None else int(prune_to_mb * _MIB)
+    older_than_s = None if older_than_days is None else older_than_days * 86_400
+    try:
+        _show_cache(file, bytes_max, older_than_s)
+    except sqlite3.Error as error:
+        fail(f"The cache {file} can't be read ({error}). Delete it if it is damaged.")
+
+
+@app.command()
+def audit(
+    results: Annotated[list[Path], typer.Argument(help="Parquet files of a benchmark.")],
+    samples: Annotated[int, typer.Option(min=1, help="Summaries to sample.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
+    out: Annotated[Path, typer.Option(help="The page to write; a .jsonl of its name too.")] = Path(
+        "judge-audit.md"
+    ),
+    compare: Annotated[
+        bool, typer.Option(help="Judge the sample again by both protocols; this costs calls.")
+    ] = True,
+    documents: Annotated[
+        str, typer.Option(help="The corpus of the results: `bundled`, a Hub name, file or folder.")
+    ] = "bundled",
+    provider: Annotated[
+        Literal["lexical", "openrouter", "google", "url"], typer.Option(help="The judge to ask.")
+    ] = "lexical",
+    model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
+    base_url: Annotated[str, typer.Option(help="Its endpoint, for provider `url`.")] = "",
+) -> None:
+    """Write some of a judge's verdicts to a page to read, and how far the protocols agree."""
+    try:
+        chosen = sampled(read_results(results), samples, seed)
+        if not chosen:
+            raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
+        verdicts: dict[str, list[Verdict]] = {}
+        if compare:
+            corpus = documents_of(chosen, read_documents(DocumentsConfig(source=documents)))
+            config = JudgeConfig(provider=provider, model=model, base_url=base_url)
+            verdicts = asyncio.run(_judged(config, corpus, chosen))
+    except (PrecisError, ValueError) as error:
+        fail(str(error))
+    _written(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts))
+
+
+async def _judged(
+    config: JudgeConfig, corpus: Sequence[Document], chosen: Sequence[Sample]
+) -> dict[str, list[Verdict]]:
+    """The verdicts of each protocol on the same summaries."""
+    home = private_home()
+    found: dict[str, list[Verdict]] = {}
+    async with _endpoint(config, home) as endpoint:
+        for protocol in _PROTOCOLS:
+            asked = config.model_copy(update={"protocol": protocol})
+            with ReplyCache(home / CACHE_FILE) as kept:
+                async with JudgeClient(endpoint, asked, cache=kept) as judge:
+                    found[protocol] = await asyncio.gather(
+                        *(
+                            judge.score(document, sample.summary)
+                            for document, sample in zip(corpus, chosen, strict=True)
+                        )
+                    )
+    return found
+
+
+@asynccontextmanager
+async def _endpoint(config: JudgeConfig, home: Path) -> AsyncIterator[Endpoint]:
+    """Where the judge is; the lexical one runs for as long as the block does."""
+    if config.provider != "lexical":
+        yield endpoint_for(config, Environment().keys())
+        return
+    log = home / "judge.log"
+    async with child_service("precis.standins.serve", ["--with-parent"], log) as service:
+        yield replace(endpoint_for(config, {}, f"{service.url}/v1"), api_key=service.token)
+
+
+def _show_cache(file: Path, bytes_max: int | None, older_than_s: float | None) -> None:
+    with ReplyCache(file) as kept:
+        if bytes_max is not None or older_than_s is not None:
+            typer.echo(f"{kept.prune(bytes_max, older_than_s):,} replies deleted.")
+        stats = kept.stats()
+    typer.echo(
+        f"{file}: {stats.entries:,} replies in {stats.bytes / _MIB:.1f} MiB; {stats.hits:,} hits "
+        f"and {stats.misses:,} misses ({stats.hit_rate:.0%}) since it was made."
+    )
+
+
+def _written(out: Path, page: str, lines: str) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page, encoding="utf-8")
+    data = out.with_suffix(".jsonl")
+    data.write_text(lines, encoding="utf-8")
+    typer.echo(f"Read {out}; the same as data is in {data}.")

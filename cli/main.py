@@ -1,0 +1,157 @@
+"""The `precis` command."""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cli import server as prefect_server
+from cli.judge import app as judge_app
+from cli.model import app as model_app
+from cli.runs import app as runs_app
+from cli.summarize import summarize
+from cli.terminal import CONTINUES, fail, sentences
+from precis.config import SEED_MAX, SEED_MIN
+from precis.environment import Environment
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(judge_app, name="judge")
+app.add_typer(model_app, name="model")
+app.add_typer(runs_app, name="runs")
+app.command()(summarize)
+console = Console(highlight=False)
+
+
+@app.callback()
+def precis() -> None:
+    """Train a small open model to write summaries that keep the facts."""
+
+
+@app.command()
+def rehearse(
+    steps: Annotated[int, typer.Option(min=1, help="Steps to train.")] = 30,
+    documents: Annotated[
+        str, typer.Option(help="`bundled`, or a parquet, JSONL or CSV file or folder.")
+    ] = "bundled",
+    seed: Annotated[
+        int, typer.Option(min=SEED_MIN, max=SEED_MAX, help="Seed of everything that is drawn.")
+    ] = 1,
+    store: Annotated[str, typer.Option(help="Folder for checkpoints and results.")] = "",
+    take_over: Annotated[
+        bool, typer.Option(help="Stop another rehearsal of this seed, and go on in its place.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option(help="Forget an earlier rehearsal of this seed.")] = False,
+) -> None:
+    """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
+    _quiet()
+    with console.status("Starting …"), sentences(), _continued():
+        server = prefect_server.find_or_start()
+        from cli.rehearsal import forget, rehearsal_config, rehearse
+
+        config = rehearsal_config(steps, documents, seed, store or Environment().store, take_over)
+        if fresh:
+            forget(config)
+    with sentences(), _continued():
+        rehearse(config, server, console)
+    console.print(f"Prefect  {server.ui}", soft_wrap=True)
+    if server.password_file:
+        console.print(f"         Its password: cat {server.password_file}", soft_wrap=True)
+        console.print("         It stays up for a look; `make stop` stops it.")
+
+
+@app.command()
+def up(
+    share: Annotated[
+        bool, typer.Option(help="Let others reach the server; needs a password for it.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="The server's port, if it is to be started."),
+    ] = None,
+    automations: Annotated[
+        bool | None,
+        typer.Option(help="Apply the automations; by default, only if PostgreSQL is configured."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
+) -> None:
+    """Start server and worker, deploy everything, and work until Ctrl-C."""
+    from cli.up import up as stand_up
+
+    terminal = Console(file=sys.stdout, highlight=False)
+    with sentences():
+        stand_up(terminal, share=share, port=port, automations=automations, limit=limit)
+
+
+@app.command()
+def worker(
+    limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
+) -> None:
+    """Work for a server that is up: a worker that lets its runs end when it is told to stop."""
+    with sentences():
+        prefect_server.attach()
+        from cli.worker import serve
+
+        serve(limit)
+
+
+@app.command()
+def doctor(
+    deployment: Annotated[
+        str, typer.Argument(help="Whose settings to examine, as prefect.yaml names it.")
+    ] = "train/rehearsal",
+) -> None:
+    """Check what a run needs, and say what to do about what is missing."""
+    with sentences():
+        from cli.doctor import examined
+
+        if not examined(deployment, console):
+            raise typer.Exit(1)
+
+
+@app.command()
+def secret(
+    variable: Annotated[str, typer.Argument(help="The variable of a key: OPENROUTER_API_KEY.")],
+) -> None:
+    """Keep a key in a Secret block of the Prefect server; asks for it, or reads one line."""
+    with sentences():
+        from cli.secret import keep
+
+        asked = sys.stdin.isatty()
+        value = typer.prompt(variable, hide_input=True) if asked else sys.stdin.readline()
+        console.print(f"Kept in the Secret block {keep(variable, value.strip())!r}.")
+
+
+@app.command()
+def stop() -> None:
+    """Stop the Prefect server that a rehearsal started."""
+    with sentences():
+        stopped = prefect_server.stop()
+    console.print("The Prefect server is stopped." if stopped else "No Prefect server is running.")
+
+
+@contextmanager
+def _continued() -> Iterator[None]:
+    """Say after Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail(f"Interrupted. {CONTINUES}")
+
+
+def _quiet() -> None:
+    """Keep the terminal for the progress bar; the logs are in Prefect's UI."""
+    warnings.filterwarnings("ignore")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_ROOT_LEVEL", "CRITICAL")
+    # Each event that a server which is out does not take would be shown whole.
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,216 @@
+"""`precis model`: a trained model to export, serve and publish."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from cli.terminal import errors, sentences
+from precis.environment import Environment
+from precis.errors import ConfigError
+from precis.models.adapter import name_base
+from precis.models.card import base_of, card_of, newest_benchmark, write_card
+from precis.models.export import Exported, Format, MergeOptions, export_model
+from precis.models.hub import check_repo, push_folder, token_for_hub
+from precis.models.reference import Reference, StoredModel, find_model
+from precis.models.serving import (
+    CONTEXT_TOKENS,
+    Address,
+    adapter_command,
+    as_shell,
+    is_merged,
+    merged_command,
+    name_of,
+    own_key,
+    run_vllm,
+    serve_policy,
+    served_folder,
+)
+from precis.store import open_store
+
+app = typer.Typer(no_args_is_help=True, help="Trained models: to export, serve and publish.")
+
+_KEPT_MIN = 0.9
+"""Share of an adapter's product below which merging it is warned of."""
+
+Name = Annotated[str, typer.Argument(help="Name of the model: NAME, NAME@STEP or NAME@best.")]
+Step = Annotated[str, typer.Option(help="`best`, `newest` or a step; by default the newest.")]
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store", help="Folder or s3://bucket/prefix; else PRECIS_STORE, or .precis/store."
+    ),
+]
+Base = Annotated[
+    str, typer.Option(help="Base model: a folder, or a name on the Hub that is in the cache here.")
+]
+
+Dtype = Annotated[
+    Literal["base", "float32"], typer.Option(help="Of merged weights: the base's, or 32 bits.")
+]
+Converter = Annotated[
+    Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
+]
+
+
+@app.command()
+def export(
+    name: Name,
+    to: Annotated[Path, typer.Option(help="Folder to write; not there yet, or empty.")],
+    step: Step = "",
+    format: Annotated[Format, typer.Option(help="What to write.")] = "adapter",
+    base: Base = "",
+    dtype: Dtype = "base",
+    converter: Converter = None,
+    store: StoreOption = "",
+) -> None:
+    """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
+    with sentences():
+        found = _find(name, step, store)
+        options = MergeOptions(base, dtype == "float32", converter)
+        _report(found, export_model(found, to.expanduser(), format, options))
+
+
+@app.command()
+def serve(
+    name: Annotated[
+        str, typer.Argument(help="NAME, NAME@STEP or NAME@best, or a folder of merged weights.")
+    ],
+    run: Annotated[bool, typer.Option("--run", help="Start it, here and now.")] = False,
+    base: Base = "",
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
+    context: Annotated[
+        int | None, typer.Option(min=512, help="Tokens to read at once; as in training.")
+    ] = None,
+    store: StoreOption = "",
+) -> None:
+    """Say how a model is served, or serve it: vLLM for a language model, else by itself."""
+    address = Address(host, port)
+    with sentences():
+        folder = Path(name).expanduser()
+        if is_merged(folder):
+            length = context or CONTEXT_TOKENS
+            served = name_of(folder)
+            return _vllm(merged_command(served, folder, length, address), served, address, run)
+        found = _find(name, "", store)
+        if found.kind == "policy":
+            return _serve_policy(found, address, run)
+        length = context or (found.record.tokens_max if found.record else None) or CONTEXT_TOKENS
+        adapter = served_folder(found)
+        command = adapter_command(found.served_name, adapter, base, length, address)
+        _vllm(command, found.served_name, address, run)
+
+
+@app.command()
+def push(
+    name: Name,
+    repo: Annotated[str, typer.Option(help="Repository on the Hub: OWNER/NAME.")],
+    private: Annotated[bool, typer.Option("--private", help="Make it private.")] = False,
+    step: Step = "",
+    format: Annotated[Format, typer.Option(help="What to publish.")] = "adapter",
+    base: Base = "",
+    dtype: Dtype = "base",
+    converter: Converter = None,
+    store: StoreOption = "",
+) -> None:
+    """Publish a checkpoint on the Hub (HF_TOKEN), with a card made from its benchmark."""
+    with sentences():
+        check_repo(repo)
+        token = token_for_hub()
+        found = _find(name, step, store)
+        benchmarked = newest_benchmark(found)
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / repo.rpartition("/")[2]
+            options = MergeOptions(base, dtype == "float32", converter)
+            exported = export_model(found, folder, format, options)
+            _warn_of_rounding(exported)
+            known_as = base_of(found)
+            if known_as and format == "adapter":
+                name_base(folder, known_as)
+            write_card(folder, card_of(found, known_as, format, repo, benchmarked))
+            message = f"{found.served_name}, by Précis"
+            _print(push_folder(folder, repo, token, private, message))
+        if benchmarked is None:
+            _warn(f"{found.served_name} was in no benchmark: its card says so.")
+
+
+def _vllm(command: list[str], name: str, address: Address, run: bool) -> None:
+    _print(as_shell(command))
+    key = _told_key() if run else ""
+    _say_how_to_ask(name, address)
+    if run:
+        run_vllm(command, key)
+    _note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
+
+
+def _serve_policy(model: StoredModel, address: Address, run: bool) -> None:
+    if not run:
+        _print(
+            f"precis model serve {model.served_name} --run --host {address.host} "
+            f"--port {address.port}"
+        )
+        _note(f"{model.served_name} is the embedded policy: this command serves it by itself.")
+        return
+    key = _told_key()
+    _say_how_to_ask(model.served_name, address)
+    with TemporaryDirectory() as folder:
+        serve_policy(model, Path(folder), address, key)
+
+
+def _told_key() -> str:
+    """The key of the server that is started; a new one is shown once, to who started it."""
+    key, is_new = own_key()
+    if is_new:
+        _note(f"PRECIS_API_KEY is not set. The key of this server: {key}")
+    return key
+
+
+def _say_how_to_ask(name: str, address: Address) -> None:
+    _note(f"Then: precis summarize FILE --url {address.url} --model {name}")
+
+
+def _report(model: StoredModel, exported: Exported) -> None:
+    _print(f"{model.served_name} is in {exported.folder}.")
+    proof = exported.proof
+    if proof is None:
+        return
+    _print(
+        f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of their "
+        f"type, and {proof.equal} are the base's own."
+    )
+    _warn_of_rounding(exported)
+
+
+def _warn_of_rounding(exported: Exported) -> None:
+    proof = exported.proof
+    if proof is None:
+        return
+    if proof.kept is None:
+        _warn("The adapter adds nothing yet: these weights are the base model's.")
+    elif proof.kept < _KEPT_MIN:
+        _warn(
+            f"Only {proof.kept:.0%} of what the adapter adds is left in 16 bits, since it is small "
+            "beside the base's weights: take --dtype float32, or serve the adapter itself."
+        )
+
+
+def _find(name: str, step: str, store: str) -> StoredModel:
+    if step and "@" in name:
+        raise ConfigError(f"{name!r} names a step already: leave out --step.")
+    reference = Reference.parse(f"{name}@{step}" if step else name)
+    return find_model(open_store(store or Environment().store), reference)
+
+
+def _print(line: str) -> None:
+    Console(highlight=False).print(line, markup=False, soft_wrap=True)
+
+
+def _note(line: str) -> None:
+    errors.print(line, markup=False, soft_wrap=True)
+
+
+def _warn(line: str) -> None:
+    errors.print(line, style="yellow", markup=False, soft_wrap=True)

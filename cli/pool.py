@@ -1,0 +1,51 @@
+"""What a server holds of ours: the work pool, and the deployments in it."""
+
+import asyncio
+
+from prefect import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
+from prefect.exceptions import ObjectNotFound
+from prefect.workers.process import ProcessWorker
+
+from cli.worker import POOL
+
+
+async def ensure() -> None:
+    """Make the work pool if it is not there."""
+    async with get_client() as client:
+        try:
+            await client.read_work_pool(POOL)
+        except ObjectNotFound:
+            template = ProcessWorker.get_default_base_job_template()
+            pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
+            await client.create_work_pool(pool)
+
+
+def schedule_of(deployment: str) -> dict[str, bool]:
+    """A build step of prefect.yaml: whether a deployment's schedule is to be active.
+
+    `prefect deploy` makes schedules anew, and would switch on what somebody has switched off.
+
+    Args:
+        deployment: as `prefect deployment run` takes it.
+    """
+    return {"active": asyncio.run(_is_active(deployment))}
+
+
+async def _is_active(deployment: str) -> bool:
+    async with get_client() as client:
+        try:
+            found = await client.read_deployment_by_name(deployment)
+        except ObjectNotFound:
+            return True  # it is deployed for the first time
+    return all(schedule.active for schedule in found.schedules)
+
+
+async def deployments() -> list[str]:
+    """The names of the deployments in the pool, as `prefect deployment run` takes them."""
+    async with get_client() as client:
+        flows = {flow.id: flow.name for flow in await client.read_flows()}
+        named = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
+        found = await client.read_deployments(work_pool_filter=named)
+    return sorted(f"{flows[each.flow_id]}/{each.name}" for each in found)

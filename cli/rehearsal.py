@@ -1,0 +1,221 @@
+"""The rehearsal: the training flow on this machine, watched in the terminal."""
+
+import asyncio
+import contextlib
+import math
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import httpx
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from cli.server import PrefectServer, kept_up
+from cli.terminal import CONTINUES, say
+from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
+from precis.environment import Environment
+from precis.errors import StoreError
+from precis.observe.wandb import unreachable
+from precis.records.documents import read_documents
+from precis.records.ledger import Ledger, stored_ledger
+from precis.run.shortcomings import shortcoming
+from precis.store import open_store
+from precis.training.run import work_folder
+from tasks.benchmark import BenchmarkReport
+
+_BUNDLED_DOCUMENTS = 192
+_VALIDATION_MAX = 32
+_POLL_S = 0.2
+_FAREWELL_S = 15.0
+_LINE_S = 5.0
+"""Between two lines of progress, where there is no terminal for a bar."""
+
+
+def rehearsal_config(
+    steps: int, documents: str, seed: int, store: str, take_over: bool = False
+) -> TrainConfig:
+    """The settings of a rehearsal.
+
+    A sixth of the corpus, at most 32 documents, is held out, and the rest trained on, where
+    VAL_SIZE and TRAIN_SIZE do not say otherwise.
+    """
+    name = "rehearsal" if documents == "bundled" else f"rehearsal-{Path(documents).stem}"
+    return TrainConfig(
+        model=f"{name}-seed{seed}",
+        steps=steps,
+        seed=seed,
+        documents=_split_of(documents),
+        store=store if "://" in store else str(Path(store).expanduser().absolute()),
+        # Two cores answer everything here: more at a time would only wait longer.
+        rollouts=RolloutsConfig(in_flight=8),
+        # The learning curve is drawn of all of them.
+        retention=Retention(keep_every=1),
+        take_over=take_over,
+        # A terminal has nobody to press Resume: the same command continues.
+        judge_patience_s=0,
+    )
+
+
+def _split_of(source: str) -> DocumentsConfig:
+    corpus = DocumentsConfig(source=source, train_size=1, val_size=1)
+    count = len(read_documents(corpus)) if source != "bundled" else _BUNDLED_DOCUMENTS
+    environment = Environment()
+    given = environment.model_fields_set
+    held_out = max(1, min(_VALIDATION_MAX, count // 6))
+    if "val_size" in given:
+        held_out = environment.val_size
+    trained_on = max(1, count - held_out)
+    if "train_size" in given:
+        trained_on = environment.train_size
+    return DocumentsConfig(source=source, train_size=trained_on, val_size=held_out)
+
+
+def forget(config: TrainConfig) -> None:
+    """Drop what the store and the work folder hold of this model."""
+    open_store(config.store).delete(f"{config.model}/")
+    shutil.rmtree(work_folder(config), ignore_errors=True)
+
+
+def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> BenchmarkReport:
+    """Run the training flow with a progress bar, then print its results.
+
+    Raises:
+        PrecisError: what stopped the run; it continues from its last commit when called again.
+    """
+    from flows.train import train  # takes seconds, in which the server starts
+
+    started = time.perf_counter()
+    server.wait()
+    if trouble := asyncio.run(unreachable()):
+        console.print(trouble, soft_wrap=True)
+    with _bar(console) as bar:
+        report = asyncio.run(_watched(train, config, server, bar))
+    _print_results(report, config, time.perf_counter() - started, console)
+    return report
+
+
+async def _watched(
+    train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
+) -> BenchmarkReport:
+    """The flow, while the bar follows what it commits to the ledger, and while a server answers."""
+    run: asyncio.Task[BenchmarkReport] = asyncio.create_task(train(**dict(config)))
+    watching = [
+        asyncio.create_task(_follow(config, bar)),
+        asyncio.create_task(_leave_without(server, bar)),
+    ]
+    try:
+        async with kept_up(server, bar.console.print):
+            return await asyncio.shield(run)
+    except httpx.TransportError:
+        if server.answers():
+            raise
+        _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
+    except asyncio.CancelledError:
+        # Prefect reports the end of the run, for minutes where nobody answers.
+        farewell = threading.Timer(_FAREWELL_S, _leave, (bar, "Interrupted."))
+        farewell.daemon = True
+        farewell.start()
+        run.cancel()
+        await asyncio.wait([run])
+        raise
+    finally:
+        for one in watching:
+            one.cancel()
+        await asyncio.wait(watching)
+
+
+async def _leave_without(server: PrefectServer, bar: Progress) -> None:
+    """End this process once the server is lost: each call and each event would be tried on."""
+    await server.lost()
+    _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
+
+
+def _leave(bar: Progress, why: str) -> NoReturn:
+    """End this process as a kill would, which costs nothing that is committed."""
+    bar.stop()
+    say(f"{why} {CONTINUES}")
+    os._exit(1)
+
+
+async def _follow(config: TrainConfig, bar: Progress) -> None:
+    store = open_store(config.store)
+    shown = bar.add_task("starting", total=config.steps, reward="", accuracy="")
+    while True:
+        with contextlib.suppress(StoreError):  # no ledger yet
+            _show(await asyncio.to_thread(stored_ledger, store, config.model), bar, shown)
+        await asyncio.sleep(_POLL_S)
+
+
+def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
+    done = ledger.next_step >= (bar.tasks[shown].total or 0)
+    reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
+    accuracy = ledger.validations[-1].accuracy if ledger.validations else None
+    bar.update(
+        shown,
+        completed=ledger.next_step,
+        description="benchmarking" if done else "training",
+        reward=reward,
+        accuracy="" if accuracy is None else f"held-out accuracy {accuracy:.0%}",
+    )
+
+
+class _Lines(Progress):
+    """Progress where there is no terminal to draw a bar on: a line now and then, for a log."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console=console, disable=True)
+        self._line, self._phase, self._at = "", "", -math.inf
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        shown = self.tasks[task_id]
+        phase, at = shown.description, time.monotonic()
+        steps = f"{phase}: step {shown.completed:.0f} of {shown.total:.0f}"
+        words = (steps, shown.fields["reward"], shown.fields["accuracy"])
+        line = ", ".join(word for word in words if word)
+        if line != self._line and (phase != self._phase or at - self._at >= _LINE_S):
+            self.console.print(line, soft_wrap=True)
+            self._line, self._phase, self._at = line, phase, at
+
+
+def _bar(console: Console) -> Progress:
+    if not console.is_terminal:
+        return _Lines(console)
+    return Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[reward]}"),
+        TextColumn("{task.fields[accuracy]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def _print_results(
+    report: BenchmarkReport, config: TrainConfig, seconds: float, console: Console
+) -> None:
+    held_out = config.documents.val_size
+    table = Table(title=f"{config.steps} steps, {held_out} held-out documents, {seconds:.0f} s")
+    for heading in ("Contender", "Accuracy (95 % interval)", "Words", "Over length"):
+        table.add_column(heading)
+    for line in report.standings:
+        table.add_row(*line)
+    console.print(table)
+    console.print(f"Report   {report.folder}report.html", soft_wrap=True)
+    console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
+    if sentence := shortcoming(stored_ledger(open_store(config.store), config.model)):
+        console.print(f"[yellow]{sentence}[/]", soft_wrap=True)

@@ -1,0 +1,220 @@
+"""The Prefect server that we use: the one that is configured, or one of our own.
+
+Prefect's ephemeral mode would take five seconds at every start and show nothing in a browser;
+a real server on SQLite stays up, so that one can look at the run while it goes and afterwards.
+It asks for a password: a page that somebody visits could otherwise have it run code.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from cli import server_process as process
+from cli.prefect_settings import configured_api, server_password
+from precis.environment import Environment
+from precis.errors import ConfigError, PrecisError
+from precis.llm.tls import tls_for
+
+_READY_TIMEOUT_S = 180.0
+_LOOK_S = 0.5
+_ASK_S = 5.0
+_LOST_AFTER_S = 40.0
+
+
+@dataclass(frozen=True)
+class PrefectServer:
+    """A Prefect server, which may still be starting if it is ours.
+
+    Attributes:
+        ours: whether it lives in our home, where `stop` finds it.
+        started: whether this very call has started it.
+    """
+
+    api: str
+    ours: bool
+    started: bool = False
+
+    @property
+    def ui(self) -> str:
+        return self.api.removesuffix("/api")
+
+    @property
+    def password_file(self) -> Path | None:
+        """Where the `user:password` lies that its pages ask for, if it is ours."""
+        return process.home() / "password" if self.ours else None
+
+    def wait(self) -> None:
+        """Return once it answers.
+
+        Raises:
+            PrecisError: it did not within three minutes, or has ended.
+        """
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while not _is_healthy(self.api):
+            if time.monotonic() > deadline or (self.ours and not process.is_up()):
+                hint = f"Its log: {process.home() / 'server.log'}." if self.ours else "Is it up?"
+                raise PrecisError(f"The Prefect server at {self.api} does not answer. {hint}")
+            time.sleep(0.1)
+
+    async def lost(self) -> None:
+        """Return once it has not answered for forty seconds, or once ours is not even starting."""
+        last = time.monotonic()
+        while time.monotonic() < last + _LOST_AFTER_S:
+            await asyncio.sleep(_ASK_S)
+            if await asyncio.to_thread(self._is_there):
+                last = time.monotonic()
+
+    def answers(self) -> bool:
+        """Whether it answers now."""
+        return _is_healthy(self.api)
+
+    def _is_there(self) -> bool:
+        return (self.ours and process.is_up()) or self.answers()
+
+
+def find() -> str | None:
+    """The API address of the configured server, or of our own if it runs."""
+    return configured_api() or _running()
+
+
+async def check() -> str:
+    """What is found of the server that we would use; none at all is well too.
+
+    Raises:
+        PrecisError: it does not answer, is no Prefect server, or refuses our password.
+    """
+    from precis.checks import check_server  # reads much that most commands do without
+
+    api = find()
+    if api is not None:
+        _use(api)
+    return await check_server(api)
+
+
+def attach() -> str:
+    """Point this process at the server that is configured or up; its API address.
+
+    Call before `prefect` is imported.
+
+    Raises:
+        PrecisError: there is none, or it does not answer, or refuses our password.
+    """
+    if (api := find()) is None:
+        raise PrecisError(
+            "No Prefect server is configured or up: set PREFECT_API_URL, or run `precis up`."
+        )
+    asyncio.run(check())
+    return api
+
+
+def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectServer:
+    """The configured server, which answers, or one of our own, which may still be starting.
+
+    Also points this process at it; call before `prefect` is imported.
+
+    Args:
+        share: whether one that has to be started listens beyond the loopback.
+        port: where; None takes a free one.
+
+    Raises:
+        ConfigError: a server is to be shared that runs already, or is not ours; its password is
+            not known; the port is in use.
+        PrecisError: the configured one does not answer, or is no Prefect server.
+    """
+    if configured := configured_api():
+        server = _only_if_not(share, PrefectServer(configured, ours=False))
+        asyncio.run(check())
+        return server
+    os.environ.update(process.SETTINGS)
+    os.environ["PREFECT_HOME"] = str(process.home())
+    if running := _running():
+        server = _only_if_not(share, PrefectServer(running, ours=True))
+    else:
+        started = process.start("0.0.0.0" if share else process.LOOPBACK, port)
+        server = PrefectServer(process.address() or "", ours=True, started=started)
+    if process.password() is None:
+        raise ConfigError(
+            f"The Prefect server at {server.api} was started by an older Précis, perhaps without a "
+            "password. Stop it with `precis stop`, and start again."
+        )
+    _use(server.api)
+    return server
+
+
+def stop() -> bool:
+    """Stop the server that we started, or are still starting; False if there is none.
+
+    Raises:
+        PrecisError: it did not stop.
+    """
+    return process.stop()
+
+
+@asynccontextmanager
+async def kept_up(server: PrefectServer, say: Callable[[str], None]) -> AsyncIterator[None]:
+    """While the block lasts, start the server again if it dies and is ours.
+
+    Whoever waits for an answer is given one by the new process: it has the old one's port and data.
+    """
+    watching = asyncio.create_task(_watch(server, say)) if server.ours else None
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        try:
+            if await asyncio.to_thread(process.start_again):
+                say("The Prefect server had ended by itself, and was started again.")
+                await asyncio.to_thread(
+                    server.wait
+                )  # one that ends at once is not started for ever
+        except (OSError, PrecisError) as error:
+            say(f"The Prefect server has ended, and can't be started again: {error}")
+            return
+
+
+def _use(api: str) -> None:
+    """Point this process, and what it starts, at a server, with the password that it asks for."""
+    os.environ["PREFECT_API_URL"] = api
+    if api == process.address() and (known := process.password()):
+        os.environ["PREFECT_API_AUTH_STRING"] = known
+    elif given := Environment().prefect_api_auth_string:
+        os.environ["PREFECT_API_AUTH_STRING"] = given.get_secret_value()
+    elif known := server_password():
+        os.environ["PREFECT_API_AUTH_STRING"] = known
+
+
+def _only_if_not(share: bool, server: PrefectServer) -> PrefectServer:
+    if share:
+        what = "on this machine" if server.ours else "that PREFECT_API_URL or a profile names"
+        remedy = "Stop it with `precis stop`" if server.ours else "Unset that"
+        raise ConfigError(
+            f"There is a Prefect server already, at {server.api}, {what}; only one that is "
+            f"started here can be shared. {remedy}, or leave --share out."
+        )
+    return server
+
+
+def _running() -> str | None:
+    api = process.address()
+    return api if api and _is_healthy(api) else None
+
+
+def _is_healthy(api: str) -> bool:
+    try:
+        return httpx.get(f"{api}/health", timeout=2, verify=tls_for(api)).is_success
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,209 @@
+"""The process of a Prefect server of our own, and the files by which it is found.
+
+They lie in `prefect/` in our home: `server.pid`, which is locked for as long as the process lives;
+`server.log`; `api-url`, its address; `host`, where it listens; `password`, what it asks for.
+"""
+
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli.prefect_settings import server_password
+from precis.environment import Environment, private_home
+from precis.errors import ConfigError, PrecisError
+
+LOOPBACK = "127.0.0.1"
+_STOP_TIMEOUT_S = 30.0
+
+SETTINGS = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    # Whatever name the browser knows this machine by, the page asks where it came from.
+    "PREFECT_SERVER_UI_API_URL": "/api",
+    "DO_NOT_TRACK": "1",
+    # Calls are tried on for two minutes: a server that is started again may take one.
+    "PREFECT_CLIENT_MAX_RETRIES": "6",
+    # Task runs are recorded in batches: without this a fast run is shown with a lag.
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
+}
+"""What the server, and whoever uses it, is told by the environment."""
+
+
+def home() -> Path:
+    """Prefect's own folder within ours; it need not be there."""
+    return (Environment().home / "prefect").absolute()
+
+
+def address() -> str | None:
+    """The API address of the server that was started last, whether it runs or not."""
+    return _recorded("api-url")
+
+
+def password() -> str | None:
+    """The `user:password` that the server which was started last asks for."""
+    return _recorded("password")
+
+
+def start(host: str, port: int | None = None) -> bool:
+    """Start a server, unless one is starting already; whether this call did.
+
+    Args:
+        host: where it listens.
+        port: None takes that of the last one, if it is free, since pages and shells know it.
+
+    Raises:
+        ConfigError: something else listens on the port.
+    """
+    (private_home() / "prefect").mkdir(exist_ok=True)
+    with _alone():
+        if address() is not None and is_up():
+            return False
+        if port is None:
+            port = _last_port(host) or _free_port()
+        elif not _is_free(host, port):
+            raise ConfigError(
+                f"Port {port} is in use: something else listens there. Give another --port, or "
+                "leave it out for one that is free."
+            )
+        _record("password", server_password() or password() or _new_password())
+        _record("host", host)
+        _record("api-url", f"http://{LOOPBACK}:{port}/api")
+        _launch(host, port)
+    return True
+
+
+def start_again() -> bool:
+    """Start the server anew where it was, if it has died; whether it had to be."""
+    return has_died() and start(_recorded("host") or LOOPBACK)
+
+
+def stop() -> bool:
+    """Stop the server that was started, or is still starting; False if there is none.
+
+    Raises:
+        PrecisError: it did not stop.
+    """
+    if not home().exists():
+        return False
+    with _alone():
+        running = is_up()
+        if running:
+            os.kill(int((home() / "server.pid").read_text()), signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        while is_up():
+            if time.monotonic() > deadline:
+                log = home() / "server.log"
+                raise PrecisError(f"The Prefect server does not stop. Its log: {log}.")
+            time.sleep(0.1)
+        (home() / "server.pid").unlink(missing_ok=True)
+    return running
+
+
+def is_up() -> bool:
+    """Whether the process that was started last is alive, whatever else has its id by now."""
+    try:
+        with (home() / "server.pid").open() as pid:
+            fcntl.flock(pid, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def has_died() -> bool:
+    """Whether it ended although nobody has stopped it."""
+    return (home() / "server.pid").exists() and not is_up()
+
+
+def _launch(host: str, port: int) -> None:
+    """Start the process, which holds a lock on `server.pid` for as long as it lives.
+
+    Not with Prefect's `--background`: that leaves it writing into a pipe which nobody reads, and
+    its first warning ends it without a word.
+    """
+    # What notifications and logs link to, and the origin whose pages may read answers.
+    name = LOOPBACK if host == LOOPBACK else socket.gethostname()
+    os.environ.setdefault("PREFECT_UI_URL", f"http://{name}:{port}")
+    known = password()
+    assert known is not None, "a server is never started without a password"
+    with (home() / "server.pid").open("w") as pid, (home() / "server.log").open("ab") as log:
+        fcntl.flock(pid, fcntl.LOCK_EX)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli.serve_prefect", "--host", host, "--port", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={
+                **os.environ,
+                "PREFECT_HOME": str(home()),
+                "PREFECT_SERVER_API_PORT": str(port),
+                "PREFECT_SERVER_API_AUTH_STRING": known,
+            },
+            pass_fds=[pid.fileno()],
+            start_new_session=True,
+        )
+        pid.write(str(process.pid))
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Start or stop a server while nobody else does."""
+    with (home() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _new_password() -> str:
+    return f"precis:{secrets.token_urlsafe(24)}"
+
+
+def _recorded(name: str) -> str | None:
+    try:
+        return (home() / name).read_text() or None
+    except FileNotFoundError:
+        return None
+
+
+def _record(name: str, text: str) -> None:
+    """Keep a line for whoever looks for the server; nobody else may read it."""
+    new = home() / f"{name}.new"
+    new.touch(mode=0o600)
+    new.write_text(text)
+    new.replace(home() / name)
+
+
+def _last_port(host: str) -> int | None:
+    last = address()
+    if last is None:
+        return None
+    port = int(last.rpartition(":")[2].removesuffix("/api"))
+    return port if _is_free(host, port) else None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True

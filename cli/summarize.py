@@ -1,0 +1,250 @@
+"""`precis summarize`: files in, summaries out."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
+
+import typer
+
+from cli.terminal import errors, fail, say, sentences
+from precis.config import JudgeConfig
+from precis.environment import Environment
+from precis.errors import ConfigError, DocumentsError, PrecisError
+from precis.inference.facts import (
+    Asked,
+    Fact,
+    check_facts,
+    open_judge,
+    questions_about,
+    read_questions,
+)
+from precis.inference.summarizer import (
+    PolicySummarizer,
+    ServedSummarizer,
+    Summarizer,
+    find_served,
+    summarize_text,
+)
+from precis.inference.texts import Text, find_files, read_text
+from precis.models.prompt import words_of
+from precis.models.reference import Reference, find_model, newest_model
+from precis.store import open_store
+from precis.summaries.prompt import WORDS_MAX
+from precis.text import count_words
+
+Judge = Literal["lexical", "openrouter", "google", "url"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command was told besides its files."""
+
+    words: int | None
+    model: str
+    url: str
+    context: int | None
+    store: str
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one file, as `--json` prints it.
+
+    Attributes:
+        facts: one for each question; empty where none was given.
+    """
+
+    file: str
+    model: str
+    summary: str
+    words: int
+    document_words: int
+    parts: int
+    facts: list[Fact]
+
+
+def summarize(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Text, Markdown, PDF, HTML or Word files, folders, or - for input."),
+    ],
+    words: Annotated[
+        int | None, typer.Option(min=20, help="Longest summary; by default, as in training.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="NAME, NAME@STEP or NAME@best; by default the newest run.")
+    ] = "",
+    url: Annotated[
+        str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
+    ] = "",
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="JSONL with `question` and `answer`: say which facts were not kept."),
+    ] = None,
+    judge: Annotated[Judge, typer.Option(help="Who says so.")] = "lexical",
+    judge_model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
+    judge_url: Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")] = "",
+    context: Annotated[
+        int | None, typer.Option(min=512, help="Tokens that the server reads at once.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file.")] = False,
+    store: Annotated[
+        str, typer.Option(help="Where runs lie; else PRECIS_STORE, or .precis/store.")
+    ] = "",
+) -> None:
+    """Summarize files with a model that was trained here, or with any that a server has."""
+    options = Options(words, model, url.rstrip("/"), context, store, as_json)
+    with sentences():
+        judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
+        found = find_files(files)
+        asked = _questions(questions, found)
+        failed = asyncio.run(_run(found, options, asked, judged_by))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _questions(path: Path | None, found: Sequence[Path]) -> list[Asked]:
+    """The questions of a file, each about a document that is there.
+
+    Raises:
+        DocumentsError: one is about none, or names none of several.
+    """
+    if path is None:
+        return []
+    asked = read_questions(path)
+    if len(found) > 1 and any(not one.file for one in asked):
+        raise DocumentsError(
+            f"{path}: with several documents each question has to name its `file`."
+        )
+    about = {one for file in found for one in questions_about(str(file), asked)}
+    if unknown := sorted({one.file for one in asked if one not in about}):
+        raise DocumentsError(f"{path}: no document is called {', '.join(unknown)}.")
+    return asked
+
+
+async def _run(
+    files: Sequence[Path], options: Options, asked: Sequence[Asked], judged_by: JudgeConfig
+) -> int:
+    """Summarize each file; one that can't be is named, and the others go on.
+
+    Returns:
+        How many could not be.
+    """
+    failed = 0
+    async with _opened(options) as (summarizer, words):
+        for file in files:
+            try:
+                text = read_text(file)
+                result = await _summarized(summarizer, text, words, asked, judged_by)
+            except ConfigError as error:
+                if not isinstance(error, DocumentsError):
+                    raise  # it holds for every file
+                say(str(error))
+                failed += 1
+            except PrecisError as error:
+                say(f"{file}: {error}")
+                failed += 1
+            else:
+                _show(result, options, words, several=len(files) > 1)
+    return failed
+
+
+@asynccontextmanager
+async def _opened(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
+    """Who summarizes, and in how many words."""
+    if options.url:
+        async with _served(options) as opened:
+            yield opened
+        return
+    store = open_store(options.store or Environment().store)
+    found = find_model(store, Reference.parse(options.model or newest_model(store)))
+    if found.kind == "adapter":
+        fail(
+            f"{found.served_name} is a LoRA adapter, which takes a server: start one with "
+            f"`precis model serve {found.served_name} --run`, then add --url with its address."
+        )
+    with TemporaryDirectory() as folder:
+        found.fetch(Path(folder) / "checkpoints" / f"{found.step:04d}")
+        yield (
+            PolicySummarizer(found.served_name, Path(folder)),
+            options.words or words_of(found.record),
+        )
+
+
+@asynccontextmanager
+async def _served(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
+    if not options.url.startswith(("http://", "https://")):
+        raise ConfigError(f"--url {options.url!r} must start with http:// or https://.")
+    secret = Environment().precis_api_key
+    key = secret.get_secret_value() if secret else "none"
+    model = await find_served(options.url, options.model, key)
+    async with ServedSummarizer(options.url, model, key, options.context) as summarizer:
+        yield summarizer, options.words or WORDS_MAX
+
+
+async def _summarized(
+    summarizer: Summarizer, text: Text, words: int, asked: Sequence[Asked], judged_by: JudgeConfig
+) -> Result:
+    done = await summarize_text(summarizer, text.text, words)
+    facts = await _facts(text, done.text, asked, judged_by)
+    return Result(
+        text.name,
+        summarizer.model,
+        done.text,
+        count_words(done.text),
+        count_words(text.text),
+        done.parts,
+        facts,
+    )
+
+
+async def _facts(
+    text: Text, summary: str, asked: Sequence[Asked], judged_by: JudgeConfig
+) -> list[Fact]:
+    if not asked:
+        return []
+    about = questions_about(text.name, asked)
+    if not about:
+        return []
+    async with open_judge(judged_by) as judge:
+        return await check_facts(judge, text.text, summary, about)
+
+
+def _show(result: Result, options: Options, words: int, *, several: bool) -> None:
+    """Print a summary; what there is to say about it goes to standard error."""
+    if result.parts > 1:
+        _note(
+            f"{result.file} is longer than the model reads at once: it was summarized in "
+            f"{result.parts} parts, and their summaries together."
+        )
+    if result.words > words:
+        _note(f"{result.file}: the summary has {result.words} words, over the {words} asked for.")
+    if options.as_json:
+        typer.echo(json.dumps(asdict(result), ensure_ascii=False))
+        return
+    if several:
+        typer.echo(f"# {result.file}\n")
+    typer.echo(result.summary)
+    _show_facts(result.facts)
+    if several:
+        typer.echo()
+
+
+def _show_facts(facts: Sequence[Fact]) -> None:
+    if not facts:
+        return
+    kept = sum(fact.fate == "kept" for fact in facts)
+    typer.echo(f"\nFacts kept: {kept} of {len(facts)}.")
+    for fact in facts:
+        if fact.fate != "kept":
+            typer.echo(f"- {fact.fate}: {fact.question} {fact.answer}")
+
+
+def _note(sentence: str) -> None:
+    errors.print(sentence, markup=False, soft_wrap=True)

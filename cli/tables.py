@@ -1,0 +1,105 @@
+"""Runs as tables for a terminal."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from precis.records.ledger import Ledger, Validation
+from precis.run.overview import Kept, Overview
+
+_MB = 1_000_000
+
+
+def runs_table(runs: Sequence[Overview]) -> Table:
+    """A line for each run."""
+    table = _table("model", "step", "written, UTC", "accuracy", "best", "dollars", "held by")
+    for run in runs:
+        table.add_row(
+            run.model,
+            str(run.ledger.next_step),
+            f"{run.written:%Y-%m-%d %H:%M}",
+            _accuracy(run.last),
+            f"{_accuracy(run.best)} at {run.best.step}" if run.best else "",
+            f"{run.ledger.usd:.2f}",
+            run.holder.run if run.holder else "",
+        )
+    return table
+
+
+def facts(run: Overview) -> list[tuple[str, str]]:
+    """What there is to say of a run as a whole, its settings included, with its names."""
+    ledger, origin = run.ledger, run.ledger.origin
+    begun = f"{origin.model}, step {origin.step}, in {origin.store}" if origin else "untrained"
+    held = f"{run.holder} since {run.holder.since:%Y-%m-%d %H:%M} UTC" if run.holder else "nobody"
+    return [
+        ("model", run.model),
+        ("begun with", begun),
+        ("step", str(ledger.next_step)),
+        ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
+        ("dollars", f"{ledger.usd:.4f}"),
+        ("held by", held),
+        *(_settings(ledger.settings) or [("settings", "not kept by the version that wrote this")]),
+    ]
+
+
+def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """All settings by their names, dotted where one holds others."""
+    return [(name, _shown(value)) for name, value in _flat(settings)]
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def steps_table(ledger: Ledger, last: int) -> Table:
+    """The newest steps, with the accuracy of the adapter that each sampled from."""
+    accuracies = {one.step: one for one in ledger.validations}
+    table = _table("step", "reward", "words", "accuracy, 95 %", "seconds", "dollars")
+    for step in ledger.steps[-last:]:
+        table.add_row(
+            str(step.step),
+            f"{step.reward:.3f}",
+            f"{step.words:.0f}",
+            _with_interval(accuracies.get(step.step)),
+            f"{sum(step.seconds.values()):.1f}",
+            f"{step.judge.usd:.4f}",
+        )
+    if newest := accuracies.get(ledger.next_step):
+        table.add_row(str(ledger.next_step), "", "", _with_interval(newest), "", "")
+    return table
+
+
+def checkpoints_table(checkpoints: Sequence[Kept]) -> Table:
+    """Each checkpoint with its size and what it lacks."""
+    table = _table("checkpoint", "MB", "")
+    for one in checkpoints:
+        table.add_row(str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or "whole")
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in columns:
+        left = name in ("model", "held by", "")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    return table
+
+
+def _accuracy(validation: Validation | None) -> str:
+    return f"{validation.accuracy:.1%}" if validation else ""
+
+
+def _with_interval(validation: Validation | None) -> str:
+    if validation is None:
+        return ""
+    return f"{validation.accuracy:.1%} ({100 * validation.low:.1f} to {100 * validation.high:.1f})"

@@ -1,0 +1,155 @@
+"""`precis up`: server, work pool, deployments, automations and a worker, in one command."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from cli import server as prefect_server
+from cli.prefect_settings import on_postgres
+from cli.server import PrefectServer, kept_up
+from precis.environment import Environment, private_home
+from precis.errors import ConfigError, PrecisError
+
+ROOT = Path(__file__).parents[1]
+_DEPLOY_TIMEOUT_S = 300
+_QUERY_S = 1.0
+_PASSWORD_MIN = 12
+
+_WITHOUT_AUTOMATIONS = (
+    "none: with SQLite they would hold up each run's every change of state by 2 s. Keep Prefect's "
+    "data in PostgreSQL (PREFECT_SERVER_DATABASE_CONNECTION_URL), or insist with --automations."
+)
+
+
+def up(
+    console: Console, *, share: bool, port: int | None, automations: bool | None, limit: int
+) -> None:
+    """Stand everything up, work until Ctrl-C or SIGTERM, and stop what was started here.
+
+    Args:
+        share: listen beyond the loopback.
+        port: for a server that has to be started; None takes a free one.
+        automations: None applies them where the server's data is known to be in PostgreSQL.
+        limit: runs at the same time.
+
+    Raises:
+        PrecisError: what could not be stood up, and what to do.
+    """
+    if share:
+        demand_password()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the worker takes it
+    with _output_to(private_home() / "worker.log") as log:
+        server = prefect_server.find_or_start(share=share, port=port)
+        try:
+            with console.status("Starting …"):
+                _stand_up(server, console, automations)
+            console.print(f"Worker       takes up to {limit} runs at a time; its log: {log}")
+            asyncio.run(_work(limit, server, console))
+        finally:
+            if server.started:
+                prefect_server.stop()
+                console.print("The Prefect server is stopped.")
+
+
+def demand_password() -> str:
+    """The password that a server which others can reach asks for.
+
+    Raises:
+        ConfigError: there is none, or too short a one.
+    """
+    given = Environment().prefect_server_api_auth_string
+    user, _, password = (given.get_secret_value() if given else "").partition(":")
+    if not user or len(password) < _PASSWORD_MIN:
+        raise ConfigError(
+            "A server that others can reach runs their code, so it needs a password: set "
+            f"PREFECT_SERVER_API_AUTH_STRING to `user:password`, with {_PASSWORD_MIN} characters "
+            "or more in the password, in the environment or in .env."
+        )
+    return f"{user}:{password}"
+
+
+def deploy() -> None:
+    """Deploy everything in prefect.yaml; once more changes nothing.
+
+    Raises:
+        PrecisError: Prefect refused; the message ends with what it said.
+    """
+    if not (ROOT / "prefect.yaml").exists():
+        raise PrecisError(f"There is no prefect.yaml in {ROOT}: run this from a checkout.")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=_DEPLOY_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise PrecisError(
+            f"`prefect deploy --all` took longer than {_DEPLOY_TIMEOUT_S} s: see whether the "
+            "machine or the server is overloaded, and start again."
+        ) from error
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-8:])
+        raise PrecisError(f"`prefect deploy --all` failed:\n{tail}")
+
+
+def _stand_up(server: PrefectServer, console: Console, automations: bool | None) -> None:
+    from cli import automations as automating
+    from cli import pool  # imports Prefect, while the server starts
+
+    server.wait()
+    asyncio.run(prefect_server.check())
+    asyncio.run(pool.ensure())
+    deploy()
+    wanted = on_postgres() if automations is None else automations
+    applied = asyncio.run(automating.apply()) if wanted else []
+    _tell(server, asyncio.run(pool.deployments()), applied, console)
+
+
+def _tell(
+    server: PrefectServer, deployments: list[str], applied: list[str], console: Console
+) -> None:
+    console.print(f"Prefect      {server.ui}", soft_wrap=True)
+    if server.password_file:
+        console.print(
+            f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
+        )
+    console.print(f"Deployments  {', '.join(deployments)}", soft_wrap=True)
+    console.print(f"Automations  {', '.join(applied) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
+    console.print("\nIn another terminal:", soft_wrap=True)
+    commands = [f"export PREFECT_API_URL={server.api}"]
+    if server.password_file:
+        commands.append(f'export PREFECT_API_AUTH_STRING="$(cat {server.password_file})"')
+    commands += ["prefect deployment run 'train/rehearsal'", "prefect flow-run ls"]
+    for command in commands:
+        console.print(f"  {command}", soft_wrap=True)
+    console.print("\nCtrl-C waits for the runs that are going, and then stops all this.")
+
+
+async def _work(limit: int, server: PrefectServer, console: Console) -> None:
+    from cli.worker import work
+
+    def say(sentence: str) -> None:
+        console.print(sentence, soft_wrap=True)
+
+    async with kept_up(server, say):
+        await work(limit, _QUERY_S, say)
+
+
+@contextlib.contextmanager
+def _output_to(log: Path) -> Iterator[Path]:
+    """Send what Prefect and the flows print to a file: the terminal is for our own words."""
+    with (
+        log.open("a") as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+    ):
+        yield Path(os.path.relpath(log))

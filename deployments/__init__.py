@@ -1,1 +1,0 @@
-"""How the flows get run: the `precis` command, the local Prefect server, deployment settings."""

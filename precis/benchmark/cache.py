@@ -1,0 +1,106 @@
+"""Summaries and verdicts that were paid for, kept by their content in the store.
+
+A key is the digest of all that decides a record, so what is found under it is what would be asked
+for. Each record is written before its successor is asked for: a run that is killed pays again for
+nothing that it had an answer to. They lie at the store's root, for all models of it.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from precis.records.verdict import Answer, Scored
+from precis.store import Store
+
+T = TypeVar("T")
+
+_PREFIX = "kept/"
+_THREADS = 16
+"""Of objects that are read or written at the same time: one takes a store's latency, not a CPU."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A contender's summary, and what it took.
+
+    Attributes:
+        finish: the completion's finish reason.
+        usd: None where the price is not known.
+        served_by: what the endpoint says that it is.
+        written_at: seconds since the epoch.
+    """
+
+    text: str
+    finish: str
+    seconds: float
+    prompt_tokens: int
+    completion_tokens: int
+    usd: float | None
+    served_by: str
+    written_at: float
+
+
+class Kept:
+    """The records of one store. What can't be read as a record counts as not there."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: set[str] = set()
+        self._read: dict[str, bytes] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kept")
+
+    async def open(self) -> None:
+        """See what is there: one listing, instead of a look for each that is missing.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        self._known = set(await self._in_thread(self._store.keys, _PREFIX))
+
+    async def summary(self, key: str) -> Written | None:
+        """The summary under a key, or None."""
+        return await self._get(f"summaries/{key}", lambda record: Written(**record))
+
+    async def keep_summary(self, key: str, summary: Written) -> None:
+        """Raises StoreError where it can't be written."""
+        await self._put(f"summaries/{key}", asdict(summary))
+
+    async def verdict(self, key: str) -> Scored | None:
+        """The verdict under a key, or None."""
+        return await self._get(
+            f"verdicts/{key}",
+            lambda record: Scored(tuple(Answer(**answer) for answer in record["answers"])),
+        )
+
+    async def keep_verdict(self, key: str, verdict: Scored) -> None:
+        """Raises StoreError where it can't be written."""
+        await self._put(f"verdicts/{key}", asdict(verdict))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(wait=False)
+
+    async def _get(self, name: str, decode: Callable[[Any], T]) -> T | None:
+        key = f"{_PREFIX}{name}.json"
+        if key not in self._known:
+            return None
+        if key not in self._read:
+            blob = await self._in_thread(self._store.get, key)
+            self._read[key] = blob.data if blob else b""
+        try:
+            return decode(json.loads(self._read[key]))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    async def _put(self, name: str, record: dict[str, Any]) -> None:
+        key, data = f"{_PREFIX}{name}.json", json.dumps(record, ensure_ascii=False).encode()
+        await self._in_thread(self._store.put, key, data)
+        self._known.add(key)
+        self._read[key] = data
+
+    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, call, *arguments)

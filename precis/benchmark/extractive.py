@@ -1,0 +1,80 @@
+"""A rehearsed model beside the others: its embedded policy, served from this process."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from precis.benchmark.contender import Entry, local
+from precis.config import BenchmarkConfig
+from precis.errors import ConfigError
+from precis.extractive.checkpoints import folder_of, steps
+from precis.extractive.endpoint import Endpoint
+from precis.extractive.serving import LoopServer
+from precis.llm.server import completions_app
+from precis.records.ledger import stored_ledger
+from precis.run.checkpoints import committed_steps, restore
+from precis.statistics.standings import Contender
+from precis.store import Store
+
+NAME = "extractive"
+
+
+@asynccontextmanager
+async def rehearsed(
+    store: Store, config: BenchmarkConfig, corpus_digest: str | None
+) -> AsyncIterator[list[Entry]]:
+    """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
+
+    Args:
+        corpus_digest: of the documents that it must have been trained on; None takes any.
+
+    Raises:
+        ConfigError: that model was trained on other documents, or is no embedded policy.
+        StoreError: the store holds no such model.
+    """
+    if not (model := config.extractive):
+        yield []
+        return
+    with TemporaryDirectory(prefix="precis-") as folder:
+        step = await asyncio.to_thread(_fetched, store, model, corpus_digest, Path(folder))
+        key, endpoint = secrets.token_urlsafe(16), Endpoint({model: Path(folder)})
+        server = LoopServer(completions_app(endpoint.complete, endpoint.models, key))
+        await server.start()
+        try:
+            yield [
+                local(
+                    Contender(NAME),
+                    f"{model}@{step}",
+                    f"http://127.0.0.1:{server.port}/v1",
+                    key,
+                    words_max=config.rollouts.words_max,
+                    in_flight=config.rollouts.in_flight,
+                )
+            ]
+        finally:
+            await server.stop()
+
+
+def _fetched(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
+    """The step of the checkpoint that was brought here."""
+    ledger = stored_ledger(store, model)
+    if corpus_digest is not None and ledger.corpus != corpus_digest:
+        raise ConfigError(
+            f"The rehearsed model {model!r} was trained on other documents or another split than "
+            "the benchmark's: some of the held-out ones may have been trained on. Rehearse on "
+            "these documents first, or leave `extractive` empty."
+        )
+    committed = committed_steps(store, model)
+    step = max((one for one in committed if one <= ledger.next_step), default=0)
+    into = folder_of(folder, step)
+    into.parent.mkdir(parents=True)
+    restore(store, model, step, into, ledger.checkpoints.get(step, ""))
+    if steps(folder) != [step]:
+        raise ConfigError(
+            f"{model!r} is no rehearsed model: checkpoint {step} in {store.url} holds no embedded "
+            "policy. Name one that `precis rehearse` has trained, or leave `extractive` empty."
+        )
+    return step

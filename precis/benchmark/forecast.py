@@ -1,0 +1,109 @@
+"""What a benchmark will ask for and pay, told before it does."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from precis.benchmark.client import Writer
+from precis.benchmark.contender import Entry
+from precis.benchmark.referee import Referee
+from precis.config import JudgeConfig
+from precis.judge.forecast import Forecast, forecast
+from precis.records.documents import Document
+from precis.records.spend import Usage
+from precis.summaries.prompt import summary_messages
+
+_CHARACTERS_A_TOKEN, _WORDS_A_TOKEN = 4, 0.75
+"""Of English prose; the usual rule for the tokenizers of hosted models."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """An estimate of what a benchmark will take, beyond what is kept already.
+
+    Attributes:
+        summaries: those that have to be paid for.
+        kept: summaries that an earlier benchmark has paid for.
+        usd: of these summaries, without what reasoning models think.
+        thinking_usd: what that may add, if they use up all the tokens they may think with.
+        unpriced: contenders whose price is not known, and which `usd` therefore misses.
+        judging: of the verdicts that are not kept; None where none is missing.
+    """
+
+    summaries: int
+    kept: int
+    usd: float
+    thinking_usd: float
+    unpriced: tuple[str, ...]
+    judging: Forecast | None
+
+    @property
+    def least_usd(self) -> float:
+        """Summaries and verdicts together, as far as their prices are known."""
+        return self.usd + ((self.judging.usd or 0.0) if self.judging else 0.0)
+
+    def __str__(self) -> str:
+        thinking = f", and up to ${self.thinking_usd:,.2f} of thought" if self.thinking_usd else ""
+        unknown = f" The price of {', '.join(self.unpriced)} is not known." if self.unpriced else ""
+        written = (
+            f"{self.summaries:,} summaries are to be paid for, about ${self.usd:,.2f}{thinking}; "
+            f"{self.kept:,} are kept.{unknown}"
+        )
+        return f"{written} {self.judging}" if self.judging else written
+
+
+async def look_ahead(
+    writers: Sequence[Writer],
+    referee: Referee,
+    documents: Sequence[Document],
+    judge: JudgeConfig,
+    judge_model: str,
+    words_max: int,
+) -> Ahead:
+    """See what is kept, and what the rest will cost."""
+    entries = [writer.entry for writer in writers]
+    pairs = [(entry, document) for entry in entries for document in documents]
+    found = await asyncio.gather(
+        *(_found(writer, referee, each) for writer in writers for each in documents)
+    )
+    seen = [(*pair, *known) for pair, known in zip(pairs, found, strict=True)]
+    missing = [
+        (entry, document) for entry, document, written, _ in seen if entry.paid and not written
+    ]
+    verdicts = sum(not ruled for *_, ruled in seen)
+    judging = forecast(
+        judge, judge_model, documents, summaries=verdicts, summary_words=words_max, ceiling=False
+    )
+    return Ahead(
+        summaries=len(missing),
+        kept=sum(written for *_, written, _ in seen),
+        usd=sum(_usd(entry, document, words_max) for entry, document in missing),
+        thinking_usd=sum(_thinking_usd(entry) for entry, _ in missing),
+        unpriced=tuple(
+            sorted({str(entry.contender) for entry, _ in missing if entry.price is None})
+        ),
+        judging=judging if verdicts and judge.provider != "lexical" else None,
+    )
+
+
+async def _found(writer: Writer, referee: Referee, document: Document) -> tuple[bool, bool]:
+    """Whether a contender's summary of a document is kept, and whether the verdict on it is."""
+    written = await writer.known(document)
+    if written is None:
+        return False, False
+    return True, await referee.known(document, written.text) is not None
+
+
+def _usd(entry: Entry, document: Document, words_max: int) -> float:
+    messages = summary_messages(document.text, words_max)
+    sent = sum(len(message["content"]) for message in messages)
+    return _dollars(entry, Usage(sent // _CHARACTERS_A_TOKEN, int(words_max / _WORDS_A_TOKEN)))
+
+
+def _thinking_usd(entry: Entry) -> float:
+    settings = entry.settings
+    return _dollars(entry, Usage(0, settings.thinking_tokens_max)) if settings.reasoning else 0.0
+
+
+def _dollars(entry: Entry, usage: Usage) -> float:
+    return entry.price.of(usage) if entry.price else 0.0

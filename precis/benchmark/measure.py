@@ -1,0 +1,224 @@
+"""Contenders on the same held-out documents, with the same prompts and the same judge."""
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Self
+
+import polars as pl
+from pydantic import ValidationError
+
+from precis import __version__
+from precis.benchmark.cache import Written
+from precis.benchmark.client import Writer
+from precis.benchmark.contender import Entry
+from precis.benchmark.referee import Referee
+from precis.config import BenchmarkConfig, RunConfig
+from precis.errors import ConfigError, UnusableRun
+from precis.judge import JudgeClient, Scored, Unscored, Verdict
+from precis.records.documents import Corpus, Document
+from precis.records.ledger import Ledger, stored_ledger
+from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of
+from precis.report.curve import StepPoint
+from precis.run.overview import models_in
+from precis.sampling.rollouts import Rollout, together
+from precis.settings.overrides import laid_over
+from precis.statistics.intervals import Interval
+from precis.store import Store
+from precis.summaries.rewards import Disqualified
+
+TRAINED = "trained"
+"""What the model that is trained here is called among the contenders."""
+
+
+@dataclass(frozen=True)
+class Night:
+    """One benchmark among many: when it began, and what its results are filed under."""
+
+    began: datetime
+    id: str
+
+    @classmethod
+    def now(cls) -> Self:
+        """A new one."""
+        began = datetime.now(UTC)
+        return cls(began, f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a contender's summary of one document; `written` is None without one."""
+
+    document: Document
+    written: Written | None
+    verdict: Verdict
+    disqualified: Disqualified | None = None
+    kept: bool = False
+
+    @property
+    def judged(self) -> Judged:
+        """As results and reports take it."""
+        if self.written is None:
+            return Judged(self.document, Summary("", finish="none"), self.verdict)
+        fields = asdict(self.written)
+        del fields["written_at"]
+        summary = Summary(**fields, kept=self.kept)
+        return Judged(self.document, summary, self.verdict, self.disqualified)
+
+
+async def measure(
+    writer: Writer,
+    referee: Referee,
+    documents: Sequence[Document],
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """What a contender makes of each document, and what that is worth, all at the same time.
+
+    Args:
+        tell: told each outcome as soon as it is there; it must not take long.
+
+    Raises:
+        JudgeError: the judge rejects the key, the model or the request as such.
+        StoreError: what was paid for can't be kept.
+    """
+
+    async def one(document: Document) -> Outcome:
+        outcome = await _outcome(writer, referee, document)
+        tell(outcome)
+        return outcome
+
+    return await together([partial(one, document) for document in documents])
+
+
+async def _outcome(writer: Writer, referee: Referee, document: Document) -> Outcome:
+    kept = await writer.known(document)
+    written = kept or await writer.write(document)
+    if isinstance(written, Unscored):
+        return Outcome(document, None, written)
+    verdict, why = await referee.rule(document, written.text)
+    return Outcome(document, written, verdict, why, kept is not None)
+
+
+def results_of(
+    entry: Entry, outcomes: Iterable[Outcome], judge: JudgeClient, corpus: Corpus, night: Night
+) -> pl.DataFrame:
+    """A contender's rows: one for each question of each document."""
+    provenance = Provenance(
+        run=night.id,
+        model=entry.contender.model,
+        step=entry.contender.step,
+        judge=judge.identity["model"],
+        protocol=f"{judge.identity['protocol']} v{judge.identity['protocol_version']}",
+        prompts_digest=judge.identity["prompts"],
+        corpus_digest=corpus.digest,
+        code_version=__version__,
+        night=night.began,
+        parameters=json.dumps(entry.parameters, sort_keys=True),
+    )
+    return frame_of(row for one in outcomes for row in rows_of(one.judged, provenance))
+
+
+async def measure_ceiling(
+    store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
+) -> float | None:
+    """The judge's accuracy when it reads the held-out documents in full: more can't be had.
+
+    Measured once for each corpus, judge and protocol, and kept in the store. None if the judge
+    failed on one of them; that is not kept.
+
+    Args:
+        documents_max: read no more than so many of them; None reads all.
+    """
+    documents = corpus.validation[:documents_max]
+    parts: list[Any] = [corpus.digest, judge.identity]
+    if len(documents) < len(corpus.validation):
+        parts.append(len(documents))
+    asked_of = json.dumps(parts, sort_keys=True).encode()
+    key = f"ceilings/{hashlib.sha256(asked_of).hexdigest()[:16]}.json"
+    if kept := await asyncio.to_thread(store.get, key):
+        return float(json.loads(kept.data)["accuracy"])
+    verdicts = list((await judge.ceiling(documents)).values())
+    scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]
+    if len(scored) < len(verdicts):
+        return None
+    accuracy = sum(one.correct for one in scored) / sum(one.asked for one in scored)
+    record = {"accuracy": accuracy, "judge": judge.identity, "corpus": corpus.digest}
+    await asyncio.to_thread(store.put, key, json.dumps(record).encode())
+    return accuracy
+
+
+def judged(rollout: Rollout) -> Judged:
+    """A rollout as results and reports take it."""
+    summary = rollout.summary
+    shown = Summary("", finish="none")
+    if summary is not None:
+        shown = Summary(
+            summary.text,
+            summary.choice.finish_reason,
+            summary.seconds,
+            summary.prompt_tokens,
+            summary.completion_tokens,
+        )
+    return Judged(rollout.document, shown, rollout.verdict, rollout.disqualified)
+
+
+def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:
+    """The settings, those that were not given taken from the run that trained the model.
+
+    Raises:
+        ConfigError: the run's settings are of another version of Précis.
+        UnusableRun: the store holds no such run.
+    """
+    if config.checkpoints == "none":
+        return config
+    known = _ledger_of(store, config.model).settings
+    shared = RunConfig.model_fields.keys() - {"model", "store"}
+    of_the_run = {name: value for name, value in known.items() if name in shared}
+    given = config.model_dump(exclude_unset=True)
+    try:
+        return BenchmarkConfig.model_validate(laid_over(BenchmarkConfig, of_the_run, given))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"])) or "together"
+        raise ConfigError(
+            f"The settings that {config.model!r} was trained with can't be taken over ({where}: "
+            f"{problem['msg']}): give the benchmark this setting itself."
+        ) from error
+
+
+def _ledger_of(store: Store, model: str) -> Ledger:
+    try:
+        return stored_ledger(store, model)
+    except UnusableRun as error:
+        others = [name for name in models_in(store.keys("")) if name != model]
+        if not others:
+            raise
+        raise UnusableRun(
+            f"{error} Or give `model` one of those that are there: {', '.join(others)}."
+        ) from error
+
+
+def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:
+    """The committed steps that take part; of `every` n-th the first and the last always."""
+    if config.checkpoints == "none" or not committed:
+        return []
+    ends = [committed[0], committed[-1]]
+    if config.checkpoints == "every":
+        return [step for step in committed if step % config.every == 0 or step in ends]
+    wanted = ends if config.checkpoints == "ends" else ends[1:]
+    return list(dict.fromkeys(wanted))
+
+
+def curve_of(ledger: Ledger) -> list[StepPoint]:
+    """The learning curve as the ledger knows it: a point for each adapter."""
+    accuracies = {one.step: Interval(one.accuracy, one.low, one.high) for one in ledger.validations}
+    points = [
+        StepPoint(one.step, one.reward, accuracies.get(one.step), sum(one.seconds.values()))
+        for one in ledger.steps
+    ]
+    return [*points, StepPoint(ledger.next_step, accuracy=accuracies.get(ledger.next_step))]

@@ -1,0 +1,79 @@
+"""From a summary to a verdict: one that was kept, or one that the judge is asked for."""
+
+import hashlib
+import json
+
+from precis.benchmark.budget import Budget
+from precis.benchmark.cache import Kept
+from precis.config import JudgeConfig, RolloutsConfig
+from precis.errors import BudgetReached
+from precis.judge import JudgeClient, Scored, Unscored, Verdict
+from precis.judge.forecast import forecast
+from precis.records.documents import Document
+from precis.summaries.rewards import Disqualified, disqualified, zero
+
+
+class Referee:
+    """Rules on summaries as training does: what is disqualified scores zero unread.
+
+    Args:
+        judge: asked about what is neither disqualified nor known.
+        config: how the judge is asked.
+        rollouts: the word limit.
+        budget: what may still be spent.
+        kept: where verdicts are kept; None keeps none.
+    """
+
+    def __init__(
+        self,
+        judge: JudgeClient,
+        config: JudgeConfig,
+        rollouts: RolloutsConfig,
+        budget: Budget,
+        kept: Kept | None,
+    ) -> None:
+        self._judge, self._config, self._rollouts = judge, config, rollouts
+        self._budget, self._kept = budget, kept
+
+    async def known(self, document: Document, text: str) -> Verdict | None:
+        """The verdict that takes no judge, or None."""
+        if disqualified(text, document, self._rollouts.words_max):
+            return zero(document)
+        return await self._recalled(document, text)
+
+    async def rule(self, document: Document, text: str) -> tuple[Verdict, Disqualified | None]:
+        """The verdict on a summary, and why it scored zero unread, if it did.
+
+        Raises:
+            JudgeError: the judge rejects the key, the model or the request as such.
+            StoreError: the verdict can't be kept.
+        """
+        if why := disqualified(text, document, self._rollouts.words_max):
+            return zero(document), why
+        if (kept := await self._recalled(document, text)) is not None:
+            return kept, None
+        try:
+            async with self._budget.reserved(self._expected_usd(document)):
+                verdict = await self._judge.score(document, text)
+        except BudgetReached as error:
+            return Unscored("budget", str(error)), None
+        if self._kept and isinstance(verdict, Scored):
+            await self._kept.keep_verdict(self._key(document, text), verdict)
+        return verdict, None
+
+    async def _recalled(self, document: Document, text: str) -> Scored | None:
+        return await self._kept.verdict(self._key(document, text)) if self._kept else None
+
+    def _expected_usd(self, document: Document) -> float:
+        if not self._budget.limited:
+            return 0.0
+        model, words = self._judge.identity["model"], self._rollouts.words_max
+        ahead = forecast(
+            self._config, model, [document], summaries=1, summary_words=words, ceiling=False
+        )
+        return ahead.usd or 0.0
+
+    def _key(self, document: Document, text: str) -> str:
+        asked = {**self._judge.identity, "effort": self._config.reasoning_effort}
+        decisive = [asked, repr(document), text]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,218 @@
+"""What can be found out before any work is done: the checks of `precis doctor`.
+
+A check is a plain async function that returns what it found, or raises a `PrecisError`, whose
+message says what is wrong and what to do. To add one, write the function and name it in
+`cli/doctor.py`.
+"""
+
+import asyncio
+import importlib.metadata
+import re
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from packaging.requirements import Requirement
+
+from precis.config import DocumentsConfig, JudgeConfig
+from precis.environment import Environment
+from precis.errors import ConfigError, PrecisError
+from precis.judge import JudgeClient, endpoint_for
+from precis.llm.tls import tls_for
+from precis.observe.wandb import unreachable
+from precis.records.documents import load_corpus
+from precis.store import open_store
+
+_DEADLINE_S = 60.0
+_SERVER_TIMEOUT_S = 10.0
+_PYTHON_MIN = (3, 11)
+_FREE_GB_MIN = 2.0
+_VERSION = re.compile(r"\d+\.\d+[\w.+-]*", re.ASCII)
+_WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
+"""What W&B's client takes for a key: 40 characters or more, or a web token in three parts."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one check found.
+
+    Attributes:
+        detail: what is there, or what is wrong.
+        remedy: what to do about it; empty where all is well.
+        error: what the check raised.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    error: PrecisError | None = field(default=None, compare=False)
+
+
+Check = Callable[[], Awaitable[str]]
+
+
+async def examine(checks: Mapping[str, Check], deadline_s: float = _DEADLINE_S) -> list[Row]:
+    """Make all checks at once; a row for each, in their order, whatever becomes of the others."""
+    rows = (_row(name, check, deadline_s) for name, check in checks.items())
+    return list(await asyncio.gather(*rows))
+
+
+def refuse(rows: Sequence[Row]) -> None:
+    """Stop here if a check failed.
+
+    Raises:
+        PrecisError: what the one that failed raised; where several did, a ConfigError with all.
+    """
+    errors = {row.name: row.error for row in rows if row.error is not None}
+    if len(errors) == 1:
+        raise next(iter(errors.values()))
+    if errors:
+        each = "\n".join(f"- {name}: {error}" for name, error in errors.items())
+        raise ConfigError(f"{len(errors)} things stand in the way of this run:\n{each}")
+
+
+async def _row(name: str, check: Check, deadline_s: float) -> Row:
+    try:
+        return Row(name, True, await asyncio.wait_for(check(), deadline_s))
+    except TimeoutError:
+        late = PrecisError(f"No answer in {deadline_s:g} s. See whether it is up.")
+        return _failed(name, late)
+    except PrecisError as error:
+        return _failed(name, error)
+
+
+def _failed(name: str, error: PrecisError) -> Row:
+    what, stop, remedy = str(error).partition(". ")
+    return Row(name, False, f"{what}{stop.strip()}", remedy, error)
+
+
+async def check_python() -> str:
+    """Whether this Python is one that Précis runs on."""
+    version = sys.version.partition(" ")[0]
+    if sys.version_info < _PYTHON_MIN:
+        raise ConfigError(f"This is {version}. Make the environment anew with 3.11 or newer.")
+    return version
+
+
+async def check_packages() -> str:
+    """Whether the installed packages are those that Précis asks for."""
+    wrong = []
+    for line in importlib.metadata.requires("precis") or []:
+        wanted = Requirement(line)
+        if wanted.marker and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        version = _installed(wanted.name)
+        if version is None or not wanted.specifier.contains(version, prereleases=True):
+            wrong.append(f"{wanted.name} {version or 'missing'} (wants {wanted.specifier})")
+    if wrong:
+        raise ConfigError(f"{', '.join(wrong)}. Run `make install`.")
+    return f"prefect {_installed('prefect')}, as pyproject.toml asks for"
+
+
+async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
+    """Whether the disk under a folder has room for a run's files."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    free = shutil.disk_usage(there).free / 1e9
+    found = f"{free:.1f} GB free under {there}"
+    if free < gb_min:
+        raise ConfigError(f"{found}. Free some, or move PRECIS_HOME: {gb_min:.0f} GB are needed.")
+    return found
+
+
+async def check_server(api: str | None) -> str:
+    """Whether a Prefect server answers, and takes our password if it wants one."""
+    if api is None:
+        return "no server is up; `precis up` starts one"
+    known = Environment()
+    password = known.prefect_api_auth_string or known.prefect_server_api_auth_string
+    user, _, secret = password.get_secret_value().partition(":") if password else ("", "", "")
+    auth = httpx.BasicAuth(user, secret) if password else None
+    try:
+        async with httpx.AsyncClient(
+            verify=tls_for(api), timeout=_SERVER_TIMEOUT_S, auth=auth
+        ) as client:
+            answer = await client.get(f"{api}/admin/version")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        why = str(error) or type(error).__name__
+        raise PrecisError(
+            f"The Prefect server at {api} does not answer ({why}). Start it, or unset "
+            "PREFECT_API_URL and let `precis up` start one."
+        ) from error
+    if answer.status_code == 401:
+        raise ConfigError(
+            f"The Prefect server at {api} refuses our password. Set PREFECT_API_AUTH_STRING to "
+            "its `user:password`."
+        )
+    if not answer.is_success:
+        raise PrecisError(
+            f"What answers at {api} says {answer.status_code}. See whether PREFECT_API_URL is the "
+            "address of a Prefect server, which ends with /api, and if it is, its log."
+        )
+    return f"server {_server_version(answer)} at {api}"
+
+
+def _server_version(answer: httpx.Response) -> str:
+    """What Prefect's API says of itself.
+
+    Raises:
+        ConfigError: this is something else.
+    """
+    try:
+        version = answer.json()
+    except ValueError:
+        version = None
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        api = str(answer.url).removesuffix("/admin/version")
+        raise ConfigError(
+            f"What answers at {api} is no Prefect server's API. Set PREFECT_API_URL to the address "
+            "of one, which ends with /api."
+        )
+    return version
+
+
+async def check_store(url: str) -> str:
+    """Whether the store takes, keeps and forgets what it is given."""
+    store = open_store(url)
+    await asyncio.to_thread(store.check)
+    return f"{store.url} can be written"
+
+
+async def check_judge(config: JudgeConfig) -> str:
+    """Whether the judge's key is there and its model answers a trial question; costs one call."""
+    if config.provider == "lexical":
+        return "lexical: runs on this machine, needs no key"
+    endpoint = endpoint_for(config, Environment().keys())
+    async with JudgeClient(endpoint, config) as judge:
+        await judge.check()
+    return f"{endpoint.model} at {endpoint.base_url} answers"
+
+
+async def check_documents(config: DocumentsConfig) -> str:
+    """Whether the corpus can be read, and is large enough for its split."""
+    corpus = await asyncio.to_thread(load_corpus, config)
+    found = f"{len(corpus.train)} to train on, {len(corpus.validation)} held out"
+    return f"{config.source}: {found}"
+
+
+async def check_wandb() -> str:
+    """Whether W&B's key, if there is one, can be one; a run goes on where W&B can't be reached."""
+    key = Environment().wandb_api_key
+    if key is None:
+        return "no WANDB_API_KEY: metrics stay on this machine"
+    if not _WANDB_KEY.fullmatch(key.get_secret_value()):
+        raise ConfigError(
+            "WANDB_API_KEY is not like any key of W&B's. Copy it again from wandb.ai/authorize, "
+            "on one line."
+        )
+    return await unreachable() or "WANDB_API_KEY has the form of a key"
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

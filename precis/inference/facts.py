@@ -1,0 +1,129 @@
+"""Which facts a summary kept: the questions that a judge can still answer from it alone."""
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from precis.config import JudgeConfig
+from precis.environment import Environment
+from precis.errors import DocumentsError, JudgeError
+from precis.extractive.serving import LoopServer
+from precis.judge import JudgeClient, Scored, Unscored, Verdict, endpoint_for
+from precis.llm.providers import LEXICAL_MODEL
+from precis.llm.server import completions_app
+from precis.records.documents import Document, Question
+from precis.standins.judge import lexical_judge
+
+Fate = Literal["kept", "lost", "not in the document"]
+"""What became of a fact; the last where the judge can't answer from the whole document either."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with its answer, and the file that it is about; empty for any file."""
+
+    question: str
+    answer: str
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A question, what became of its answer, and what the judge read in the summary."""
+
+    question: str
+    answer: str
+    fate: Fate
+    read: str
+
+
+def read_questions(path: Path) -> list[Asked]:
+    """Questions from a JSONL file: `question`, `answer` and, where there are several files, `file`.
+
+    Raises:
+        DocumentsError: the file or a line of it can't be used; names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise DocumentsError(f"Can't read the questions in {path}: {reason}.") from error
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not numbered:
+        raise DocumentsError(f"{path} holds no questions: write one JSON object a line.")
+    return [_asked(f"{path}, line {number}", line) for number, line in numbered]
+
+
+def questions_about(file: str, asked: Sequence[Asked]) -> list[Asked]:
+    """The questions that a file is to answer: those that name it, and those that name none."""
+    names = {"", file, Path(file).name}
+    return [one for one in asked if one.file in names]
+
+
+async def check_facts(
+    judge: JudgeClient, text: str, summary: str, asked: Sequence[Asked]
+) -> list[Fact]:
+    """What became of each fact.
+
+    Raises:
+        JudgeError: the judge can't be used, or gave no verdict.
+    """
+    questions = tuple(
+        Question(str(number), one.question, one.answer, answerable=True)
+        for number, one in enumerate(asked, start=1)
+    )
+    document = Document("document", "", text, questions)
+    of_summary = _scored(await judge.score(document, summary))
+    of_document = _scored(await judge.score(document, text))
+    facts = []
+    for one, kept, there in zip(asked, of_summary.answers, of_document.answers, strict=True):
+        fate: Fate = "lost" if there.correct else "not in the document"
+        facts.append(
+            Fact(one.question, one.answer, "kept" if kept.correct else fate, read=kept.answer)
+        )
+    return facts
+
+
+@asynccontextmanager
+async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
+    """The judge of a configuration; the lexical one answers from this process.
+
+    Raises:
+        ConfigError: its key is not set.
+    """
+    if config.provider != "lexical":
+        async with JudgeClient(endpoint_for(config, Environment().keys()), config) as judge:
+            yield judge
+        return
+    key = secrets.token_urlsafe(32)
+    server = LoopServer(completions_app(lexical_judge(), lambda: [LEXICAL_MODEL], key))
+    await server.start()
+    try:
+        endpoint = endpoint_for(config, {}, f"http://127.0.0.1:{server.port}/v1")
+        async with JudgeClient(replace(endpoint, api_key=key), config) as judge:
+            yield judge
+    finally:
+        await server.stop()
+
+
+def _asked(where: str, line: str) -> Asked:
+    try:
+        record: Any = json.loads(line)
+    except ValueError as error:
+        raise DocumentsError(f"{where}: no JSON ({error}). Write one object a line.") from error
+    if not isinstance(record, dict):
+        raise DocumentsError(f'{where}: not an object: write {{"question": …, "answer": …}}.')
+    for name in ("question", "answer"):
+        if not isinstance(record.get(name), str) or not record[name].strip():
+            raise DocumentsError(f"{where}: {name!r} is missing or empty.")
+    return Asked(record["question"], record["answer"], str(record.get("file") or ""))
+
+
+def _scored(verdict: Verdict) -> Scored:
+    if isinstance(verdict, Unscored):
+        raise JudgeError(f"The judge gave no verdict on the summary: {verdict.detail}")
+    return verdict

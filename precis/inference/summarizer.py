@@ -1,0 +1,242 @@
+"""Who writes the summaries: the embedded policy in this process, or a server that is up."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import httpx
+
+from precis.benchmark.budget import Budget
+from precis.benchmark.client import Writer
+from precis.benchmark.contender import Entry, parameters_of
+from precis.config import ContenderConfig
+from precis.errors import ConfigError, SummaryError
+from precis.extractive.endpoint import Endpoint as PolicyEndpoint
+from precis.inference.parts import estimate_tokens, split
+from precis.llm.providers import Endpoint
+from precis.llm.server import ApiError, ChatRequest
+from precis.llm.tls import tls_for
+from precis.records.documents import Document
+from precis.records.verdict import Unscored
+from precis.statistics.standings import Contender
+from precis.summaries.prompt import summary_messages
+
+KEY_VARIABLE = "PRECIS_API_KEY"
+CONTEXT_TOKENS = 4096
+"""What a server is taken to read at once where nothing says otherwise, the summary included."""
+
+_TRIES_MAX = 3
+_LIST_TIMEOUT_S = 10.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PASSES_MAX = 8
+"""Times that summaries of parts are summarized again; each makes the text several times shorter."""
+
+
+class Summarizer(Protocol):
+    """Writes a summary of one text."""
+
+    @property
+    def model(self) -> str:
+        """What writes."""
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Tokens that it reads at once, prompt and summary included; None for any number."""
+
+    async def write(self, text: str, words_max: int) -> str:
+        """A summary in at most so many words, if the policy keeps to them.
+
+        Raises:
+            SummaryError: there is none; the message says why.
+        """
+
+
+@dataclass(frozen=True)
+class Summarized:
+    """A document's summary.
+
+    Attributes:
+        parts: how many parts it was summarized in; 1 where it was read at once.
+    """
+
+    text: str
+    parts: int
+
+
+async def summarize_text(summarizer: Summarizer, text: str, words_max: int) -> Summarized:
+    """The summary of a text of any length.
+
+    What is longer than the summarizer reads at once is split; the summaries of its parts are then
+    summarized together, so that the last request is again one that the policy was trained for.
+
+    Raises:
+        SummaryError: there is none; the message says why.
+    """
+    room = room_for_text(summarizer.context_tokens, words_max)
+    first = [text] if room is None else split(text, room)
+    parts = first
+    for _ in range(_PASSES_MAX):
+        summaries = await asyncio.gather(*(summarizer.write(part, words_max) for part in parts))
+        if len(parts) == 1:
+            return Summarized(summaries[0], len(first))
+        assert room is not None
+        parts = split("\n\n".join(summaries), room)
+    raise SummaryError("The summaries of its parts do not get shorter: raise --context.")
+
+
+def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
+    """Tokens of a request that are left for the document.
+
+    Raises:
+        ConfigError: hardly any are.
+    """
+    if context_tokens is None:
+        return None
+    prompt = sum(estimate_tokens(one["content"]) for one in summary_messages("", words_max))
+    room = context_tokens - prompt - _parameters(words_max)["max_tokens"]
+    if room < 2 * words_max:
+        raise ConfigError(
+            f"A context of {context_tokens} tokens has no room for a document beside a summary of "
+            f"{words_max} words: raise --context, or lower --words."
+        )
+    return int(room)
+
+
+class PolicySummarizer:
+    """The embedded policy: no server, no GPU, no key.
+
+    Args:
+        name: the model, with its step: `rehearsal-seed1@30`.
+        folder: with the model's `checkpoints/0030/`.
+    """
+
+    context_tokens = None
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.model = name
+        self._endpoint = PolicyEndpoint({name.partition("@")[0]: folder})
+
+    async def write(self, text: str, words_max: int) -> str:
+        """See `Summarizer.write`."""
+        messages: list[dict[str, Any]] = [*summary_messages(text, words_max)]
+        asked = ChatRequest(model=self.model, messages=messages, temperature=0.0)
+        try:
+            completion = await self._endpoint.complete(asked)
+        except ApiError as error:
+            raise SummaryError(str(error)) from error
+        return completion.choices[0].content
+
+
+class ServedSummarizer:
+    """A model behind an OpenAI-compatible server.
+
+    `async with ServedSummarizer(url, model, key) as summarizer: await summarizer.write(…)`
+    """
+
+    def __init__(self, url: str, model: str, key: str, context_tokens: int | None) -> None:
+        self.model = model
+        self.context_tokens = context_tokens or CONTEXT_TOKENS
+        self._config = ContenderConfig(
+            model=model, provider="url", base_url=url, tries_max=_TRIES_MAX
+        )
+        self._endpoint = Endpoint(url, model, key, key_variable=KEY_VARIABLE, role="server")
+        self._writers: dict[int, Writer] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for writer in self._writers.values():
+            await writer.__aexit__(kind, error, traceback)
+
+    async def write(self, text: str, words_max: int) -> str:
+        """See `Summarizer.write`."""
+        written = await self._writer(words_max).write(Document("", "", text, ()))
+        if isinstance(written, Unscored):
+            raise SummaryError(written.detail)
+        if not written.text.strip():
+            raise SummaryError(f"{self.model} answered with an empty summary.")
+        return written.text.strip()
+
+    def _writer(self, words_max: int) -> Writer:
+        if words_max not in self._writers:
+            entry = Entry(
+                Contender(self.model),
+                self._endpoint,
+                self._config,
+                _parameters(words_max),
+                price=None,
+                identity=None,
+                paid=False,
+            )
+            self._writers[words_max] = Writer(entry, words_max, Budget(None), kept=None)
+        return self._writers[words_max]
+
+
+async def find_served(url: str, wanted: str, key: str) -> str:
+    """The name under which a server has a model.
+
+    Args:
+        url: the server's, with its `/v1`.
+        wanted: a name, which may leave out the step; empty takes the only model that there is.
+
+    Raises:
+        ConfigError: the server is not there, rejects the key, or has several models and none was
+            named.
+    """
+    names = await _served_names(url, key)
+    if wanted and (names is None or wanted in names):
+        return wanted
+    of_name = [name for name in names or () if wanted and name.partition("@")[0] == wanted]
+    if len(of_name) == 1:
+        return of_name[0]
+    if not wanted and names and len(names) == 1:
+        return names[0]
+    there = ", ".join(names) if names else "none that it names"
+    asked = f"has no single model {wanted!r}" if wanted else "has not just one model"
+    raise ConfigError(f"The server at {url} {asked}; there are: {there}. Name one with --model.")
+
+
+async def _served_names(url: str, key: str) -> list[str] | None:
+    """The models that a server lists; None where it lists none."""
+    headers = {"Authorization": f"Bearer {key}"}
+    try:
+        # A proxy that the environment names can't reach a server on this machine.
+        is_here = httpx.URL(url).host in _LOOPBACK
+        async with httpx.AsyncClient(
+            verify=tls_for(url), timeout=_LIST_TIMEOUT_S, trust_env=not is_here
+        ) as client:
+            response = await client.get(f"{url}/models", headers=headers)
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        raise ConfigError(
+            f"No server answers at {url} ({error or type(error).__name__}): start it with "
+            "`precis model serve`, or give another --url, which ends in /v1."
+        ) from error
+    if response.status_code in (401, 403):
+        raise ConfigError(
+            f"The server at {url} rejects the key: set {KEY_VARIABLE} in the environment or in "
+            ".env to one that it takes."
+        )
+    if response.status_code != 200:
+        return None
+    return _ids(response)
+
+
+def _ids(response: httpx.Response) -> list[str] | None:
+    try:
+        listed = response.json()["data"]
+        return [str(one["id"]) for one in listed]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _parameters(words_max: int) -> Mapping[str, Any]:
+    return parameters_of(ContenderConfig(model="any"), words_max)

@@ -1,0 +1,159 @@
+"""Asking a second time when a reply is late, so that one slow request holds up no whole step.
+
+These are hedged requests as in J. Dean and L. A. Barroso, "The Tail at Scale" (Communications of
+the ACM 56(2), 2013): the second request costs little, because few are late, and takes most of the
+wait away, because two are rarely slow together. A step waits for the slowest of its verdicts, so
+there the wait is all tail.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from precis.llm.limits import Limiter, Turn
+
+T = TypeVar("T")
+
+_RECENT = 128
+_ANSWERED_MIN = 5
+_FLOOR_S = 0.25
+_LOOK_S = 0.1
+
+
+class Tail:
+    """How long requests of one kind take, and therefore when one of them is late.
+
+    It is late when it has been waited for longer than `quantile` of the recent ones. Those under
+    way for as long are compared with too: were it only those that have answered, every request
+    would be late when many start at once and the first of them come back.
+    """
+
+    def __init__(self, quantile: float) -> None:
+        self._quantile = quantile
+        self._waits: deque[float] = deque(maxlen=_RECENT)
+        self._under_way: list[float] = []
+
+    @property
+    def known(self) -> bool:
+        """Whether enough have answered to compare with."""
+        return len(self._waits) >= _ANSWERED_MIN
+
+    @contextmanager
+    def under_way(self, began_s: float) -> Iterator[None]:
+        """Count a request as under way for as long as the block runs."""
+        self._under_way.append(began_s)
+        try:
+            yield
+        finally:
+            self._under_way.remove(began_s)
+
+    def waited(self, seconds: float) -> None:
+        """Count a request that has a reply, its own or its hedge's.
+
+        A wait that a hedge has cut short counts with the length it came to. Leaving it out would
+        make the tail look shorter with every hedge, and so lead to ever more of them.
+        """
+        self._waits.append(seconds)
+
+    def late(self, began_s: float, now_s: float) -> bool:
+        """Whether a request that is under way since `began_s` is late."""
+        quicker = sum(wait < now_s - began_s for wait in self._waits)
+        as_slow = sum(other <= began_s for other in self._under_way)
+        return self.known and quicker >= self._quantile * (len(self._waits) + as_slow)
+
+
+class Hedging:
+    """Asks again, once, for what is late, as long as the limits have a turn to spare.
+
+    Args:
+        quantile: the share of recent requests that a late one is slower than; 0 asks nothing
+            twice.
+        limiter: gives out the turns; a hedge takes one of its own, and never waits for one.
+        floor_s: nothing is late before that.
+        look_s: how often to look whether something is.
+    """
+
+    def __init__(
+        self,
+        quantile: float,
+        limiter: Limiter,
+        *,
+        floor_s: float = _FLOOR_S,
+        look_s: float = _LOOK_S,
+    ) -> None:
+        self._quantile, self._limiter = quantile, limiter
+        self._floor_s, self._look_s = floor_s, look_s
+        self._tails: defaultdict[str, Tail] = defaultdict(partial(Tail, quantile))
+        self._all = Tail(quantile)
+
+    async def first(
+        self, kind: str, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]]
+    ) -> T:
+        """The result of asking, or of asking again, whichever succeeds first; not of both.
+
+        The other is cancelled and has ended when this returns. An error is raised when none of
+        them can succeed any more.
+
+        Args:
+            kind: requests of one kind take similarly long, and are compared with each other; with
+                those of all kinds until enough of their own have answered.
+            turn: the first request's, whose expected tokens its hedge is expected to take too.
+            ask: sends the request once, within a turn.
+        """
+        if not self._quantile:
+            return await ask(turn)
+        clock, own = asyncio.get_running_loop().time, self._tails[kind]
+        began_s = clock()
+
+        def late() -> bool:
+            now_s, tail = clock(), own if own.known else self._all
+            return now_s - began_s >= self._floor_s and tail.late(began_s, now_s)
+
+        with own.under_way(began_s), self._all.under_way(began_s):
+            result = await self._hedged(turn, ask, late)
+        for tail in (own, self._all):
+            tail.waited(clock() - began_s)
+        return result
+
+    async def _hedged(
+        self, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]], late: Callable[[], bool]
+    ) -> T:
+        tokens, original = turn.tokens, asyncio.create_task(ask(turn))
+        try:
+            while not await _ended(original, self._look_s):
+                if not late():
+                    continue
+                with self._limiter.spare_turn(tokens) as second:
+                    if second is not None:
+                        return await _first_result(original, asyncio.create_task(ask(second)))
+            return original.result()
+        finally:
+            await _given_up(original)
+
+
+async def _ended(task: asyncio.Task[Any], within_s: float) -> bool:
+    ended, _ = await asyncio.wait({task}, timeout=within_s)
+    return bool(ended)
+
+
+async def _first_result(*tasks: asyncio.Task[T]) -> T:
+    """The first result there is; where all fail, the last error."""
+    try:
+        under_way = set(tasks)
+        while True:
+            ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            succeeded = [task for task in ended if task.exception() is None]
+            if succeeded or not under_way:
+                return (succeeded or list(ended))[0].result()
+    finally:
+        await _given_up(*tasks)
+
+
+async def _given_up(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel what is still under way, and wait for its end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

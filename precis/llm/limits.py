@@ -1,0 +1,179 @@
+"""The judge's limits: kept exactly, and adapted to what the judge says about them.
+
+A request counts from when it is sent until 60 seconds after its response: whenever between those
+the judge counts it, no 60 seconds of the judge's clock hold more than the limit.
+"""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from precis.config import JudgeConfig, JudgeLimits
+from precis.llm.replies import Failed
+
+_WINDOW_S = 60.0
+# A share that shrinks by 15 % with a rejection and grows by 2 % with a success settles where
+# about one reply in ten is a rejection, and ignores rarer ones. Requests that were under way
+# together often fail together: they count as one round, which at most halves the share.
+_SLOWER, _FASTER, _ROUND_MIN, _SHARE_MIN = 0.85, 1.02, 0.5, 0.05
+# A judge may ask for hours (a daily quota). Asking again after a minute finds out that it meant
+# it, costs nothing, and lets the verdicts that wait here fail instead of hang.
+_PAUSE_MAX_S = 60.0
+
+
+def limits_of(config: JudgeConfig) -> JudgeLimits:
+    """The limits that a judge is held to: the local one has no account, only requests at once."""
+    if config.provider != "lexical":
+        return config.limits
+    return JudgeLimits(
+        requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=config.limits.in_flight
+    )
+
+
+@dataclass
+class Turn:
+    """Leave to send one request.
+
+    Attributes:
+        started_s: when it was given, on the limiter's clock.
+        tokens: what it counts for; an estimate, to be set to the figure from the response.
+    """
+
+    started_s: float
+    tokens: int
+
+
+class Limiter:
+    """Gives out turns in the order in which they were asked for.
+
+    Args:
+        limits: the most that is ever given out; `slow_down` and `speed_up` move below it.
+        clock: monotonic seconds.
+        sleep: waits for seconds of that clock.
+    """
+
+    def __init__(
+        self,
+        limits: JudgeLimits,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._limits, self._clock, self._sleep = limits, clock, sleep
+        self._queue, self._ended = asyncio.Lock(), asyncio.Event()
+        self._running = self._running_tokens = self._past_tokens = 0
+        self._past: deque[tuple[float, int]] = deque()
+        self._share, self._round_share, self._round_began = 1.0, _SHARE_MIN, -math.inf
+        self._paused_until = -math.inf
+
+    @property
+    def share(self) -> float:
+        """The part of the limits that is used at present, between 0.05 and 1."""
+        return self._share
+
+    @asynccontextmanager
+    async def turn(self, tokens: int) -> AsyncIterator[Turn]:
+        """Wait for a turn, and hold it for as long as the request runs.
+
+        Args:
+            tokens: an estimate of the request's prompt and completion tokens.
+        """
+        # Only the first in line looks at the clock; asyncio's lock keeps the others in order.
+        async with self._queue:
+            while (wait_s := self._wait_s(tokens)) > 0:
+                await self._passed(wait_s)
+            turn = self._begun(tokens)
+        try:
+            yield turn
+        finally:
+            self._end(turn, tokens)
+
+    @contextmanager
+    def spare_turn(self, tokens: int) -> Iterator[Turn | None]:
+        """A turn that nobody else waits for, at once and under the same limits, or None.
+
+        There is none to spare while rejections keep the limits below their full share.
+        """
+        if self._share < 1 or self._queue.locked() or self._wait_s(tokens) > 0:
+            yield None
+            return
+        turn = self._begun(tokens)
+        try:
+            yield turn
+        finally:
+            self._end(turn, tokens)
+
+    @contextmanager
+    def heeding(self, turn: Turn) -> Iterator[None]:
+        """Around the reading of a response: a rejection slows down, a success speeds up."""
+        try:
+            yield
+        except Failed as error:
+            if error.cause == "rate_limited" or error.retry_after_s is not None:
+                self.slow_down(error.retry_after_s, turn.started_s)
+            raise
+        self.speed_up()
+
+    def slow_down(self, retry_after_s: float | None = None, started_s: float | None = None) -> None:
+        """Use less of the limits after a rejection, and send nothing for as long as it asks.
+
+        Args:
+            retry_after_s: what the judge asked for, if it did; held to at most 60 s.
+            started_s: of the rejected request's turn. A rejection of a request that was sent
+                before the last slow-down began is a part of it.
+        """
+        now = self._clock()
+        if started_s is None or started_s >= self._round_began:
+            self._round_began, self._round_share = now, self._share * _ROUND_MIN
+        self._share = max(self._share * _SLOWER, self._round_share, _SHARE_MIN)
+        if retry_after_s is not None:
+            self._paused_until = max(self._paused_until, now + min(retry_after_s, _PAUSE_MAX_S))
+
+    def speed_up(self) -> None:
+        """Use more of the limits after a success."""
+        self._share = min(1.0, self._share * _FASTER)
+
+    def _begun(self, tokens: int) -> Turn:
+        self._running, self._running_tokens = self._running + 1, self._running_tokens + tokens
+        return Turn(self._clock(), tokens)
+
+    def _end(self, turn: Turn, tokens: int) -> None:
+        self._running, self._running_tokens = self._running - 1, self._running_tokens - tokens
+        self._past.append((self._clock() + _WINDOW_S, turn.tokens))
+        self._past_tokens += turn.tokens
+        self._ended.set()
+
+    def _wait_s(self, tokens: int) -> float:
+        """Seconds until a request may start; infinite while only another's end can allow it."""
+        now = self._clock()
+        while self._past and self._past[0][0] <= now:
+            self._past_tokens -= self._past.popleft()[1]
+        if now < self._paused_until:
+            return self._paused_until - now
+        if self._running >= self._allowed(self._limits.in_flight):
+            return math.inf
+        if self._fits(tokens):
+            return 0.0
+        return self._past[0][0] - now if self._past else math.inf
+
+    def _fits(self, tokens: int) -> bool:
+        counted = self._running + len(self._past)
+        # A request larger than a whole minute's tokens can only go alone.
+        total = self._running_tokens + self._past_tokens + tokens
+        return counted == 0 or (
+            counted < self._allowed(self._limits.requests_per_minute)
+            and total <= self._allowed(self._limits.tokens_per_minute)
+        )
+
+    def _allowed(self, limit: int) -> int:
+        return max(1, int(limit * self._share))
+
+    async def _passed(self, wait_s: float) -> None:
+        if math.isfinite(wait_s):
+            await self._sleep(wait_s)
+            return
+        self._ended.clear()
+        await self._ended.wait()

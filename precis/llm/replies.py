@@ -1,0 +1,188 @@
+"""From an HTTP response of the judge to its reply, or to what went wrong.
+
+Three things can go wrong. `Failed`: this request did, and another try may not. `SchemaRejected`:
+the judge can't promise replies by schema and has to be asked more plainly. `JudgeError`: every
+request will go the same way, so the run stops with a sentence about the key or the model.
+"""
+
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from precis.errors import JudgeError
+from precis.llm.providers import Endpoint
+from precis.llm.responses import Redactor
+
+_CAUSES = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}
+_ABOUT_FORMAT = re.compile(
+    r"response_?\s?(format|schema)|json[_ ]?(schema|object|mode)|structured.?output"
+    r"|additional_?properties",
+    re.IGNORECASE,
+)
+_CODE_FENCE = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
+_DETAIL_MAX = 300
+
+
+class Failed(Exception):
+    """One request failed.
+
+    Attributes:
+        cause: the short name that `Unscored` counts by.
+        retry_after_s: how long the judge asks to be left alone, where it does.
+    """
+
+    def __init__(self, cause: str, detail: str, retry_after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.cause, self.retry_after_s = cause, retry_after_s
+
+
+class SchemaRejected(Exception):
+    """The judge rejects `response_format` as it was asked for."""
+
+
+def opened(
+    status: int, headers: Mapping[str, str], content: bytes, endpoint: Endpoint
+) -> dict[str, Any]:
+    """The body of a successful response.
+
+    Raises:
+        Failed: another try may help.
+        SchemaRejected: asking more plainly may help.
+        JudgeError: nothing but another key, model or address will help.
+    """
+    body = _loaded(content)
+    error = body.get("error")
+    if status == 200 and error is None:
+        if body:
+            return body
+        raise Failed("bad_verdict", f"The response is not a JSON object: {content[:200]!r}")
+    # OpenRouter answers 200 before the model runs, and puts what happens then into the body.
+    if status == 200:
+        code = error.get("code") if isinstance(error, dict) else None
+        status = code if isinstance(code, int) and code >= 400 else 502
+    raise _failure(status, headers, error, content, endpoint)
+
+
+def reply_in(body: Mapping[str, Any]) -> str:
+    """The text of the first choice.
+
+    Raises:
+        Failed: there is none, it was cut short, or the judge refused.
+    """
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Failed("empty", "The judge's response has no choices.")
+    choice, message = choices[0], choices[0].get("message")
+    finish, said = choice.get("finish_reason"), message if isinstance(message, dict) else {}
+    if finish == "length":
+        raise Failed("truncated", "The judge's reply was cut off at its length limit.")
+    if finish == "content_filter" or said.get("refusal"):
+        raise Failed("refused", f"The judge refused: {str(said.get('refusal') or finish)[:200]}")
+    if finish == "error":
+        raise Failed("server_error", f"The judge broke off: {str(choice.get('error'))[:200]}")
+    content = said.get("content")
+    if not isinstance(content, str) or not content.strip():
+        raise Failed("empty", "The judge's reply is empty.")
+    return content
+
+
+def unfenced(content: str) -> str:
+    """A reply without the Markdown code fence that models put around JSON unasked."""
+    fence = _CODE_FENCE.fullmatch(content)
+    return fence.group(1) if fence else content
+
+
+def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
+    """How long a rejection asks to wait, in seconds, or None where it does not say.
+
+    Reads `Retry-After` as seconds or HTTP date (RFC 9110, 10.2.3), and the `retryDelay` that
+    Google puts into the error's details (google.rpc.RetryInfo).
+    """
+    given = headers.get("retry-after", "").strip()
+    if given:
+        seconds = _seconds(given)
+        return seconds if seconds is not None else _until(given)
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else []:
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and delay.endswith("s"):
+            return _seconds(delay[:-1])
+    return None
+
+
+def _failure(
+    status: int, headers: Mapping[str, str], error: object, content: bytes, endpoint: Endpoint
+) -> Exception:
+    message = _message(error, content, endpoint)
+    cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
+    if cause is not None:
+        detail = f"The {endpoint.role} answered {status}: {message}"
+        return Failed(cause, detail, retry_after_s(headers, error))
+    if status in (400, 422) and _ABOUT_FORMAT.search(message):
+        return SchemaRejected(message)
+    # A moderated input is this document's trouble and not the key's (OpenRouter's 403).
+    metadata = error.get("metadata") if isinstance(error, dict) else None
+    if status == 403 and isinstance(metadata, dict) and "reasons" in metadata:
+        return Failed("refused", f"The {endpoint.role}'s moderation refused the text: {message}")
+    return JudgeError(_stopping(status, message, endpoint))
+
+
+def _stopping(status: int, message: str, endpoint: Endpoint) -> str:
+    where = f"The {endpoint.role} at {endpoint.base_url}"
+    if status in (401, 403) or "api key" in message.lower():
+        return (
+            f"{where} rejects the key in {endpoint.key_variable} ({status}: {message}). "
+            f"Set {endpoint.key_variable} to a valid key that may use '{endpoint.model}'."
+        )
+    if status == 402:
+        return (
+            f"{where} has no credit left for the key in {endpoint.key_variable} ({message}). "
+            "Add credit or use another key, then run again: it resumes."
+        )
+    if status == 404:
+        return (
+            f"{where} does not serve the model '{endpoint.model}' ({status}: {message}). "
+            f"Check the {endpoint.role}'s model and base_url."
+        )
+    return (
+        f"{where} does not accept requests to '{endpoint.model}' ({status}: {message}). "
+        f"Check the {endpoint.role}'s model, base_url and the key in {endpoint.key_variable}."
+    )
+
+
+def _loaded(content: bytes) -> dict[str, Any]:
+    """A body as an object; empty where it is none. Google wraps errors in a list of one."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
+    return body if isinstance(body, dict) else {}
+
+
+def _message(error: object, content: bytes, endpoint: Endpoint) -> str:
+    given = error.get("message") if isinstance(error, dict) else error
+    text = str(given) if given else content.decode("utf-8", "replace")
+    # JSON may have spelled a key in escapes, which nobody could see before it was parsed.
+    text = Redactor(endpoint.api_key).clean_text(text)
+    return " ".join(text.split())[:_DETAIL_MAX] or "no message"
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _until(date: str) -> float | None:
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

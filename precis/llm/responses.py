@@ -1,0 +1,149 @@
+"""Replies of servers that nobody here vouches for: never too large, and without our keys in them.
+
+What comes back is read here and nowhere else, before anything parses it. A server may send
+without end, or little that unpacks to much; and it may quote the key that it was sent.
+"""
+
+import re
+import zlib
+from typing import Any
+
+import httpx
+
+from precis.llm.tls import tls_for
+
+REPLY_BYTES_MAX = 4 * 2**20
+"""The largest reply, unpacked: a hundred times that of a summary with its logprobs."""
+
+_PART = 8
+"""So many characters of a key in a row are left out of whatever quotes them."""
+_GZIP_OR_ZLIB = 47
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ELLIPSIS = "…".encode()
+
+
+class ReplyTooLarge(httpx.ReadError):
+    """A reply went on after as many bytes as any may have."""
+
+
+class BoundedClient(httpx.AsyncClient):
+    """An HTTP client for one server, whose responses are whole, bounded and free of a key.
+
+    Args:
+        url: where the server is.
+        key: what is never to be seen in a response or an error.
+        bytes_max: the largest response, unpacked.
+        options: those of `httpx.AsyncClient`.
+    """
+
+    def __init__(
+        self, url: str, key: str, *, bytes_max: int = REPLY_BYTES_MAX, **options: Any
+    ) -> None:
+        # A proxy that the environment names can't reach a server on this machine.
+        trust_env = httpx.URL(url).host not in _LOOPBACK
+        super().__init__(verify=tls_for(url), trust_env=trust_env, **options)
+        self._redactor, self._bytes_max = Redactor(key), bytes_max
+
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Send a request and read the whole response.
+
+        Raises:
+            ReplyTooLarge: it is larger than `bytes_max`.
+            httpx.RequestError: anything else failed.
+        """
+        request.headers["Accept-Encoding"] = "gzip"
+        try:
+            response = await super().send(request, **{**options, "stream": True})
+            try:
+                content = await self._read(response)
+            finally:
+                await response.aclose()
+        except httpx.RequestError as error:
+            # It may quote what the server sent, and so may those that it came from.
+            raise type(error)(self._redactor.clean_text(str(error)), request=request) from None
+        return self._whole(response, content)
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        unpack = _unpacker(response.headers.get("content-encoding", ""))
+        content = bytearray()
+        async for chunk in response.aiter_raw():
+            room = self._bytes_max - len(content) + 1
+            content += unpack.decompress(chunk, room) if unpack else chunk
+            if len(content) > self._bytes_max:
+                raise ReplyTooLarge(f"The reply is larger than {self._bytes_max / 2**20:g} MiB.")
+            if unpack and unpack.eof:
+                break
+        return bytes(content)
+
+    def _whole(self, response: httpx.Response, content: bytes) -> httpx.Response:
+        """The response as if it had come without packing."""
+        told = ("content-encoding", "content-length", "transfer-encoding")
+        headers = [
+            (name, self._redactor.clean(value))
+            for name, value in response.headers.raw
+            if name.decode("latin-1").lower() not in told
+        ]
+        return httpx.Response(
+            response.status_code,
+            headers=headers,
+            content=self._redactor.clean(content),
+            request=response.request,
+        )
+
+
+class Redactor:
+    """Leaves a key, and parts of it of eight characters or more, out of text.
+
+    A key of letters alone, or of fewer than eight characters, is taken for the word that an
+    endpoint without keys was given, and is no secret.
+    """
+
+    def __init__(self, key: str) -> None:
+        secret = b"" if key.isalpha() else key.encode()
+        self._parts = {secret[at : at + _PART] for at in range(len(secret) - _PART + 1)}
+
+    def clean(self, content: bytes) -> bytes:
+        """The content with `…` for each part of the key."""
+        hidden = bytearray(len(content))
+        for part in self._parts:
+            at = content.find(part)
+            while at >= 0:
+                hidden[at : at + _PART] = b"x" * _PART
+                at = content.find(part, at + 1)
+        kept: list[bytes] = []
+        end = 0
+        for run in re.finditer(b"x+", hidden):
+            kept.append(content[end : run.start()])
+            end = run.end()
+        return _ELLIPSIS.join([*kept, content[end:]])
+
+    def clean_text(self, text: str) -> str:
+        """The text with `…` for each part of the key."""
+        return self.clean(text.encode("utf-8", "replace")).decode()
+
+
+class _Unpacker:
+    """Unpacks gzip and zlib, and never more than asked for."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(_GZIP_OR_ZLIB)
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    def decompress(self, chunk: bytes, bytes_max: int) -> bytes:
+        """Raises DecodingError for what is not packed so."""
+        try:
+            return self._zlib.decompress(chunk, bytes_max)
+        except zlib.error as error:
+            raise httpx.DecodingError(f"The reply can't be unpacked ({error}).") from error
+
+
+def _unpacker(encoding: str) -> _Unpacker | None:
+    """None for a reply that comes as it is; raises DecodingError for an unknown encoding."""
+    if encoding.strip().lower() in ("", "identity"):
+        return None
+    if encoding.strip().lower() in ("gzip", "x-gzip", "deflate"):
+        return _Unpacker()
+    raise httpx.DecodingError(f"The reply is packed as {encoding[:40]!r}; gzip was asked for.")

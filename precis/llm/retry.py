@@ -1,0 +1,85 @@
+"""Trying again: the one place where the judge's requests are repeated after a failure."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Protocol, TypeVar
+
+from precis.llm.replies import Failed
+
+T = TypeVar("T")
+
+_BACKOFF_GROWTH_MAX = 60
+
+
+class Patience(Protocol):
+    """The settings that say how often to try, and how long to pause."""
+
+    @property
+    def tries_max(self) -> int: ...
+
+    @property
+    def backoff_s(self) -> float: ...
+
+
+class Deadline:
+    """The seconds that a verdict may still spend outside this process.
+
+    Only `spending` and `sleep` count. Waiting for a turn does not: under a small quota
+    verdicts are slow, and fail no more often than under a large one.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.left_s = seconds
+
+    @asynccontextmanager
+    async def spending(self, at_most_s: float) -> AsyncIterator[None]:
+        """Raise TimeoutError when the block takes longer than that, or than what is left."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            async with asyncio.timeout(min(at_most_s, self.left_s)):
+                yield
+        finally:
+            self.left_s -= clock() - began
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, and count it."""
+        self.left_s -= seconds
+        await asyncio.sleep(seconds)
+
+
+class Tries:
+    """Asks as often as it takes and `config` allows, with pauses that grow and are spread out."""
+
+    def __init__(self, config: Patience) -> None:
+        self._config = config
+        # Its own generator: the global one belongs to whoever seeded it.
+        self._random = random.Random()
+
+    async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+        """The result of the first try that succeeds.
+
+        Raises:
+            Failed: the last try failed too, or the deadline leaves no time for another.
+        """
+        for tried in count(1):
+            try:
+                return await ask()
+            except Failed as error:
+                failure = error
+            pause_s = self._pause_s(tried, failure)
+            if tried >= self._config.tries_max or pause_s >= deadline.left_s:
+                break
+            await deadline.sleep(pause_s)
+        raise failure
+
+    def _pause_s(self, tried: int, failure: Failed) -> float:
+        growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
+        pause_s = self._config.backoff_s * growth * self._random.uniform(0.5, 1.0)
+        if failure.retry_after_s is None:
+            return pause_s
+        # Spread out, so that not all that were rejected together come back together.
+        return failure.retry_after_s + pause_s * 0.2

@@ -1,0 +1,206 @@
+"""Child processes that serve HTTP on the loopback and never outlive their parent.
+
+The child holds one end of a pipe as its standard input. When the parent goes, however it goes
+(SIGKILL included), the kernel closes the other end, and the child exits. Where it listens the child
+says on another pipe. All that it and its own children print goes to a log, so that no one of them
+ever waits for a reader.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import stat
+import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import uvicorn
+
+from precis.errors import TrainerError
+from precis.processes.causes import cause_of
+from precis.processes.supervisor import end_own, wait_for_parent
+
+TOKEN_VARIABLE = "PRECIS_TOKEN"
+_PORT_VARIABLE = "PRECIS_PORT_DESCRIPTOR"
+"""The number of the descriptor that a child writes its port to."""
+_START_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 15.0
+"""More than a supervisor takes (`precis.processes.supervisor`)."""
+_LOG_BYTES_READ = 500_000
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running child: its address (no trailing slash) and the bearer token it asks for."""
+
+    url: str
+    token: str = field(repr=False)
+    pid: int
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine is alive; one that only waits to be reaped is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    try:
+        os.kill(pid, 0)  # not Linux, or no such process
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
+    """Serve an ASGI app on 127.0.0.1 until told to stop.
+
+    Tells its parent the port when it listens; prints `{"port": …}` if no `child_service` is that.
+
+    Args:
+        port: 0 takes a free one.
+        with_parent: exit as soon as standard input ends, and end what was started here.
+    """
+    if with_parent:
+        threading.Thread(target=_exit_with_parent, daemon=True).start()
+    listener = socket.create_server(("127.0.0.1", port))
+    # Without this each small answer waits 40 ms for the other side's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _tell_port(listener.getsockname()[1])
+    # ART patches the loop with nest_asyncio, which only knows the standard one.
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=600,  # a client may pause for as long as a step takes
+        timeout_graceful_shutdown=5,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _exit_with_parent() -> None:
+    wait_for_parent()
+    end_own()
+    os._exit(0)
+
+
+def _tell_port(port: int) -> None:
+    descriptor = os.environ.pop(_PORT_VARIABLE, None)
+    if descriptor is None:
+        print(json.dumps({"port": port}), flush=True)
+        return
+    with open(int(descriptor), "w") as parent:
+        parent.write(f"{port}\n")
+
+
+@asynccontextmanager
+async def child_service(
+    module: str,
+    arguments: Sequence[str],
+    log: Path,
+    python: str = sys.executable,
+    *,
+    supervised: bool = False,
+) -> AsyncIterator[Service]:
+    """Run `python -m module`, which calls `serve(…, with_parent=True)`, while the block lasts.
+
+    Args:
+        log: takes all that the child and its own children print.
+        python: of another environment, where the module's packages are.
+        supervised: end whatever the child has started with it; it is `Service.pid`'s child then.
+
+    Raises:
+        TrainerError: it did not start; the message says why.
+    """
+    token = secrets.token_urlsafe(32)
+    supervisor = ("-m", "precis.processes.supervisor", "--with-parent") if supervised else ("-m",)
+    reader, writer = os.pipe()
+    with _opened(log) as printed:
+        began = printed.seek(0, os.SEEK_END)
+        process = await asyncio.create_subprocess_exec(
+            python,
+            *(*supervisor, module, *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=printed,
+            stderr=printed,
+            env={**os.environ, TOKEN_VARIABLE: token, _PORT_VARIABLE: str(writer)},
+            pass_fds=[writer],
+            start_new_session=True,  # Ctrl-C is for the parent, which then stops us in order
+        )
+        os.close(writer)
+    try:
+        port = await _port(reader)
+        if port is None:
+            raise TrainerError(_why_not(module, log, began))
+        yield Service(f"http://127.0.0.1:{port}", token, process.pid)
+    finally:
+        await _stop(process)
+
+
+def _opened(log: Path) -> BinaryIO:
+    """The log, for its owner alone; the child can read there what its own children printed."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return open(log, "a+b", opener=lambda path, flags: os.open(path, flags, 0o600))
+
+
+async def _port(reader: int) -> int | None:
+    """What the child says; None if it ended, or took too long."""
+    pipe = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(pipe), os.fdopen(reader, "rb")
+    )
+    try:
+        line = await asyncio.wait_for(pipe.readline(), _START_TIMEOUT_S)
+        return int(line) if line else None
+    except TimeoutError:
+        return None
+    finally:
+        transport.close()
+
+
+def _why_not(module: str, log: Path, began: int) -> str:
+    with log.open("rb") as file:
+        cause = cause_of("", _read_since(file.fileno(), began))
+    return f"{module} did not start: {cause.rstrip('.')}. All that it printed is in {log}."
+
+
+def log_end() -> int:
+    """Where this process's log ends now: its standard error, if that is a file."""
+    status = os.fstat(2)
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def printed_since(began: int) -> str:
+    """What this process and its children printed since its log ended there; empty without one."""
+    if not stat.S_ISREG(os.fstat(2).st_mode):
+        return ""
+    try:
+        return _read_since(2, began)
+    except OSError:  # it can only be written
+        return ""
+
+
+def _read_since(descriptor: int, began: int) -> str:
+    size = os.fstat(descriptor).st_size
+    start = max(began, size - _LOG_BYTES_READ)
+    return os.pread(descriptor, max(size - start, 0), start).decode(errors="replace")
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_TIMEOUT_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,260 @@
+"""Whatever ends a trainer, the processes that it started end with it.
+
+A trainer on a GPU is a tree: the server, `precis-gpu`, and in a session of its own vLLM's
+`VLLM::EngineCore`, which holds the GPU's memory. So the server runs under a supervisor
+(`python -m precis.processes.supervisor MODULE …`), to which Linux gives every orphan of the tree.
+
+    What ends                      Then
+    the server, in any way         the supervisor ends what is left, and exits with its status
+    the supervisor, by SIGTERM     it has the server stop in order, for 8 s, then the same
+    its parent (--with-parent)     its standard input ends: it kills the server, then the same
+    the supervisor, by SIGKILL     the server's standard input ends: the server ends the others
+    both, by SIGKILL               the next trainer in that folder ends what is marked as its
+    service or engine alone        the server ends itself (`need`), since it can't work on
+    the client, for good           the server stops (`precis.trainer.presence`)
+
+To end is SIGTERM, and SIGKILL two seconds later. The mark is an environment variable that names the
+folder, inherited by all that the server starts; nobody else's processes are touched, whatever they
+are called. Where there is no /proc (macOS) the only trainer starts no processes, and nothing is
+looked for.
+"""
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+_MARK = "PRECIS_TRAINER_FOLDER"
+_PR_SET_CHILD_SUBREAPER = 36
+_STOP_S = 8
+"""How long a server that was told to stop may take."""
+_TERM_S = 2.0
+_KILL_S = 5.0
+_WATCH_S = 0.5
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_BROKEN = 70
+"""Exit status of a server that lost a process that it needs (EX_SOFTWARE)."""
+_log = logging.getLogger(__name__)
+_needed: "set[Process]" = set()
+_needed_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that is not a zombie."""
+
+    pid: int
+    started: int
+    name: str = field(compare=False)
+    parent: int = field(compare=False)
+
+
+def processes() -> list[Process]:
+    """What runs on this machine; nothing where there is no /proc."""
+    entries = Path("/proc").glob("[0-9]*")
+    read = (_read(int(entry.name)) for entry in entries)
+    return [process for process in read if process is not None]
+
+
+def descendants(of: int) -> set[Process]:
+    """The children of a process, theirs, and so on."""
+    running = processes()
+    found: set[Process] = set()
+    parents = {of}
+    while parents:
+        children = {process for process in running if process.parent in parents} - found
+        found |= children
+        parents = {process.pid for process in children}
+    return found
+
+
+def end(find: Callable[[], Collection[Process]]) -> None:
+    """Send SIGTERM to all that `find` gives, then SIGKILL, until it gives nothing."""
+    began = time.monotonic()
+    told: set[Process] = set()
+    while left := find():
+        waited_s = time.monotonic() - began
+        if waited_s > _TERM_S + _KILL_S:
+            _log.error("Processes that can't be killed: %s.", _listed(left))
+            return
+        for process in left:
+            if waited_s > _TERM_S:
+                _signal(process.pid, signal.SIGKILL)
+            elif process not in told:
+                _signal(process.pid, signal.SIGTERM)
+        told.update(left)
+        time.sleep(0.05)
+
+
+def end_descendants(of: int) -> None:
+    """End a process of ours and all below it, also if this process needs them (`need`)."""
+    tree = descendants(of) | {one for one in processes() if one.pid == of}
+    with _needed_lock:
+        _needed.difference_update(tree)
+    end(lambda: tree.intersection(processes()))
+
+
+def wait_for_parent() -> None:
+    """Return once standard input ends, which is when the parent that holds its other end does."""
+    while os.read(0, 4096):
+        pass
+
+
+# For the server.
+
+
+def claim(lock: TextIO) -> None:
+    """End what earlier trainers left of a folder, whose lock is held, and mark what we start."""
+    status = os.fstat(lock.fileno())
+    mark = f"{status.st_dev}:{status.st_ino}:{Path(lock.name).resolve().parent}"
+    end(lambda: _marked(mark))
+    os.environ[_MARK] = mark
+    os.environ["SPT_NOENV"] = "1"  # setproctitle would write a process's name over its environment
+
+
+def end_own() -> None:
+    """End all that this process has started."""
+    mark = os.environ.get(_MARK, "")
+    end(lambda: descendants(os.getpid()) | (_marked(mark) if mark else set()))
+
+
+def need(names: Collection[str]) -> None:
+    """End this process as soon as one of its descendants of these names is gone.
+
+    Args:
+        names: their first 15 characters, which are all that Linux keeps.
+    """
+    with _needed_lock:
+        watched = bool(_needed)
+        _needed.update(one for one in descendants(os.getpid()) if one.name in names)
+        if _needed and not watched:
+            threading.Thread(target=_watch, daemon=True).start()
+
+
+def end_if_broken(patience_s: float = 0.0) -> None:
+    """End this process if one that it needs is gone, or goes within that time."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        with _needed_lock:
+            gone = _needed.difference(processes()) if _needed else set()
+            if gone:
+                _log.error("The trainer ends: it has lost %s.", _listed(gone))
+                os._exit(_BROKEN)  # the supervisor, or the next trainer, ends the others
+            if not _needed or time.monotonic() >= deadline:
+                return
+        time.sleep(0.1)
+
+
+# The supervisor.
+
+
+def supervise(command: list[str], *, with_parent: bool) -> int:
+    """Run a command to its end, then end every process that came of it.
+
+    Args:
+        with_parent: kill it when our standard input ends.
+
+    Returns:
+        Its exit status; 128 and the signal's number if one killed it.
+    """
+    _adopt_orphans()
+    # Its standard input ends with us; and it inherits what our parent gave us to pass on.
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, close_fds=False)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        _signal(server.pid, signal.SIGTERM)
+        signal.alarm(_STOP_S)
+
+    signal.signal(signal.SIGALRM, lambda number, frame: _signal(server.pid, signal.SIGKILL))
+    for asked in _STOPPING:
+        signal.signal(asked, stop)
+    if with_parent:
+        threading.Thread(target=_kill_with_parent, args=(server.pid,), daemon=True).start()
+    server.returncode = _reap_until(server.pid)
+    signal.alarm(0)
+    for asked in _STOPPING:
+        signal.signal(asked, signal.SIG_IGN)
+    end(_left)
+    return server.returncode if server.returncode >= 0 else 128 - server.returncode
+
+
+def _reap_until(pid: int) -> int:
+    """Wait for a child, and meanwhile for every orphan that ends."""
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == pid:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _left() -> set[Process]:
+    """Our descendants; those that have ended are taken from the process table."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    return descendants(os.getpid())
+
+
+def _kill_with_parent(server: int) -> None:
+    wait_for_parent()
+    _signal(server, signal.SIGKILL)
+
+
+def _adopt_orphans() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _watch() -> None:
+    while _needed:
+        end_if_broken()
+        time.sleep(_WATCH_S)
+
+
+def _marked(mark: str) -> set[Process]:
+    """The processes that a server marked so has started."""
+    entry = f"{_MARK}={mark}".encode()
+    others = (one for one in processes() if one.pid != os.getpid())
+    return {one for one in others if entry in _environment(one.pid)}
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or another user's
+        return []
+
+
+def _read(pid: int) -> Process | None:
+    try:
+        before, _, after = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+    except OSError:
+        return None
+    state, parent, *rest = after.split()
+    if state in "ZX":
+        return None
+    return Process(pid, int(rest[17]), before.partition("(")[2], int(parent))
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _listed(some: Collection[Process]) -> str:
+    return ", ".join(f"{one.name} (process {one.pid})" for one in some)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    bound = given[:1] == ["--with-parent"]
+    sys.exit(supervise([sys.executable, "-m", *given[bound:]], with_parent=bound))

@@ -1,0 +1,1 @@
+"""What is written down of runs and benchmarks: it knows nobody above it."""

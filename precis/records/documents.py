@@ -1,0 +1,176 @@
+"""Documents and their questions, read from RepLiQA's schema.
+
+One row is one question; rows with the same `document_id` make a document.
+"""
+
+import hashlib
+import logging
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from precis.config import DocumentsConfig, DocumentSource, OtherDocuments
+from precis.errors import DocumentsError
+from precis.records.rows import Row, read_rows
+
+_UNANSWERABLE = {"unanswerable", "the answer is not found in the document"}
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question about a document.
+
+    Attributes:
+        id: unique in its corpus.
+        text: the question.
+        answer: the golden short answer; `UNANSWERABLE` where the document has none.
+        answerable: whether the document answers it; only these earn reward.
+        long_answer: the passage that the answer rests on; empty where unknown.
+    """
+
+    id: str
+    text: str
+    answer: str
+    answerable: bool
+    long_answer: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text to summarize, and what is asked about it."""
+
+    id: str
+    topic: str
+    text: str
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents, split into those to train on and those held out."""
+
+    train: tuple[Document, ...]
+    validation: tuple[Document, ...]
+
+    def batch(self, seed: int, step: int, size: int) -> tuple[Document, ...]:
+        """The training documents of a step: a pure function of seed and step.
+
+        Each epoch goes through all documents in an order of its own.
+        """
+        positions = range(step * size, (step + 1) * size)
+        return tuple(self._in_epoch(seed, *divmod(at, len(self.train))) for at in positions)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over both parts: texts, questions and answers."""
+        return hashlib.sha256(repr((self.train, self.validation)).encode()).hexdigest()
+
+    def _in_epoch(self, seed: int, epoch: int, at: int) -> Document:
+        order = list(range(len(self.train)))
+        random.Random(f"{seed}/{epoch}").shuffle(order)
+        return self.train[order[at]]
+
+
+def load_corpus(config: DocumentsConfig) -> Corpus:
+    """Read and split a corpus.
+
+    Raises:
+        DocumentsError: it can't be read, or is smaller than the split asks for. Names file,
+            row and column.
+    """
+    return split(read_documents(config), config)
+
+
+def load_others(config: OtherDocuments) -> Corpus:
+    """Documents to benchmark on, none of them to train on.
+
+    Raises:
+        DocumentsError: they can't be read, or are fewer than asked for.
+    """
+    documents = sorted(read_documents(config), key=lambda document: document.id)
+    if config.count is None:
+        return Corpus(train=(), validation=tuple(documents))
+    if len(documents) < config.count:
+        raise DocumentsError(
+            f"{config.source} has {len(documents)} documents, but test_documents.count asks for "
+            f"{config.count}: lower it, or leave it empty to take them all."
+        )
+    return Corpus((), tuple(random.Random(config.seed).sample(documents, config.count)))
+
+
+def read_documents(config: DocumentSource) -> list[Document]:
+    """All documents of a source that have an answerable question.
+
+    Raises:
+        DocumentsError: it can't be read, or no document has one. Names file, row and column.
+    """
+    documents = group(read_rows(config))
+    usable = [one for one in documents if any(question.answerable for question in one.questions)]
+    if not usable:
+        raise DocumentsError(
+            f"{config.source} has {len(documents)} documents and not one question that its "
+            "document answers: every answer is UNANSWERABLE. Give answers to learn from."
+        )
+    if len(usable) < len(documents):
+        logger.warning(
+            "%d of %d documents have no answerable question and are left out.",
+            len(documents) - len(usable),
+            len(documents),
+        )
+    return usable
+
+
+def split(documents: Sequence[Document], config: DocumentsConfig) -> Corpus:
+    """Hold out `val_size` documents and train on `train_size` others, by the seed alone."""
+    wanted = config.train_size + config.val_size
+    if len(documents) < wanted:
+        raise DocumentsError(
+            f"{config.source} has {len(documents)} documents, but train_size "
+            f"{config.train_size} + val_size {config.val_size} = {wanted} were asked for: lower "
+            "train_size (TRAIN_SIZE) or val_size (VAL_SIZE)."
+        )
+    shuffled = sorted(documents, key=lambda document: document.id)
+    random.Random(config.seed).shuffle(shuffled)
+    return Corpus(
+        train=tuple(shuffled[config.val_size : wanted]),
+        validation=tuple(shuffled[: config.val_size]),
+    )
+
+
+def group(rows: Iterable[Row]) -> list[Document]:
+    """Put rows together to documents, in order of appearance.
+
+    Raises:
+        DocumentsError: a value is empty, a question's id appears twice, or two rows of one
+            document carry different texts.
+    """
+    firsts: dict[str, Row] = {}
+    questions: dict[str, list[Question]] = {}
+    seen: dict[str, Row] = {}
+    for row in rows:
+        first = firsts.setdefault(row["document_id"], row)
+        if row["document_extracted"] != first["document_extracted"]:
+            raise row.problem("document_extracted", f"differs from that of row {first.number}")
+        if (twin := seen.setdefault(row["question_id"], row)) is not row:
+            raise row.problem(
+                "question_id", f"{row['question_id']!r} is already that of row {twin.number}"
+            )
+        questions.setdefault(row["document_id"], []).append(_question(row))
+    return [
+        Document(key, row["document_topic"], row["document_extracted"], tuple(questions[key]))
+        for key, row in firsts.items()
+    ]
+
+
+def _question(row: Row) -> Question:
+    answerable = row["answer"].strip().rstrip(".").lower() not in _UNANSWERABLE
+    return Question(
+        id=row["question_id"],
+        text=row["question"],
+        answer=row["answer"] if answerable else "UNANSWERABLE",
+        answerable=answerable,
+        long_answer=row["long_answer"] if answerable else "",
+    )

@@ -1,0 +1,261 @@
+"""The ledger: what a run has committed. Resume reads it and nothing else."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import astuple
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from precis.errors import ConfigError, StoreConflict, StoreError, UnusableRun
+from precis.record import Amount, Count, Finite, Name, Settings, Sha256, Step
+from precis.records.spend import Spend
+from precis.store import Store
+
+_SPEND_MAX = 1e15
+
+
+def _bounded(spend: Spend) -> Spend:
+    for amount in astuple(spend):
+        # A difference of sums may be a rounding error below zero.
+        if not abs(amount) <= _SPEND_MAX:
+            raise ValueError(f"{amount} is no number of calls, tokens or dollars")
+    return spend
+
+
+class StepRecord(Settings):
+    """A committed step.
+
+    Everything but the times and `judge` is the same for every run with the same seed and settings.
+    """
+
+    step: Step
+    """The step: it sampled from adapter `step` and made adapter `step + 1`."""
+    digest: str
+    """SHA-256 of the groups that were trained on."""
+    reward: Finite
+    """Mean reward of the scored rollouts, 0 to 1."""
+    reward_std: Finite
+    """Mean within-group standard deviation of the reward."""
+    words: Amount
+    """Mean words of the scored summaries."""
+    groups_trained: Count
+    """Groups that carried an advantage."""
+    groups_dropped: dict[str, Count]
+    """Groups left out, by cause."""
+    unscored: dict[str, Count]
+    """Rollouts that could not be judged, by cause."""
+    disqualified: dict[str, Count]
+    """Rollouts that scored zero before any judge was asked, by cause."""
+    trainer: dict[str, Finite]
+    """The trainer's own metrics."""
+    seconds: dict[str, Amount]
+    """Wall time by phase, the wait for the commit before included."""
+    commit_s: Amount = 0.0
+    """How long its commit took, most of it beside the next step's gathering."""
+    judge: Annotated[Spend, AfterValidator(_bounded)]
+    """What its judging took; after a crash the cache pays for what was asked before."""
+    machine_usd: Amount = 0.0
+    """What the rented machine cost since the step before, by SkyPilot's price."""
+
+    @property
+    def usd(self) -> float:
+        """What the step cost in all."""
+        return self.judge.usd + self.machine_usd
+
+
+class Validation(Settings):
+    """Accuracy of one adapter on the held-out documents, greedy."""
+
+    step: Step
+    """The adapter."""
+    accuracy: Finite
+    """Share of answerable questions answered from the summary."""
+    low: Finite
+    """Lower end of the 95 % interval (bootstrap over documents)."""
+    high: Finite
+    """Upper end."""
+    words: Amount
+    """Mean words."""
+    seconds: Amount
+    """Wall time it took."""
+    unscored: dict[str, Count]
+    """Documents that could not be judged, by cause; they are not in the accuracy."""
+
+
+class Origin(Settings):
+    """The checkpoint of another run that a run began with."""
+
+    model: Name
+    step: Step
+    store: str
+    """URL of the store that it was copied from."""
+    files: str
+    """SHA-256 of what its manifest says of its files."""
+    corpus: str
+    """Digest of the documents that it was trained on, and of their split."""
+
+
+class Ledger(Settings):
+    """What a run has committed so far."""
+
+    version: Count = 1
+    model: Name
+    config: str
+    """Digest of the settings that decide the result; a resumed run must have the same."""
+    settings: dict[str, Any] = Field({})
+    """All settings of the run that wrote this; none in a ledger from before they were kept."""
+    corpus: str
+    """Digest of the documents and their split; a benchmark must hold out the same ones."""
+    next_step: Step = 0
+    """The step to do next, and so the newest committed adapter."""
+    steps: tuple[StepRecord, ...] = ()
+    validations: tuple[Validation, ...] = ()
+    checkpoints: dict[Step, Sha256] = Field({})
+    """The digest of each committed checkpoint, by step: one with other files is not the run's.
+    Those that older versions committed are not here."""
+    origin: Origin | None = None
+    """Where checkpoint 0 is from; None where it is the untrained policy."""
+    run_id: str = ""
+    """Names this run: to W&B, and to a trainer that holds checkpoints of it."""
+    usd: Amount = 0.0
+    """What the run has spent so far."""
+
+    @model_validator(mode="after")
+    def _steps_are_consecutive(self) -> Self:
+        if [record.step for record in self.steps] != list(range(self.next_step)):
+            raise ValueError(f"the steps do not run from 0 to {self.next_step - 1}")
+        return self
+
+    @property
+    def machine_usd(self) -> float:
+        """What the rented machines of all steps cost."""
+        return sum(record.machine_usd for record in self.steps)
+
+    def advanced(self, record: StepRecord, checkpoint: str = "") -> Self:
+        """The ledger after one more step.
+
+        Args:
+            checkpoint: the digest of the checkpoint that the step made, if it is known.
+        """
+        advanced = self._with(
+            next_step=record.step + 1,
+            steps=(*self.steps, record),
+            usd=self.usd + record.usd,
+        )
+        return advanced.vouching(record.step + 1, checkpoint) if checkpoint else advanced
+
+    def vouching(self, step: int, checkpoint: str) -> Self:
+        """The ledger with the digest of the checkpoint of a step that it has reached."""
+        return self._with(checkpoints={**self.checkpoints, step: checkpoint})
+
+    def validated(self, validation: Validation, usd: float = 0.0) -> Self:
+        """The ledger with one more validation; one of the same step is replaced."""
+        others = (known for known in self.validations if known.step != validation.step)
+        validations = sorted((*others, validation), key=lambda known: known.step)
+        return self._with(validations=tuple(validations), usd=self.usd + usd)
+
+    def charged(self, usd: float) -> Self:
+        """The ledger with what was spent beside steps and validations."""
+        return self._with(usd=self.usd + usd)
+
+    def under(self, settings: Mapping[str, Any]) -> Self:
+        """The ledger as a run with these settings writes it."""
+        return self._with(settings=dict(settings))
+
+    def begun_from(self, origin: Origin) -> Self:
+        """The ledger of a run that begins with another run's checkpoint."""
+        return self._with(origin=origin).vouching(0, origin.files)
+
+    def rewound(self, step: int) -> Self:
+        """The ledger as it was when adapter `step` was the newest; what was spent stays spent."""
+        return self._with(
+            next_step=step,
+            steps=self.steps[:step],
+            validations=tuple(one for one in self.validations if one.step <= step),
+            checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},
+        )
+
+    def restarted(self, step: int) -> Self:
+        """The ledger rewound, and of another run: what a trainer holds of this one is not its."""
+        return self.rewound(step)._with(run_id=secrets.token_hex(4))
+
+    def _with(self, **changes: object) -> Self:
+        return type(self).model_validate({**dict(self), **changes})
+
+
+def ledger_key(model: str) -> str:
+    return f"{model}/ledger.json"
+
+
+def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Ledger, str | None]:
+    """The model's ledger in the store with its version, or a new one with these digests.
+
+    Raises:
+        ConfigError: the model was trained with other settings.
+        UnusableRun: the ledger is damaged, or was written by a newer Précis.
+    """
+    blob = store.get(ledger_key(model))
+    if blob is None:
+        new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
+        return new, None
+    ledger = _parsed(blob.data, store, model)
+    if ledger.config != config:
+        raise ConfigError(
+            f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
+            "rollouts, judge, trainer or from_checkpoint). Give back the old settings to continue "
+            "it, or choose another model name or store."
+        )
+    return ledger, blob.version
+
+
+def stored_ledger(store: Store, model: str) -> Ledger:
+    """The model's ledger as it is in the store.
+
+    Raises:
+        UnusableRun: there is none, it is damaged, or was written by a newer Précis.
+    """
+    blob = store.get(ledger_key(model))
+    if blob is None:
+        raise UnusableRun(f"{store.url} holds no ledger of {model!r}: train it first.")
+    return _parsed(blob.data, store, model)
+
+
+def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
+    """Commit the ledger over the version `over`: from here on its last step counts.
+
+    Returns:
+        Its version.
+
+    Raises:
+        StoreConflict: somebody else wrote the ledger in between.
+        StoreError: it could not be read again, and is not written.
+    """
+    key, data = ledger_key(ledger.model), ledger.model_dump_json().encode()
+    _parsed(data, store, ledger.model)
+    try:
+        return store.put_if(key, data, over)
+    except StoreConflict:
+        # A write whose answer was lost, and that is tried again, meets itself.
+        present = store.get(key)
+        if present is None or present.data != data:
+            raise
+        return present.version
+
+
+def _parsed(data: bytes, store: Store, model: str) -> Ledger:
+    try:
+        ledger = Ledger.model_validate_json(data)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"])) or "the whole"
+        raise UnusableRun(
+            f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
+            f"({where}: {problem['msg']}). Update Précis, or train under another model name."
+        ) from error
+    if ledger.model != model:
+        raise StoreError(
+            f"{store.url}/{ledger_key(model)} is the ledger of {ledger.model!r}: give its folder "
+            "that name again."
+        )
+    return ledger

@@ -1,0 +1,157 @@
+"""What a store says of a checkpoint: its manifest, the pointer to the newest, and where all lies.
+
+    m/checkpoints/0007/manifest.json          what makes checkpoint 7 whole
+    m/checkpoints/0007/9f86d081884c7d65/…     its files, in a folder of the attempt that wrote them
+    m/latest.json                             the pointer: which checkpoint is the newest
+
+Each attempt at a commit has a folder of its own, so that none can alter what another one's
+manifest vouches for. Before there were attempts, the files lay beside the manifest.
+
+A manifest comes from a bucket that others may be able to write to. What it says is checked here,
+in the record, before anything is fetched or written by it.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from precis.errors import StoreError
+from precis.record import Name, Settings, Sha256, Step
+from precis.records.ledger import StepRecord
+from precis.store.keys import fault_of
+
+_FILES_MAX = 10_000
+_BYTES_MAX = 2**40
+"""The most that a checkpoint's files have together: several times a large model with all that
+its optimizer knows."""
+_MANIFEST = re.compile(r"[^/]+/checkpoints/([^/]+)/manifest\.json")
+_STEP = re.compile(r"[0-9]{4,7}")
+
+
+def _plain(path: str) -> str:
+    if fault := fault_of(path):
+        raise ValueError(f"{path[:200]!r} is no path of a checkpoint's file: it {fault}")
+    return path
+
+
+FilePath = Annotated[str, AfterValidator(_plain)]
+"""Where a file lies in its checkpoint's folder; it can't lead out of it."""
+
+
+class File(Settings):
+    """A file of a checkpoint."""
+
+    path: FilePath
+    bytes: int = Field(ge=0, le=_BYTES_MAX)
+    sha256: Sha256
+
+
+class Checkpoint(Settings):
+    """A checkpoint's manifest."""
+
+    model: Name
+    step: Step
+    parent: Step | None
+    config: str
+    run: str = ""
+    """The run that committed it."""
+    attempt: str = Field("", pattern=r"^([0-9a-f]{16})?$")
+    """The folder of the files; empty where they lie beside the manifest."""
+    files: tuple[File, ...] = Field(min_length=1, max_length=_FILES_MAX)
+    record: StepRecord | None = None
+    """What the ledger says, or should say, of the step that made it; None for the first."""
+
+    @model_validator(mode="after")
+    def _files_fit_a_folder(self) -> Self:
+        if sum(file.bytes for file in self.files) > _BYTES_MAX:
+            raise ValueError(f"the files have more than {_BYTES_MAX} bytes together")
+        paths = {file.path for file in self.files}
+        if len(paths) < len(self.files):
+            raise ValueError("two files have the same path")
+        for path in paths:
+            if not paths.isdisjoint(_parents(path)):
+                raise ValueError(f"{path!r} lies below a file")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it says of its files."""
+        return files_digest(self.files)
+
+    def key_of(self, file: File) -> str:
+        """Where the store keeps a file."""
+        return self.folder + file.path
+
+    @property
+    def folder(self) -> str:
+        """Where the store keeps the files; it ends in a slash."""
+        below = f"{self.attempt}/" if self.attempt else ""
+        return checkpoint_key(self.model, self.step) + below
+
+
+class Pointer(Settings):
+    """Which checkpoint of a model is the newest; the content of `latest.json`."""
+
+    step: Step
+
+
+def files_digest(files: Iterable[File]) -> str:
+    """SHA-256 of paths, sizes and contents of some files, in whatever order."""
+    described = sorted((file.path, file.bytes, file.sha256) for file in files)
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()
+
+
+def checkpoints_key(model: str) -> str:
+    """The folder of all checkpoints; it ends in a slash."""
+    return f"{model}/checkpoints/"
+
+
+def checkpoint_key(model: str, step: int) -> str:
+    """The folder of one checkpoint; it ends in a slash."""
+    return f"{checkpoints_key(model)}{step:04d}/"
+
+
+def pointer_key(model: str) -> str:
+    """The object that names the newest checkpoint."""
+    return f"{model}/latest.json"
+
+
+def manifest_key(model: str, step: int) -> str:
+    """The object that makes a checkpoint whole."""
+    return f"{checkpoint_key(model, step)}manifest.json"
+
+
+def steps_in(keys: Iterable[str]) -> list[int]:
+    """The steps whose manifests are among a store's keys, ascending.
+
+    Raises:
+        StoreError: there is a manifest in a folder that is no step's.
+    """
+    steps = []
+    for key in keys:
+        if found := _MANIFEST.fullmatch(key):
+            steps.append(_step(key, found.group(1)))
+    return sorted(steps)
+
+
+def is_step(name: str) -> bool:
+    """Whether a folder is named as the one of a step."""
+    return _STEP.fullmatch(name) is not None and f"{int(name):04d}" == name
+
+
+def _step(key: str, name: str) -> int:
+    if not is_step(name):
+        raise StoreError(
+            f"{key!r} lies in a folder that is no step's: checkpoints are in folders such as "
+            "'0007'. Move it out of the store's checkpoints, or give it its name back."
+        )
+    return int(name)
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]

@@ -1,0 +1,57 @@
+"""A run's metrics by step, under flat names."""
+
+from dataclasses import asdict
+
+import polars as pl
+
+from precis.records.ledger import Ledger, Validation
+
+
+def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
+    """A step's numbers under flat names, as ART's files, W&B and the report show them."""
+    record = ledger.steps[step]
+    return {
+        "step": record.step,
+        "reward": record.reward,
+        "reward_std": record.reward_std,
+        "words": record.words,
+        "groups_trained": record.groups_trained,
+        "groups_dropped": sum(record.groups_dropped.values()),
+        "unscored": sum(record.unscored.values()),
+        "disqualified": sum(record.disqualified.values()),
+        "seconds": sum(record.seconds.values()),
+        **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
+        **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
+        **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
+        **record.trainer,
+    }
+
+
+def metrics_frame(ledger: Ledger) -> pl.DataFrame:
+    """A row for each adapter, from the untrained start to the newest, ordered by `step`.
+
+    A row has what was measured of adapter `step` (`val/accuracy` and its interval, null where it
+    was not validated) and of the step that sampled from it, which the newest has yet to do.
+    A number that a step does not have is null, never 0.
+    """
+    steps = {record.step: _with_phases(ledger, record.step) for record in ledger.steps}
+    validated = {one.step: _validated(one) for one in ledger.validations}
+    rows = [
+        {"step": step, **steps.get(step, {}), **validated.get(step, {})}
+        for step in range(ledger.next_step + 1)
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return pl.DataFrame(columns, strict=False)
+
+
+def _with_phases(ledger: Ledger, step: int) -> dict[str, float]:
+    seconds = ledger.steps[step].seconds
+    phases = {f"seconds/{phase}": spent for phase, spent in seconds.items()}
+    return {**step_metrics(ledger, step), **phases}
+
+
+def _validated(validation: Validation) -> dict[str, float]:
+    measured = validation.model_dump(exclude={"step", "unscored"})
+    unscored = sum(validation.unscored.values())
+    return {f"val/{name}": value for name, value in {**measured, "unscored": unscored}.items()}

@@ -1,0 +1,284 @@
+"""Results of a benchmark: one tidy row for each question that a contender's summary was asked.
+
+A row says what was asked, answered and ruled, and where it comes from, so that rows of many
+nights can be put under each other and compared. What belongs to the whole summary (its text,
+words, tokens, dollars, seconds) stands in each of its rows: take it once per document.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from precis.errors import StoreError
+from precis.records.documents import Document
+from precis.records.verdict import Answer, Ranked, Scored, Unscored
+from precis.store import Store
+from precis.store.files import files_of
+from precis.summaries.rewards import Disqualified
+from precis.text import count_words
+
+Row = dict[str, Any]
+
+_COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
+    "run": pl.String,
+    "night": pl.Datetime("us", "UTC"),
+    "model": pl.String,
+    "step": pl.Int64,
+    "document_id": pl.String,
+    "topic": pl.String,
+    "question_id": pl.String,
+    "question": pl.String,
+    "gold": pl.String,
+    "answerable": pl.Boolean,
+    "answer": pl.String,
+    "correct": pl.Boolean,
+    "cause": pl.String,
+    "disqualified": pl.String,
+    "summary": pl.String,
+    "words": pl.Int64,
+    "finish": pl.String,
+    "seconds": pl.Float64,
+    "prompt_tokens": pl.Int64,
+    "completion_tokens": pl.Int64,
+    "usd": pl.Float64,
+    "served_by": pl.String,
+    "kept": pl.Boolean,
+    "parameters": pl.String,
+    "judge": pl.String,
+    "protocol": pl.String,
+    "prompts_digest": pl.String,
+    "corpus_digest": pl.String,
+    "code_version": pl.String,
+}
+
+SCHEMA = pl.Schema(_COLUMNS)
+"""The columns of a row. `answer` and `correct` are null where the summary is unscored, and
+`cause` then says why; `disqualified` says why a summary scored zero unread. `night` is when the
+benchmark began, `kept` whether the summary was there from an earlier one: then `usd` was paid and
+`seconds` were taken that time."""
+
+KEY = ("run", "model", "step", "document_id", "question_id")
+"""What makes a row unique, and the order of a file's rows."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a contender's results come from; the same for all of its rows.
+
+    Attributes:
+        model: the contender, such as `trained` or `lead-350`.
+        step: the checkpoint's step; None for a contender that is not trained here.
+        judge: the model that ruled.
+        protocol: how it was asked, with its version.
+        night: when the benchmark began, in UTC; None for rows that are of no benchmark.
+        parameters: what the contender was sent besides the messages, as JSON.
+    """
+
+    run: str
+    model: str
+    step: int | None
+    judge: str
+    protocol: str
+    prompts_digest: str
+    corpus_digest: str
+    code_version: str
+    night: datetime | None = None
+    parameters: str | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A summary, and what it took to write it.
+
+    Attributes:
+        finish: the completion's finish reason.
+        served_by: what the endpoint says that it is.
+        kept: whether an earlier benchmark has asked for it.
+    """
+
+    text: str
+    finish: str = "stop"
+    seconds: float | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    usd: float | None = None
+    served_by: str | None = None
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A document's summary with its verdict.
+
+    Attributes:
+        disqualified: why it scored zero before the judge was asked; None where it was asked.
+    """
+
+    document: Document
+    summary: Summary
+    verdict: Scored | Ranked | Unscored
+    disqualified: Disqualified | None = None
+
+
+def results_key(model: str, night: str) -> str:
+    """Where the results of one benchmark lie in the store, beside those of the other nights."""
+    return f"{model}/results/{night}.parquet"
+
+
+def rows_of(judged: Judged, provenance: Provenance) -> list[Row]:
+    """One row for each of the document's questions, in their order."""
+    summary = {name: value for name, value in asdict(judged.summary).items() if name != "text"}
+    shared = {
+        **asdict(provenance),
+        **summary,
+        "document_id": judged.document.id,
+        "topic": judged.document.topic,
+        "summary": judged.summary.text,
+        "words": count_words(judged.summary.text),
+        "disqualified": judged.disqualified,
+    }
+    answers = _answers(judged.verdict)
+    cause = _cause(judged.verdict)
+    return [
+        {
+            **shared,
+            "question_id": question.id,
+            "question": question.text,
+            "gold": question.answer,
+            "answerable": question.answerable,
+            "answer": answers[question.id].answer if cause is None else None,
+            "correct": answers[question.id].correct if cause is None else None,
+            "cause": cause,
+        }
+        for question in judged.document.questions
+    ]
+
+
+def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
+    """Rows as a frame in SCHEMA, ordered by KEY whatever order they came in.
+
+    Raises:
+        StoreError: two rows have the same key.
+    """
+    frame = pl.DataFrame(list(rows), schema=SCHEMA, orient="row").sort(KEY, nulls_last=False)
+    repeated = frame.filter(pl.struct(KEY).is_duplicated())
+    if not repeated.is_empty():
+        first = repeated.select(KEY).row(0, named=True)
+        key = ", ".join(f"{name} {value}" for name, value in first.items())
+        raise StoreError(
+            f"Two results for one question ({key}): keep one of them before writing, or the "
+            "statistics would count it twice."
+        )
+    return frame
+
+
+def write_results(frame: pl.DataFrame, path: Path) -> None:
+    """Write a frame as parquet, whole or not at all: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        frame.select(SCHEMA.names()).write_parquet(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
+    """Read one or several files of results.
+
+    Raises:
+        StoreError: a file is missing, or is not a file of results.
+    """
+    files = [paths] if isinstance(paths, Path) else list(paths)
+    return pl.concat([_read(file) for file in files]) if files else SCHEMA.to_frame()
+
+
+def result_keys(store: Store, model: str) -> list[str]:
+    """The results of all nights of a model, from the first to the newest."""
+    return store.keys(f"{model}/results/")
+
+
+def scan_results(store: Store, model: str, nights: int | None = None) -> pl.LazyFrame:
+    """All nights' results of a model as one lazy table in SCHEMA.
+
+    Of the store only those columns and row groups are read that a query needs, when it is
+    collected: `scan_results(store, "m").filter(pl.col("model") == "gpt-4o").collect()`. What an
+    older version did not write is null.
+
+    Args:
+        nights: only so many of the newest; all if not given.
+
+    Raises:
+        StoreError: the store can't be read.
+    """
+    keys = result_keys(store, model)
+    keys = keys if nights is None else keys[max(0, len(keys) - nights) :]
+    if not keys:
+        return SCHEMA.to_frame().lazy()
+    from pyarrow import dataset
+
+    with files_of(store) as (files, root):
+        found = dataset.dataset(
+            [f"{root}/{key}" for key in keys],
+            schema=SCHEMA.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema,
+            filesystem=files,
+            format="parquet",
+        )
+    return pl.scan_pyarrow_dataset(found)
+
+
+def results_before(store: Store, model: str, night: str, nights: int) -> pl.DataFrame:
+    """The results of the last nights before one.
+
+    Args:
+        night: its id, as in `results_key`.
+        nights: at most so many.
+
+    Raises:
+        StoreError: they can't be read.
+    """
+    if not nights:
+        return SCHEMA.to_frame()
+    from pyarrow import ArrowException
+
+    rows = scan_results(store, model, nights + 1).filter(pl.col("run") != night)
+    with files_of(store):
+        try:
+            frame = rows.collect()
+        except (pl.exceptions.PolarsError, ArrowException) as error:
+            raise StoreError(
+                f"The results of earlier nights in {store.url}/{model}/results/ can't be read: "
+                f"{error} Move the file that is not one of results away."
+            ) from error
+    newest = frame["run"].unique().sort(descending=True).head(nights)
+    return frame.filter(pl.col("run").is_in(newest.implode()))
+
+
+def _read(path: Path) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StoreError(f"Can't read the results in {path}: {error}") from error
+    if frame.schema != SCHEMA:
+        raise StoreError(
+            f"{path} is not a file of results of this version: its columns are "
+            f"{', '.join(frame.columns)}. Run the benchmark again to make one."
+        )
+    return frame
+
+
+def _cause(verdict: Scored | Ranked | Unscored) -> str | None:
+    """Why there are no answers, or None where there are."""
+    if isinstance(verdict, Scored):
+        return None
+    return verdict.cause if isinstance(verdict, Unscored) else "ranked"
+
+
+def _answers(verdict: Scored | Ranked | Unscored) -> dict[str, Answer]:
+    answers = verdict.answers if isinstance(verdict, Scored) else ()
+    return {answer.question_id: answer for answer in answers}

@@ -1,0 +1,177 @@
+"""What the judge's calls cost, in tokens and dollars.
+
+A price that is not known is never a silent zero: such calls are counted in `Spend.unpriced`,
+so that a total of dollars can be shown as the lower bound it then is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any, Self
+
+from precis.config import JudgeConfig
+
+PRICES_AS_OF = "2026-11"
+"""When the figures below were last compared with the providers' price pages."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The tokens of one call.
+
+    Attributes:
+        cost_usd: the provider's own figure, where its response carries one.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Both together, as limits count them."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @classmethod
+    def from_response(cls, usage: Mapping[str, Any] | None) -> Self:
+        """Read a response's `usage`; a missing or odd one counts as no tokens.
+
+        Google's OpenAI-compatible endpoint leaves thinking tokens out of `completion_tokens` but
+        bills them as output: they show only as the rest of `total_tokens`. OpenRouter adds `cost`.
+        """
+        usage = usage if isinstance(usage, Mapping) else {}
+        prompt = int(_amount(usage.get("prompt_tokens")) or 0)
+        completion = int(_amount(usage.get("completion_tokens")) or 0)
+        total = int(_amount(usage.get("total_tokens")) or 0)
+        return cls(prompt, max(completion, total - prompt), _amount(usage.get("cost")))
+
+
+@dataclass(frozen=True)
+class Price:
+    """USD for a million tokens: `Price(prompt=0.30, completion=2.50)`."""
+
+    prompt: float
+    completion: float
+
+    def of(self, usage: Usage) -> float:
+        """The dollars of some tokens."""
+        tokens = usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion
+        return tokens / 1_000_000
+
+
+Prices = Mapping[str, Price]
+
+PRICES: Prices = {
+    "gemini-2.5-flash": Price(0.30, 2.50),
+    "gemini-2.5-pro": Price(1.25, 10.00),
+    "gpt-4o": Price(2.50, 10.00),
+    "gpt-4.1": Price(2.00, 8.00),
+    "o4-mini": Price(1.10, 4.40),
+    "claude-sonnet-4": Price(3.00, 15.00),
+    "gpt-5.2": Price(1.75, 14.00),
+    "gpt-5-mini": Price(0.25, 2.00),
+    "gemini-3-pro-preview": Price(2.00, 12.00),
+    "claude-sonnet-4.5": Price(3.00, 15.00),
+    "lexical-judge": Price(0.0, 0.0),
+}
+"""List prices of prompts under 200,000 tokens, from the pages of Google, OpenAI and Anthropic;
+those of gpt-5.2, gpt-5-mini, gemini-3 and claude-sonnet-4.5 as litellm 1.82 lists them.
+
+OpenRouter passes these prices on, and its vendor prefix (`google/…`) is looked through.
+"""
+
+
+@dataclass(frozen=True)
+class Spend:
+    """A running total; add with `+`.
+
+    Attributes:
+        calls: answers that were paid for.
+        cached: replies that came from the cache instead.
+        usd: dollars of the calls whose price is known.
+        unpriced: calls whose price is not known, and which `usd` therefore misses.
+        given_up: requests that were cancelled before their reply came, such as the slower of
+            two (`precis.llm.hedging`). A provider may bill them all the same and never says, so
+            tokens and `usd` hold an estimate for each, as if the reply had come.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+    given_up: int = 0
+
+    @classmethod
+    def of_call(
+        cls, model: str, usage: Usage, prices: Prices = PRICES, *, given_up: bool = False
+    ) -> Self:
+        """What one call cost: as its response says, or at most if it was given up."""
+        dollars = usd(model, usage, prices)
+        return cls(
+            calls=int(not given_up),
+            given_up=int(given_up),
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            usd=dollars or 0.0,
+            unpriced=int(dollars is None),
+        )
+
+    def since(self, earlier: "Spend") -> "Spend":
+        """What was spent after `earlier`, a total of the same meter."""
+        return Spend(
+            *(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True))
+        )
+
+    def __add__(self, other: "Spend") -> "Spend":
+        return Spend(
+            self.calls + other.calls,
+            self.cached + other.cached,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.usd + other.usd,
+            self.unpriced + other.unpriced,
+            self.given_up + other.given_up,
+        )
+
+
+def prices_of(config: JudgeConfig) -> Prices:
+    """The table above, with the user's own prices in it."""
+    own = {model: Price(*both) for model, both in config.prices.items()}
+    return {**PRICES, **own}
+
+
+def price_of(model: str, prices: Prices = PRICES) -> Price | None:
+    """The price of a model, or None where the table has none.
+
+    The exact name wins; then the name without its vendor (`google/gemini-2.5-flash`) and without
+    a variant (`:free` is a different price, so only dated snapshots such as `-2025-04-14` or
+    `-20250514` are cut off).
+    """
+    if model in prices:
+        return prices[model]
+    name = model.rpartition("/")[2]
+    return prices.get(name) or prices.get(_without_date(name))
+
+
+def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
+    """The dollars of one call, or None where neither response nor price table says.
+
+    The provider's own figure wins over the table.
+    """
+    if usage.cost_usd is not None:
+        return usage.cost_usd
+    price = price_of(model, prices)
+    return price.of(usage) if price else None
+
+
+def _without_date(name: str) -> str:
+    head, dash, tail = name.partition("-20")
+    return head if dash and tail.replace("-", "").isdigit() else name
+
+
+def _amount(value: object) -> float | None:
+    """A number that can be a count or a price; anything else that a server sends is nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 <= value < 1e15 else None

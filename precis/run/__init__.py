@@ -1,0 +1,1 @@
+"""What the store knows of a run, and how a run survives."""

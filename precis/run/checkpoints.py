@@ -1,0 +1,296 @@
+"""Checkpoints in a store: files, then the manifest, then the pointer.
+
+The manifest is written last of a checkpoint's files, so a checkpoint with a manifest is whole;
+one without does not exist. `latest.json` then names the newest one (`precis.records.manifests`).
+
+Whatever dies in between, the checkpoint before stays as it was: readers trust manifests, and
+what a manifest does not vouch for is passed over and named.
+
+A process that lost its lease and does not know it yet can do no harm either. Its files go to a
+folder of their own; and before it writes manifest or pointer over the version that it has read, it
+sees that the lease is still its own. Who took the lease over reads and writes after that, so one
+of the two finds out. Nothing is deleted by a commit.
+"""
+
+import hashlib
+import json
+import logging
+import secrets
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from precis.errors import CorruptCheckpoint, StoreError
+from precis.record import Settings
+from precis.records.ledger import StepRecord
+from precis.records.manifests import (
+    Checkpoint,
+    File,
+    Pointer,
+    checkpoint_key,
+    checkpoints_key,
+    manifest_key,
+    pointer_key,
+    steps_in,
+)
+from precis.run.lease import check_lease
+from precis.store import Blob, Store
+from precis.store.durable import move
+
+_log = logging.getLogger(__name__)
+_DOWNLOADS_MAX = 2
+"""Downloads of a file that differs from its manifest, since the way here may have altered it."""
+
+
+def commit(
+    store: Store,
+    model: str,
+    step: int,
+    folder: Path,
+    config: str,
+    record: StepRecord | None = None,
+    run: str = "",
+    lease: str = "",
+) -> Checkpoint:
+    """Make the checkpoint in `folder` part of the store and the latest of its model.
+
+    Doing it again has no further effect.
+
+    Args:
+        config: digest of the run's settings.
+        record: of the step that made it; the manifest carries it, so that a ledger that was
+            not written any more can be.
+        run: the run that commits it.
+        lease: id of the lease that the run holds; empty where nobody else can write the model.
+
+    Returns:
+        The manifest as it is in the store: the first one, if it was there already.
+
+    Raises:
+        StoreError: nothing was committed; the pointer still names the checkpoint before.
+        LeaseLost: another run has taken the model over.
+        StoreConflict: another run has committed the step, or moved the pointer, in between.
+    """
+    pointer = store.get(pointer_key(model))
+    before = store.get(manifest_key(model, step))
+    checkpoint = Checkpoint(
+        model=model,
+        step=step,
+        parent=step - 1 if step else None,
+        config=config,
+        run=run,
+        attempt=secrets.token_hex(8),
+        files=_files_to_commit(folder),
+        record=record,
+    )
+    there = _same_in(store, checkpoint)
+    if there is None:
+        _upload(store, checkpoint, folder)
+    check_lease(store, model, lease)
+    if there is None:
+        version = before.version if before else None
+        store.put_if(manifest_key(model, step), _json(checkpoint), version)
+    _point_at(store, model, step, pointer)
+    return there or checkpoint
+
+
+def mend_pointer(store: Store, model: str, step: int, lease: str = "") -> None:
+    """Have the pointer name a step where it does not: a commit was cut off just before it.
+
+    Args:
+        lease: id of the lease that the run holds; empty where nobody else can write the model.
+
+    Raises:
+        LeaseLost: another run has taken the model over.
+        StoreConflict: another run moved it in between.
+        StoreError: it can't be read.
+    """
+    blob = store.get(pointer_key(model))
+    if blob is None or _pointer(store, model, blob).step != step:
+        check_lease(store, model, lease)
+        _point_at(store, model, step, blob)
+
+
+def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
+    """A committed checkpoint's manifest; None if it was never completed.
+
+    Raises:
+        CorruptCheckpoint: the manifest can't be understood, or is another checkpoint's.
+    """
+    key = manifest_key(model, step)
+    blob = store.get(key)
+    if blob is None:
+        return None
+    try:
+        checkpoint = Checkpoint.model_validate_json(blob.data)
+    except ValidationError as error:
+        raise CorruptCheckpoint(f"{store.url}/{key} is damaged: {_reason(error)}.") from error
+    if (checkpoint.model, checkpoint.step) != (model, step):
+        raise CorruptCheckpoint(
+            f"{store.url}/{key} is the manifest of checkpoint {checkpoint.step} of "
+            f"{checkpoint.model!r}."
+        )
+    return checkpoint
+
+
+def committed_steps(store: Store, model: str) -> list[int]:
+    """The steps of all checkpoints with a manifest, ascending."""
+    return steps_in(store.keys(checkpoints_key(model)))
+
+
+def whole_around(
+    store: Store,
+    model: str,
+    at: int,
+    warn: Callable[[str], None] = _log.warning,
+    passed_over: Collection[int] = (),
+    digests: Mapping[int, str] | None = None,
+) -> dict[int, Checkpoint]:
+    """The manifests of the whole checkpoints from step `at` on, or else of the newest before it.
+
+    Whole is one whose files are all there in their full length. Contents are not read: `restore`
+    compares them. Each checkpoint that is not whole is named in a call of `warn`.
+
+    Args:
+        passed_over: steps that are known to be damaged.
+        digests: what the ledger says of the checkpoints, by step.
+    """
+    sizes, found = store.sizes(checkpoints_key(model)), dict[int, Checkpoint]()
+    expected = digests or {}
+    for step in sorted(set(steps_in(sizes)) - set(passed_over), reverse=True):
+        try:
+            found[step] = intact(store, model, step, sizes, expected.get(step, ""))
+        except CorruptCheckpoint as error:
+            warn(str(error))
+        if step <= at and step in found:
+            break
+    return found
+
+
+def intact(
+    store: Store, model: str, step: int, sizes: Mapping[str, int], digest: str = ""
+) -> Checkpoint:
+    """A checkpoint's manifest, compared with the sizes of the store's keys.
+
+    Args:
+        digest: the one that it must have, if the ledger says so.
+
+    Raises:
+        CorruptCheckpoint: it was never completed, a file is missing or has another size, or its
+            files are not those that the ledger vouches for.
+    """
+    checkpoint = manifest(store, model, step)
+    if checkpoint is None:
+        key = checkpoint_key(model, step)
+        raise CorruptCheckpoint(f"{store.url}/{key} has no manifest: it was never completed.")
+    if digest and checkpoint.digest != digest:
+        raise CorruptCheckpoint(
+            f"{store.url}/{manifest_key(model, step)} was replaced after the ledger of {model!r} "
+            "was written: it names other files."
+        )
+    for file in checkpoint.files:
+        key = checkpoint.key_of(file)
+        size = sizes.get(key)
+        if size != file.bytes:
+            found = "is missing" if size is None else f"has {size} bytes"
+            raise CorruptCheckpoint(
+                f"{store.url}/{key} {found}; its manifest says {file.bytes} bytes."
+            )
+    return checkpoint
+
+
+def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -> Checkpoint:
+    """Bring a checkpoint into the folder `into`, which is replaced in one move once verified.
+
+    Args:
+        digest: the one that it must have, if the ledger says so.
+
+    Raises:
+        CorruptCheckpoint: it was never completed, a file differs from the manifest, or the
+            manifest from the ledger.
+    """
+    checkpoint = intact(store, model, step, store.sizes(checkpoint_key(model, step)), digest)
+    incoming = into.with_name(f".{into.name}.incoming")
+    shutil.rmtree(incoming, ignore_errors=True)
+    for file in checkpoint.files:
+        _fetch(store, checkpoint.key_of(file), incoming, file)
+    shutil.rmtree(into, ignore_errors=True)
+    move(incoming, into)
+    return checkpoint
+
+
+def _files_to_commit(folder: Path) -> tuple[File, ...]:
+    files = files_in(folder)
+    if not files:
+        raise StoreError(f"The checkpoint folder {folder} is empty: nothing to commit.")
+    return files
+
+
+def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
+    """The manifest that an earlier try has written of the same files, if those are all there."""
+    model, step = checkpoint.model, checkpoint.step
+    try:
+        there = intact(store, model, step, store.sizes(checkpoint_key(model, step)))
+    except CorruptCheckpoint:
+        return None
+    may_differ = {"record": checkpoint.record, "attempt": checkpoint.attempt}
+    return there if there.model_copy(update=may_differ) == checkpoint else None
+
+
+def _upload(store: Store, checkpoint: Checkpoint, folder: Path) -> None:
+    for file in checkpoint.files:
+        store.upload(folder / file.path, checkpoint.key_of(file))
+
+
+def _point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
+    """Have the pointer, which was `over` when it was read, name a step."""
+    data = json.dumps({"step": step}).encode()
+    store.put_if(pointer_key(model), data, over.version if over else None)
+
+
+def _pointer(store: Store, model: str, blob: Blob) -> Pointer:
+    try:
+        return Pointer.model_validate_json(blob.data)
+    except ValidationError as error:
+        raise StoreError(
+            f"{store.url}/{pointer_key(model)} can't be read ({_reason(error)}). Delete it: the "
+            "next start writes it anew, from the ledger."
+        ) from error
+
+
+def _fetch(store: Store, key: str, folder: Path, file: File) -> None:
+    target = folder / file.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(_DOWNLOADS_MAX):
+        store.download(key, target)
+        if _file(folder, target) == file:
+            return
+    raise CorruptCheckpoint(f"{store.url}/{key} differs from its manifest.")
+
+
+def files_in(folder: Path) -> tuple[File, ...]:
+    """What a manifest says of the files of a folder."""
+    return tuple(_file(folder, path) for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def _file(folder: Path, path: Path) -> File:
+    with path.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+    try:
+        return File(path=name, bytes=size, sha256=digest)
+    except ValidationError as error:
+        raise StoreError(f"{path} can't be part of a checkpoint: {_reason(error)}.") from error
+
+
+def _reason(error: ValidationError) -> str:
+    """The first of the reasons, and where it is."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+def _json(record: Settings) -> bytes:
+    return record.model_dump_json(indent=1).encode()

@@ -1,0 +1,96 @@
+"""A run's records as files that any tool reads."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from precis.errors import StoreError
+from precis.records.ledger import Ledger, ledger_key, stored_ledger
+from precis.records.manifests import manifest_key
+from precis.records.metrics import metrics_frame
+from precis.records.trajectories import Split, scan_trajectories, trajectory_steps
+from precis.run.checkpoints import committed_steps, restore
+from precis.store import Store
+
+Format = Literal["parquet", "csv"]
+
+_NESTED = ("answers", "messages")
+_FORMULA = r"^([\s\x00]*[=+\-@＝＋－＠]|[\t\r\n])"
+
+
+def export(
+    store: Store,
+    model: str,
+    folder: Path,
+    format: Format = "parquet",
+    checkpoint: int | None = None,
+) -> list[Path]:
+    """Write a run's metrics, trajectories, ledger and manifests to a folder; returns the files.
+
+    What the ledger does not vouch for, such as a step that was begun and not committed, is left
+    out. CSV has no place for the questions' answers and the whole messages.
+
+    Args:
+        checkpoint: a step whose files to bring as well, verified, into `checkpoints/`.
+
+    Raises:
+        StoreError: there is no such run, or something of it can't be read.
+        CorruptCheckpoint: the checkpoint is not whole.
+    """
+    ledger = stored_ledger(store, model)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [
+        _tabled(metrics_frame(ledger).lazy(), folder / f"metrics.{format}"),
+        _tabled(_trajectories(store, ledger), folder / f"trajectories.{format}"),
+        _copied(store, ledger_key(model), folder / "ledger.json"),
+    ]
+    vouched_for = (one for one in committed_steps(store, model) if one <= ledger.next_step)
+    for step in vouched_for:
+        target = folder / "manifests" / f"{step:04d}.json"
+        files.append(_copied(store, manifest_key(model, step), target))
+    if checkpoint is not None:
+        into = folder / "checkpoints" / f"{checkpoint:04d}"
+        digest = ledger.checkpoints.get(checkpoint, "")
+        restored = restore(store, model, checkpoint, into, digest)
+        files.extend(into / file.path for file in restored.files)
+    return files
+
+
+def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
+    # Step k samples from adapter k; the newest adapter has been validated, but not sampled from.
+    begun: dict[Split, Callable[[int], bool]] = {
+        "train": lambda step: step < ledger.next_step,
+        "val": lambda step: step <= ledger.next_step,
+    }
+    frames = []
+    for split, is_committed in begun.items():
+        steps = [
+            step for step in trajectory_steps(store, ledger.model, split) if is_committed(step)
+        ]
+        frame = scan_trajectories(store, ledger.model, split, steps)
+        frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
+    return pl.concat(frames)
+
+
+def _tabled(frame: pl.LazyFrame, path: Path) -> Path:
+    try:
+        if path.suffix == ".csv":
+            frame.drop(_NESTED, strict=False).with_columns(_as_text()).sink_csv(path)
+        else:
+            frame.sink_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StoreError(f"Can't write {path}: {error}. Choose another folder.") from error
+    return path
+
+
+def _as_text() -> pl.Expr:
+    """Text that a spreadsheet would take for a formula, behind an apostrophe."""
+    return pl.col(pl.String).str.replace(_FORMULA, "'${1}")
+
+
+def _copied(store: Store, key: str, path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    store.download(key, path)
+    return path

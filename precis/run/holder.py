@@ -1,0 +1,91 @@
+"""Who holds a lease, and whether it is still alive.
+
+On the machine where the lease was taken it is dead as soon as its process is gone. Seen from
+elsewhere it is dead when it has expired by the reader's clock, with a margin for clocks that
+differ.
+"""
+
+import hashlib
+import json
+import os
+import socket
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from pydantic import AwareDatetime
+
+from precis.record import Count, Settings
+
+_CLOCKS_DIFFER = timedelta(seconds=30)
+
+
+class Holder(Settings):
+    """Who holds a lease, and until when; the content of `lease.json`."""
+
+    run: str
+    """The run's name or id, as its user knows it."""
+    host: str
+    pid: Count
+    machine: str
+    """Boot and process namespace, where `pid` means the same process; empty if not known."""
+    process_started: str
+    """When the process began, in the kernel's count; a later process can have the same pid."""
+    since: AwareDatetime
+    """When the lease was taken."""
+    expires: AwareDatetime
+    """When it ends unless renewed, by the holder's clock."""
+    renewals: Count = 0
+    """Times it was renewed, so that no two writes of a lease are the same."""
+    released: bool = False
+    """Whether the holder gave it back."""
+
+    @property
+    def id(self) -> str:
+        """Names the lease; the same at each renewal, and for nobody else."""
+        since = self.since.isoformat()
+        who = (self.run, self.machine, self.host, self.pid, self.process_started, since)
+        return hashlib.sha256(json.dumps(who).encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        return f"the run {self.run} (process {self.pid} on {self.host})"
+
+
+def this_process(run: str, now: datetime, ttl: timedelta) -> Holder:
+    """This process as the holder of a lease taken now."""
+    return Holder(
+        run=run,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        machine=_machine(),
+        process_started=_process_started(os.getpid()) or "",
+        since=now,
+        expires=now + ttl,
+    )
+
+
+def is_alive(holder: Holder, now: datetime) -> bool:
+    """Whether a lease must be respected."""
+    if holder.released:
+        return False
+    if holder.machine and holder.machine == _machine():
+        return _process_started(holder.pid) == holder.process_started
+    return now - _CLOCKS_DIFFER <= holder.expires
+
+
+def _machine() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:  # not Linux: the clock alone decides
+        return ""
+
+
+def _process_started(pid: int) -> str | None:
+    """When a process of this machine began; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name, in parentheses, may contain spaces; field 22 of proc(5) is the 20th after it.
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else fields[18]

@@ -1,0 +1,237 @@
+"""A run's lease on its model: who may write the model's checkpoints and ledger.
+
+    async with leased(store, "summarizer", run="train-3f") as lease:
+        …
+        await lease.check()     # before anything is written
+        …
+
+The lease is the object `{model}/lease.json`, moved by conditional writes only. Its holder renews
+it three times in its life; who finds it dead (`precis.run.holder`), or is told to take it over, writes
+its own name over it, and the former holder's next renewal fails. `check` renews too. So a clock
+that is wrong can cost a live run its lease, but two runs never both pass `check`: that is decided
+by the store's versions.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+from pydantic import ValidationError
+
+from precis.errors import LeaseHeld, LeaseLost, StoreConflict, StoreError
+from precis.run.holder import Holder, is_alive, this_process
+from precis.store import Blob, Store
+
+Clock = Callable[[], datetime]
+
+TTL_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+class Lease:
+    """A lease that is held, until another run has taken it over."""
+
+    def __init__(
+        self, store: Store, model: str, holder: Holder, ttl: timedelta, now: Clock
+    ) -> None:
+        self.holder, self._store, self._model, self._ttl = holder, store, model, ttl
+        self._now, self._version = now, ""
+        self._lost: LeaseLost | None = None
+        self._writing = asyncio.Lock()
+
+    @property
+    def id(self) -> str:
+        """Names the lease, for who writes in its holder's place (`check_lease`)."""
+        return self.holder.id
+
+    async def check(self) -> None:
+        """Renew the lease; what is written next is this run's to write.
+
+        Raises:
+            LeaseLost: another run has taken it over.
+            StoreError: the store can't be asked; nothing can be written either.
+        """
+        if self._lost:
+            raise self._lost
+        await self._renew()
+
+    async def _acquire(self, over: Blob | None) -> None:
+        self._version = await self._write(self.holder, over.version if over else None)
+
+    async def _renew(self) -> None:
+        async with self._writing:
+            try:
+                await self._advance(released=False)
+            except StoreConflict as error:
+                now_held = await asyncio.to_thread(read_lease, self._store, self._model)
+                self._lost = _lost(self._model, now_held)
+                raise self._lost from error
+
+    async def _advance(self, released: bool) -> None:
+        renewed = self.holder.model_copy(
+            update={
+                "expires": self._now() + self._ttl,
+                "renewals": self.holder.renewals + 1,
+                "released": released,
+            }
+        )
+        try:
+            self._version = await self._write(renewed, self._version)
+        except StoreConflict:
+            # A renewal whose task was cancelled is written all the same, by its thread.
+            present = await asyncio.to_thread(self._store.get, lease_key(self._model))
+            if present is None or _parsed(present, self._model).id != self.id:
+                raise
+            self._version = await self._write(renewed, present.version)
+        self.holder = renewed
+
+    async def _write(self, holder: Holder, version: str | None) -> str:
+        data = holder.model_dump_json().encode()
+        return await asyncio.to_thread(self._store.put_if, lease_key(self._model), data, version)
+
+    async def _keep(self) -> None:
+        """Renew until lost; a store that can't be reached is asked again."""
+        while not self._lost:
+            await asyncio.sleep(self._ttl.total_seconds() / 3)
+            try:
+                await self._renew()
+            except LeaseLost as error:
+                _log.error("%s", error)
+            except StoreError as error:
+                _log.warning("The lease on %r could not be renewed: %s", self._model, error)
+
+    async def _release(self) -> None:
+        if self._lost:
+            return
+        try:
+            async with self._writing:
+                await self._advance(released=True)
+        except StoreConflict:
+            return  # it is another run's by now
+        except StoreError as error:
+            _log.warning(
+                "The lease on %r was not given back and will expire: %s", self._model, error
+            )
+
+
+@asynccontextmanager
+async def leased(
+    store: Store,
+    model: str,
+    run: str,
+    *,
+    ttl_s: float = TTL_S,
+    take_over: bool = False,
+    now: Clock = lambda: datetime.now(UTC),
+) -> AsyncIterator[Lease]:
+    """Hold the lease on a model while the block lasts.
+
+    Args:
+        run: what to call this run when another one is refused.
+        ttl_s: how long after the last renewal others may take it for dead.
+        take_over: take it from whoever holds it.
+
+    Raises:
+        LeaseHeld: another run holds it.
+        StoreError: the store can't be reached.
+    """
+    ttl = timedelta(seconds=ttl_s)
+    lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
+    while not await _acquired(lease, store, model, take_over):
+        pass
+    keeping = asyncio.create_task(lease._keep())
+    try:
+        yield lease
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+        await lease._release()
+
+
+async def _acquired(lease: Lease, store: Store, model: str, take_over: bool) -> bool:
+    """Try to take a lease; False where the one to be taken over was renewed in between.
+
+    Raises:
+        LeaseHeld: another run holds it, or was faster.
+    """
+    present = await asyncio.to_thread(store.get, lease_key(model))
+    if present and not take_over:
+        _refuse_if_alive(_parsed(present, model), model, lease.holder.since)
+    try:
+        await lease._acquire(present)
+    except StoreConflict as error:
+        winner = await asyncio.to_thread(read_lease, store, model)
+        if take_over and present and winner and winner.id == _parsed(present, model).id:
+            return False
+        raise LeaseHeld(_refusal(winner, model)) from error
+    return True
+
+
+def lease_key(model: str) -> str:
+    return f"{model}/lease.json"
+
+
+def read_lease(store: Store, model: str) -> Holder | None:
+    """Who holds, or last held, the lease on a model; None if nobody ever did.
+
+    Raises:
+        StoreError: the lease can't be read, or was written by a newer Précis.
+    """
+    blob = store.get(lease_key(model))
+    return _parsed(blob, model) if blob else None
+
+
+def check_lease(store: Store, model: str, lease: str) -> None:
+    """See that nobody has taken a lease over; unlike `Lease.check`, it renews nothing.
+
+    A conditional write over a version that was read before this call is then never stale: who
+    takes the lease over writes after that, and the write fails.
+
+    Args:
+        lease: its id; empty for a model that nobody else can write.
+
+    Raises:
+        LeaseLost: another run has.
+        StoreError: the store can't be asked.
+    """
+    if not lease:
+        return
+    holder = read_lease(store, model)
+    if holder is None or holder.id != lease:
+        raise _lost(model, holder)
+
+
+def _lost(model: str, holder: Holder | None) -> LeaseLost:
+    return LeaseLost(
+        f"The model {model!r} was taken over by {holder or 'somebody'}, so this run has stopped. "
+        "What it committed is kept."
+    )
+
+
+def _refuse_if_alive(holder: Holder, model: str, now: datetime) -> None:
+    if is_alive(holder, now):
+        raise LeaseHeld(_refusal(holder, model))
+
+
+def _refusal(holder: Holder | None, model: str) -> str:
+    if holder is None:
+        return f"Another run has just begun to train {model!r}: try again in a moment."
+    return (
+        f"The model {model!r} is held by {holder} since "
+        f"{holder.since:%Y-%m-%d %H:%M:%S} UTC. Let it finish or stop it; if it is dead, its lease "
+        f"ends after {holder.expires:%H:%M:%S} UTC. To stop it from here and go on in its place, "
+        "start this run with --take-over."
+    )
+
+
+def _parsed(blob: Blob, model: str) -> Holder:
+    try:
+        return Holder.model_validate_json(blob.data)
+    except ValidationError as error:
+        raise StoreError(
+            f"{lease_key(model)} can't be read as a lease of this version of Précis. Update "
+            "Précis, or start with --take-over if no other run works on the model."
+        ) from error

@@ -1,0 +1,96 @@
+"""What a run has taken so far, and what it will have taken at its end if it goes on like this."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Self
+
+from precis.config import TrainConfig
+from precis.records.ledger import Ledger
+
+_RECENT = 20
+"""Steps that the rest is judged by: a policy's summaries change, and so does what they cost."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How far a run is to go.
+
+    Attributes:
+        validations_left: how many are still to come.
+    """
+
+    steps: int
+    validations_left: int = 0
+    budget_usd: float | None = None
+
+    @classmethod
+    def of(cls, config: TrainConfig, ledger: Ledger) -> Self:
+        """What is left of a run by its settings; its benchmark is not part of it."""
+        adapters = range(ledger.next_step, config.steps + 1)
+        due = {at for at in adapters if at % config.validate_every == 0 or at == config.steps}
+        known = {one.step for one in ledger.validations}
+        return cls(config.steps, len(due - known), config.budget_usd)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Seconds and dollars, so far and at the end.
+
+    Attributes:
+        usd: spent so far.
+        usd_at_end: what the whole run will have cost; None before the first step.
+        seconds_left: None before the first step.
+        is_lower_bound: some calls had no known price, which no dollars here count.
+        budget_step: the step that reaches the budget, if one before the end does.
+    """
+
+    usd: float
+    usd_at_end: float | None
+    seconds_left: float | None
+    is_lower_bound: bool
+    budget_step: int | None
+
+
+def outlook(ledger: Ledger, plan: Plan) -> Outlook:
+    """Go on from the mean of the last twenty steps, and of all validations."""
+    recent = ledger.steps[-_RECENT:]
+    unpriced = any(step.judge.unpriced for step in ledger.steps)
+    if not recent:
+        return Outlook(ledger.usd, None, None, unpriced, None)
+    left = max(0, plan.steps - ledger.next_step)
+    step_usd = fmean(step.usd for step in recent)
+    other_usd = plan.validations_left * _validation_usd(ledger)
+    seconds = left * fmean(sum(step.seconds.values()) for step in recent)
+    seconds += plan.validations_left * _mean([one.seconds for one in ledger.validations])
+    return Outlook(
+        usd=ledger.usd,
+        usd_at_end=ledger.usd + left * step_usd + other_usd,
+        seconds_left=seconds,
+        is_lower_bound=unpriced,
+        budget_step=_budget_step(ledger, plan, step_usd + other_usd / max(1, left)),
+    )
+
+
+def in_words(seconds: float) -> str:
+    """`about 40 s`, `about 12 min`, `about 3.5 h`."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+def _validation_usd(ledger: Ledger) -> float:
+    """What no step in the ledger has spent, the validations have, or a step that was redone."""
+    rest = ledger.usd - sum(step.usd for step in ledger.steps)
+    return max(0.0, rest) / max(1, len(ledger.validations))
+
+
+def _budget_step(ledger: Ledger, plan: Plan, usd_a_step: float) -> int | None:
+    if plan.budget_usd is None or usd_a_step <= 0:
+        return None
+    step = ledger.next_step + int((plan.budget_usd - ledger.usd) / usd_a_step)
+    return step if step < plan.steps else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0

@@ -1,0 +1,111 @@
+"""What a store knows of its runs: how far each came, what it cost, and who works on it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from precis.errors import CorruptCheckpoint, StoreError
+from precis.records.ledger import Ledger, Validation, ledger_key, stored_ledger
+from precis.run.checkpoints import intact
+from precis.run.holder import Holder, is_alive
+from precis.run.lease import read_lease
+from precis.run.retention import steps_begun
+from precis.store import Store
+from precis.store.files import written_at
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A run in a line.
+
+    Attributes:
+        written: when its ledger was last written, by the store's clock.
+        holder: the run that works on it now; None where no live one does.
+    """
+
+    model: str
+    ledger: Ledger
+    written: datetime
+    holder: Holder | None
+
+    @property
+    def last(self) -> Validation | None:
+        """Its newest validation."""
+        return self.ledger.validations[-1] if self.ledger.validations else None
+
+    @property
+    def best(self) -> Validation | None:
+        """Its most accurate validation; of equal ones the newer."""
+        found = self.ledger.validations
+        return max(found, key=lambda one: (one.accuracy, one.step)) if found else None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A run whose records can't be read, and why, as a sentence."""
+
+    model: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A checkpoint in the store; `damage` says what it lacks, and is empty where it is whole."""
+
+    step: int
+    bytes: int
+    damage: str
+
+
+def overviews(store: Store, now: datetime) -> list[Overview | Unreadable]:
+    """Every run of a store, the one that was written last first; the unreadable at the end.
+
+    Raises:
+        StoreError: the store can't be asked.
+    """
+    found = [_overview_or_why(store, model, now) for model in models_in(store.keys(""))]
+    readable = [one for one in found if isinstance(one, Overview)]
+    return [
+        *sorted(readable, key=lambda one: one.written, reverse=True),
+        *(one for one in found if isinstance(one, Unreadable)),
+    ]
+
+
+def overview(store: Store, model: str, now: datetime) -> Overview:
+    """One run.
+
+    Raises:
+        StoreError: there is no such run, or its ledger or lease can't be read.
+    """
+    ledger, holder = stored_ledger(store, model), read_lease(store, model)
+    alive = holder if holder and is_alive(holder, now) else None
+    return Overview(model, ledger, written_at(store, ledger_key(model)), alive)
+
+
+def kept_checkpoints(store: Store, model: str) -> list[Kept]:
+    """Every checkpoint that has any file, ascending. Contents are not read, only their sizes."""
+    sizes = store.sizes(f"{model}/checkpoints/")
+    return [_kept(store, model, step, sizes) for step in steps_begun(sizes)]
+
+
+def models_in(keys: Iterable[str]) -> list[str]:
+    """The models whose ledgers are among a store's keys."""
+    split = (key.split("/") for key in keys)
+    return [parts[0] for parts in split if parts[1:] == ["ledger.json"]]
+
+
+def _overview_or_why(store: Store, model: str, now: datetime) -> Overview | Unreadable:
+    try:
+        return overview(store, model, now)
+    except StoreError as error:
+        return Unreadable(model, str(error))
+
+
+def _kept(store: Store, model: str, step: int, sizes: dict[str, int]) -> Kept:
+    own = f"/checkpoints/{step:04d}/"
+    total = sum(size for key, size in sizes.items() if own in key)
+    try:
+        intact(store, model, step, sizes)
+    except CorruptCheckpoint as error:
+        return Kept(step, total, str(error))
+    return Kept(step, total, "")

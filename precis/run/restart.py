@@ -1,0 +1,116 @@
+"""Going back to an earlier step of a run, for good.
+
+On resume a run goes on from whatever its store and its trainer hold beyond the ledger
+(`precis.training.reconcile`), as far as it is the run's own. So the ledger is written first, and names
+another run, to which no later checkpoint belongs, wherever it is. Until that one write the old run
+can be resumed, and after it the restarted one:
+
+    ledger                                  the restarted run, from here on
+    pointer                                 the same
+    later checkpoints, trajectories         leftovers; nothing reads them
+"""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
+from precis.records.ledger import Ledger, ledger_key, stored_ledger, write_ledger
+from precis.records.manifests import checkpoints_key
+from precis.records.trajectories import Split, trajectories_key, trajectory_steps
+from precis.run.checkpoints import committed_steps, mend_pointer, restore
+from precis.run.lease import Lease, check_lease, leased, read_lease
+from precis.run.retention import remove, steps_begun
+from precis.store import Store
+
+
+async def restart(store: Store, model: str, step: int) -> Ledger:
+    """Take a run back to `step` and forget what came after, but not what was spent.
+
+    Cut off anywhere, it leaves a run that can be resumed, and can be done again.
+
+    Returns:
+        The ledger that the run goes on from.
+
+    Raises:
+        ConfigError: the run never came to that step.
+        LeaseHeld: a live run works on the model.
+        CorruptCheckpoint: the checkpoint of that step is not whole; nothing was changed.
+        StoreError: there is no such run, or the store can't be read or written.
+    """
+    reached(store, model, step)  # a wrong name gets no lease
+    try:
+        async with leased(store, model, f"restart at step {step}") as lease:
+            return await _restarted(store, model, step, lease)
+    except LeaseHeld as error:
+        raise LeaseHeld(
+            f"The model {model!r} is held by {read_lease(store, model)}. Stop it first: a run that "
+            "is at work can't be taken back."
+        ) from error
+
+
+def reached(store: Store, model: str, step: int) -> Ledger:
+    """The ledger of a run that came to a step.
+
+    Raises:
+        ConfigError: it never did.
+        StoreError: there is no such run.
+    """
+    ledger = stored_ledger(store, model)
+    _refuse_unless_reached(ledger, step)
+    return ledger
+
+
+async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledger:
+    version, ledger = await asyncio.to_thread(_ledger_at, store, model)
+    _refuse_unless_reached(ledger, step)
+    await asyncio.to_thread(_verify, store, ledger, step)
+    await lease.check()
+    restarted = ledger.restarted(step)
+    await asyncio.to_thread(write_ledger, store, restarted, version)
+    await asyncio.to_thread(mend_pointer, store, model, step, lease.id)
+    await asyncio.to_thread(_sweep, store, model, step, lease.id)
+    return restarted
+
+
+def _ledger_at(store: Store, model: str) -> tuple[str | None, Ledger]:
+    blob = store.get(ledger_key(model))
+    return blob.version if blob else None, stored_ledger(store, model)
+
+
+def _refuse_unless_reached(ledger: Ledger, step: int) -> None:
+    if step > ledger.next_step:
+        raise ConfigError(
+            f"{ledger.model!r} has only come to step {ledger.next_step}: it can't be restarted at "
+            f"step {step}."
+        )
+
+
+def _verify(store: Store, ledger: Ledger, step: int) -> None:
+    """Read the whole checkpoint: what is to be deleted could stand in for it."""
+    committed = committed_steps(store, ledger.model)
+    if step not in committed:
+        raise CorruptCheckpoint(
+            f"{store.url} holds no checkpoint {step} of {ledger.model!r}; restart at one of "
+            f"{', '.join(map(str, committed)) or 'none'}."
+        )
+    with TemporaryDirectory() as temporary:
+        into, digest = Path(temporary) / "checkpoint", ledger.checkpoints.get(step, "")
+        checkpoint = restore(store, ledger.model, step, into, digest)
+    if checkpoint.config != ledger.config:
+        raise CorruptCheckpoint(
+            f"Checkpoint {step} of {ledger.model!r} in {store.url} is of a run with other settings."
+        )
+
+
+def _sweep(store: Store, model: str, step: int, lease: str) -> None:
+    for later in steps_begun(store.keys(checkpoints_key(model))):
+        if later > step:
+            remove(store, model, later, lease)
+    # Step k sampled from adapter k, which is then still to do; validated adapter k is there.
+    stale: list[tuple[Split, int]] = [("train", step), ("val", step + 1)]
+    for split, since in stale:
+        for done in trajectory_steps(store, model, split):
+            if done >= since:
+                check_lease(store, model, lease)
+                store.delete(trajectories_key(model, split, done))

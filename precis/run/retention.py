@@ -1,0 +1,113 @@
+"""Which checkpoints a store keeps, and the removal of the others."""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+from precis.config import Retention
+from precis.errors import CorruptCheckpoint
+from precis.records.manifests import (
+    Checkpoint,
+    checkpoint_key,
+    checkpoints_key,
+    is_step,
+    manifest_key,
+    steps_in,
+)
+from precis.run.checkpoints import intact
+from precis.run.lease import check_lease
+from precis.store import Store
+
+
+def kept(
+    steps: Collection[int], retention: Retention, accuracies: Mapping[int, float]
+) -> frozenset[int]:
+    """The steps to keep of these.
+
+    The first is among them, since everything is compared with it, and the newest, since a run
+    resumes from it. Of equal accuracies the newer counts as better.
+
+    Args:
+        accuracies: validation accuracy by step; steps without one can't be the best.
+    """
+    ascending = sorted(steps)
+    judged = sorted((accuracies[step], step) for step in steps if step in accuracies)
+    every = (step for step in steps if retention.keep_every and step % retention.keep_every == 0)
+    best = (step for _, step in judged[-retention.keep_best :] if retention.keep_best)
+    return frozenset([*ascending[:1], *ascending[-retention.keep_last :], *every, *best])
+
+
+def prune(
+    store: Store,
+    model: str,
+    retention: Retention,
+    accuracies: Mapping[int, float],
+    at: int,
+    lease: str = "",
+) -> list[int]:
+    """Delete the checkpoints that a newer whole one makes unnecessary; returns their steps.
+
+    Nothing is deleted unless a whole checkpoint newer than it, up to `at`, is in the store. What
+    attempts at a commit have left beside the checkpoints that stay goes, too.
+
+    Args:
+        at: the ledger's step, which a run would resume from; later checkpoints are left alone.
+        lease: id of the lease that the run holds; empty where nobody else can write the model.
+
+    Raises:
+        LeaseLost: another run has taken the model over; nothing was deleted since.
+        StoreError: some of them may be deleted already.
+    """
+    sizes = store.sizes(checkpoints_key(model))
+    whole = _whole(store, model, at, sizes)
+    if not whole:
+        return []
+    keep = kept(whole, retention, accuracies)
+    newest = max(whole)
+    surplus = [step for step in steps_begun(sizes) if step < newest and step not in keep]
+    for step in surplus:
+        remove(store, model, step, lease)
+    for step in sorted(keep):
+        for folder in _abandoned(whole[step], sizes):
+            check_lease(store, model, lease)
+            store.delete(folder)
+    return surplus
+
+
+def remove(store: Store, model: str, step: int, lease: str = "") -> None:
+    """Delete a checkpoint.
+
+    The manifest goes first: what is left after a crash is no checkpoint, and goes the next time.
+
+    Raises:
+        LeaseLost: another run has taken the model over; nothing was deleted.
+    """
+    check_lease(store, model, lease)
+    store.delete(manifest_key(model, step))
+    store.delete(checkpoint_key(model, step))
+
+
+def _whole(store: Store, model: str, at: int, sizes: Mapping[str, int]) -> dict[int, Checkpoint]:
+    """The whole checkpoints up to a step, by step."""
+    found = {}
+    for step in steps_in(sizes):
+        with suppress(CorruptCheckpoint):
+            if step <= at:
+                found[step] = intact(store, model, step, sizes)
+    return found
+
+
+def _abandoned(checkpoint: Checkpoint, sizes: Mapping[str, int]) -> list[str]:
+    """The folders of other attempts at a checkpoint that is whole."""
+    own = checkpoint_key(checkpoint.model, checkpoint.step)
+    below = (key.removeprefix(own) for key in sizes if key.startswith(own))
+    attempts = {path.partition("/")[0] for path in below if "/" in path}
+    ours = {file.path.partition("/")[0] for file in checkpoint.files}
+    if checkpoint.attempt:
+        ours = {checkpoint.attempt}
+    return [f"{own}{attempt}/" for attempt in sorted(attempts - ours)]
+
+
+def steps_begun(keys: Collection[str]) -> list[int]:
+    """The steps that have any file at all."""
+    names = {key.partition("/checkpoints/")[2].partition("/")[0] for key in keys}
+    return sorted(int(name) for name in names if is_step(name))

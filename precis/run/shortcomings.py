@@ -1,0 +1,49 @@
+"""What there is to say against a run that has ended."""
+
+from collections import Counter
+from math import hypot
+
+from precis.records.ledger import Ledger, Validation
+
+_DROPPED_MAX = 0.5
+
+
+def shortcoming(ledger: Ledger) -> str | None:
+    """What a run's figures say against it, in a sentence or two; None where there is nothing.
+
+    A run has learned where its last validation is above its first by more than chance: the
+    difference is compared with 1.96 standard errors, taken from the two 95 % intervals.
+    """
+    found = [sentence for sentence in (_learned_nothing(ledger), _dropped(ledger)) if sentence]
+    return " ".join(found) or None
+
+
+def _learned_nothing(ledger: Ledger) -> str | None:
+    if len(ledger.validations) < 2:
+        return None
+    first, last = ledger.validations[0], ledger.validations[-1]
+    if last.accuracy - first.accuracy > hypot(_half_width(first), _half_width(last)):
+        return None
+    return (
+        f"The run has learned nothing that shows: {first.accuracy:.1%} of the held-out questions "
+        f"are answered at step {first.step} and {last.accuracy:.1%} at step {last.step}, no more "
+        "than chance allows. Train more steps, or on more documents, and see whether the judge "
+        "can read them (the ceiling)."
+    )
+
+
+def _dropped(ledger: Ledger) -> str | None:
+    """Groups whose summaries all earned the same, or that could not be judged, teach nothing."""
+    causes: Counter[str] = Counter()
+    for record in ledger.steps:
+        causes.update(record.groups_dropped)
+    dropped = causes.total()
+    groups = dropped + sum(record.groups_trained for record in ledger.steps)
+    if not groups or dropped <= _DROPPED_MAX * groups:
+        return None
+    why = ", ".join(f"{cause} {count}" for cause, count in causes.most_common())
+    return f"{dropped} of {groups} groups were dropped and taught nothing ({why})."
+
+
+def _half_width(one: Validation) -> float:
+    return (one.high - one.low) / 2

@@ -1,1 +1,0 @@
-"""Runs as their store shows them: to list, to study, to take away, to go back in."""

@@ -1,0 +1,76 @@
+"""A step's rollouts as ART's trajectory groups, with all that a person would want to study.
+
+The groups that are trained on hold only what training needs, and only what is trained on; here
+is every rollout, the unscored and those of dropped groups too.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import art
+
+from precis.judge import Ranked, Scored, Unscored
+from precis.sampling.rollouts import Rollout, reward
+from precis.summaries.prompt import summary_messages
+
+
+def transcript(
+    rollouts: Sequence[Sequence[Rollout]], policy: str, words_max: int
+) -> list[art.TrajectoryGroup]:
+    """A group for each document, in their order, with each of its rollouts.
+
+    A summary without a verdict has the reward NaN, since ART's type knows no missing one; its
+    metadata says why.
+
+    Args:
+        policy: the name that the rollouts were asked of, such as `rehearsal@7`.
+        words_max: the limit that the summaries were asked to keep.
+    """
+    return [
+        art.TrajectoryGroup([_trajectory(one, policy, words_max) for one in row])
+        for row in rollouts
+    ]
+
+
+def _trajectory(rollout: Rollout, policy: str, words_max: int) -> art.Trajectory:
+    verdict, summary = rollout.verdict, rollout.summary
+    messages: list[Any] = [*summary_messages(rollout.document.text, words_max)]
+    return art.Trajectory(
+        messages_and_choices=[*messages, summary.choice] if summary else messages,
+        reward=math.nan if isinstance(verdict, Unscored) else reward(rollout),
+        metrics=_metrics(rollout),
+        metadata={
+            "scenario_id": rollout.document.id,
+            "topic": rollout.document.topic,
+            "index": rollout.index,
+            "policy": policy,
+            "finish": summary.choice.finish_reason if summary else None,
+            "disqualified": rollout.disqualified,
+            **_ruling(verdict),
+        },
+    )
+
+
+def _metrics(rollout: Rollout) -> dict[str, float | int | bool]:
+    found: dict[str, float | int | bool] = {"words": rollout.words}
+    if isinstance(rollout.verdict, Scored):
+        found |= {"correct": rollout.verdict.correct, "asked": rollout.verdict.asked}
+    if (summary := rollout.summary) is not None:
+        found |= {
+            "seconds": summary.seconds,
+            "prompt_tokens": summary.prompt_tokens,
+            "completion_tokens": summary.completion_tokens,
+        }
+    return found
+
+
+def _ruling(verdict: Scored | Ranked | Unscored) -> Mapping[str, str | None]:
+    if isinstance(verdict, Unscored):
+        return {"verdict": "unscored", "cause": verdict.cause, "detail": verdict.detail}
+    if isinstance(verdict, Ranked):
+        return {"verdict": "ranked"}
+    answers = json.dumps([asdict(answer) for answer in verdict.answers], ensure_ascii=False)
+    return {"verdict": "scored", "answers": answers}

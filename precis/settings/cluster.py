@@ -1,0 +1,66 @@
+"""The settings of the machine that the trainer runs on."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, field_validator
+
+from precis.environment import Environment
+from precis.record import Settings
+
+Infra = Annotated[str, StringConstraints(pattern=r"^[a-z][a-zA-Z0-9-]*(/[^/\s]+)*$")]
+
+
+class ClusterConfig(Settings):
+    """Which machine the trainer runs on, for how long, and what becomes of it."""
+
+    where: Literal["local", "sky"] = "local"
+    """`local` runs the trainer beside the flow; `sky` on a machine that SkyPilot rents."""
+    infra: tuple[Infra, ...] = Field(("runpod",), min_length=1)
+    """Where to rent, in order of preference, as SkyPilot names it: a cloud (`runpod`), a region
+    (`aws/us-east-1`), a cluster (`slurm/lab`, `kubernetes`)."""
+    gpu: str = Field("H100:1", pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$")
+    """The GPU, and how many; see `sky show-gpus`."""
+    spot: Literal["never", "first", "only"] = "never"
+    """Whether to rent machines that the cloud may take back: `first` tries each place for one,
+    then all of them on demand."""
+    disk_gb: int = Field(200, ge=50)
+    """Disk of the machine, in GB."""
+    autostop_minutes: int = Field(10, ge=1)
+    """Minutes without a running trainer after which the machine takes itself down."""
+    client_lost_s: float = Field(600, gt=0)
+    """Seconds without a word from the flow after which the trainer ends, and autostop begins."""
+    hours_max: float = Field(24, gt=0)
+    """Hours after which the run stops, once it has committed; a while later the trainer ends by
+    itself, whatever the flow is doing."""
+    provision_timeout_s: float = Field(2700, gt=0)
+    """Deadline for having a machine, in seconds; RunPod can take half an hour."""
+    answer_timeout_s: float = Field(2700, gt=0)
+    """Deadline from then until the trainer answers, its installation included, in seconds."""
+    destroy_after_run: bool = True
+    """Take the machine down after a run that succeeded."""
+    keep_on_failure: bool = False
+    """Keep the machine after a run that failed or was cancelled, for a look; autostop still
+    holds."""
+
+
+class DownConfig(Settings):
+    """Taking down the machine of a model."""
+
+    model: str
+    """The model whose machine it is."""
+    store: str = Field("", validate_default=True)
+    """The store of the run; empty takes the variable PRECIS_STORE, or else .precis/store."""
+    force: bool = False
+    """Take it down although a live run works on it."""
+
+    @field_validator("store")
+    @classmethod
+    def _store_of_the_environment(cls, value: str) -> str:
+        return value or Environment().store
+
+
+class SweepConfig(Settings):
+    """Taking down all machines of ours that no live run holds."""
+
+    spare_hours: float = Field(0, ge=0)
+    """Spare a machine for so many hours after it was launched, for a look at what was kept."""

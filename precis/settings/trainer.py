@@ -1,0 +1,196 @@
+"""What is trained, and how: the settings of each kind of trainer.
+
+trainer: {kind: extractive}                                  # numpy, on any machine
+trainer: {kind: art, base_model: Qwen/Qwen2.5-3B-Instruct}   # ART's LocalBackend, on a GPU
+trainer: {kind: serverless}                                  # W&B trains and serves
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from precis.record import Settings
+
+Options = dict[str, Any]
+BackendName = Literal["extractive", "local", "serverless"]
+"""The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's."""
+
+
+BaseModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/][A-Za-z0-9._/-]{0,255}$")]
+"""A model on the Hub, or a folder. ART puts it into a shell's command, so it has no character that
+a shell knows, and is no option."""
+
+
+class _TrainerSettings(Settings):
+    """What holds for each kind that does not say otherwise."""
+
+    @property
+    def internal_config(self) -> dict[str, Any] | None:
+        """ART's `_internal_config` of the model."""
+        return None
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """What of these settings decides the result."""
+        return self.model_dump()
+
+
+class ExtractiveTrainer(_TrainerSettings):
+    """The embedded policy, which picks sentences and trains on a CPU."""
+
+    kind: Literal["extractive"] = "extractive"
+    learning_rate: float = Field(0.02, gt=0)
+    """Adam's step size."""
+    epochs: int = Field(4, ge=1)
+    """Passes over a step's trajectories."""
+    clip_epsilon: float = Field(0.2, gt=0, lt=1)
+    """Clip range of the probability ratio."""
+    kl_coefficient: float = Field(0.002, ge=0)
+    """Weight of the KL penalty to the untrained policy."""
+
+    @property
+    def base_model(self) -> str:
+        """The model to begin with, as ART knows it."""
+        return "extractive"
+
+    @property
+    def backend(self) -> BackendName:
+        """What the trainer server hosts for it."""
+        return "extractive"
+
+    @property
+    def options(self) -> Options:
+        """What each call of `art.Backend.train` is given."""
+        return self.model_dump(exclude={"kind"})
+
+
+class EngineConfig(Settings):
+    """How vLLM and the training share the GPU; the defaults are for 3 billion weights on 80 GB."""
+
+    tokens_max: int = Field(4096, ge=512)
+    """Longest prompt and summary together, in tokens."""
+    packed_tokens: int = Field(8192, ge=512)
+    """Longest sequence that is trained on, in tokens: the samples of one document share its text
+    there. More takes memory; it changes no result. At least `tokens_max`."""
+    gpu_memory_share: float = Field(0.4, gt=0, lt=1)
+    """Share of the GPU's memory that vLLM takes, for the weights and what it remembers of texts;
+    the rest is for training."""
+    sleep_while_training: bool = False
+    """Have vLLM give its memory back while the adapter is trained. For a model that does not fit
+    twice: each step then takes seconds longer, and `gpu_memory_share` may be higher."""
+    gpus: int = Field(1, ge=1, le=2)
+    """GPUs of one machine: with 2, vLLM has the second to itself."""
+    load_in_4bit: bool = False
+    """Train on weights of 4 bits: less memory, and a little less accuracy."""
+    lora_rank: int = Field(8, ge=1, le=256)
+    """Rank of the adapter."""
+    lora_alpha: int = Field(16, ge=1)
+    """Scale of the adapter, in ranks."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.packed_tokens < self.tokens_max:
+            raise ValueError(
+                f"packed_tokens {self.packed_tokens} is below tokens_max {self.tokens_max}: the "
+                "longest sample would not fit into a training sequence. Raise packed_tokens."
+            )
+        if self.gpus == 2 and self.sleep_while_training:
+            raise ValueError(
+                "sleep_while_training is for one GPU: with gpus 2, vLLM shares with nobody."
+            )
+        return self
+
+    @property
+    def sampling_gpu(self) -> int:
+        """The GPU that vLLM is on; training is on GPU 0."""
+        return self.gpus - 1
+
+
+class ArtTrainer(_TrainerSettings):
+    """A language model with a LoRA adapter, trained by ART's LocalBackend on a GPU."""
+
+    kind: Literal["art"] = "art"
+    base_model: BaseModelName = "Qwen/Qwen2.5-3B-Instruct"
+    """The model to begin with: on the Hub, or a folder on the machine that trains, whose path has
+    only letters, digits and `. _ / -`."""
+    learning_rate: float = Field(5e-6, gt=0)
+    """Adam's step size."""
+    warmup_steps: int = Field(3, ge=0)
+    """The learning rate rises in equal parts over so many steps: Adam's first moves are its
+    largest."""
+    trajectories_per_update: int = Field(8, ge=1)
+    """Adam moves once for so many summaries: a step of 5 documents with 8 summaries each is 5
+    updates, however long the summaries are."""
+    weighting: Literal["token", "sequence"] = "token"
+    """What counts the same in the loss: each token (DAPO), or each summary, whose tokens then count
+    the less the longer it is (GRPO as it was published)."""
+    scale_rewards: bool = True
+    """Divide advantages by the spread of their group's rewards."""
+    kl_penalty_coef: float = Field(0.0, ge=0)
+    """Weight of the KL penalty to the base model; 0 also saves its computation."""
+    epsilon: float | None = Field(None, gt=0)
+    """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. ART's own
+    if empty, which is 1: no lower clip."""
+    epsilon_high: float | None = Field(None, gt=0)
+    """Upper clip of the importance weight, above 1: tokens count at most 1 + epsilon_high, however
+    much likelier they have become since they were sampled. ART's own if empty, which is 4."""
+    engine: EngineConfig = EngineConfig()
+    """How vLLM and the training share the GPU."""
+
+    @property
+    def backend(self) -> BackendName:
+        """What the trainer server hosts for it."""
+        return "local"
+
+    @property
+    def options(self) -> Options:
+        """What each call of `precis.trainer.gpu.backend.GpuBackend.train` is given."""
+        chosen = self.model_dump(exclude={"kind", "base_model", "engine"})
+        return {name: value for name, value in chosen.items() if value is not None}
+
+    @property
+    def internal_config(self) -> dict[str, Any]:
+        """ART's `_internal_config` of the model: our own section alone."""
+        return {"engine": self.engine.model_dump()}
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """What of these settings decides the result."""
+        return self.model_dump(exclude={"engine": set(_ONLY_MEMORY)})
+
+
+_ONLY_MEMORY = ("gpu_memory_share", "packed_tokens", "sleep_while_training", "gpus")
+"""Settings of the engine that change where things lie, and no result."""
+
+
+class ServerlessTrainer(_TrainerSettings):
+    """A language model that W&B trains and serves (ART's ServerlessBackend); no machine of ours."""
+
+    kind: Literal["serverless"] = "serverless"
+    base_model: BaseModelName = "OpenPipe/Qwen3-14B-Instruct"
+    """The model to begin with; W&B trains few others."""
+    learning_rate: float = Field(5e-6, gt=0)
+    """Adam's step size."""
+    epsilon: float | None = Field(None, gt=0)
+    """Clip range of the probability ratio; ART's own if empty."""
+
+    @property
+    def backend(self) -> BackendName:
+        """What the trainer server hosts for it."""
+        return "serverless"
+
+    @property
+    def options(self) -> Options:
+        """What each call of `art.ServerlessBackend.train` is given."""
+        chosen = self.model_dump(include={"learning_rate", "epsilon"})
+        return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _with_kind(given: Any) -> Any:
+    return {"kind": "extractive", **given} if isinstance(given, dict) else given
+
+
+Trainer = Annotated[
+    Annotated[ExtractiveTrainer | ArtTrainer | ServerlessTrainer, Field(discriminator="kind")],
+    BeforeValidator(_with_kind),
+]

@@ -1,0 +1,113 @@
+"""Who is ahead of whom: paired over the documents that both were scored on."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+
+from precis.statistics.bootstrap import Floats
+from precis.statistics.intervals import (
+    DOCUMENTS_MIN,
+    Difference,
+    documents_needed,
+    holm,
+    paired_difference,
+)
+from precis.statistics.standings import Contender, correct_by_document, rows_by
+
+Key = TypeVar("Key")
+Pair = tuple[Contender, Contender]
+
+
+def differences(
+    frame: pl.DataFrame, reference: Contender, others: Iterable[Contender]
+) -> dict[Contender, Difference]:
+    """How far the reference is ahead of each of the others, on the documents they share.
+
+    The p-values are corrected for the number of comparisons. A contender that shares no scored
+    document with the reference is left out.
+    """
+    counts = correct_by_document(rows_by(frame, reference))
+    return corrected(
+        {
+            other: found
+            for other in others
+            if other != reference
+            and (found := _difference(counts, correct_by_document(rows_by(frame, other))))
+        }
+    )
+
+
+def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair, Difference]:
+    """How far each contender is ahead of each of those named after it.
+
+    The p-values are corrected for the number of all pairs: nobody asked about any one of them
+    beforehand.
+    """
+    counts = {each: correct_by_document(rows_by(frame, each)) for each in contenders}
+    return corrected(
+        {
+            (first, second): found
+            for first, second in combinations(contenders, 2)
+            if (found := _difference(counts[first], counts[second]))
+        }
+    )
+
+
+def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
+    """Compare the rows of two contenders, or of one on two nights.
+
+    A document with several rows for one question, such as one measured on several nights, counts
+    with the mean of them.
+
+    Returns:
+        The paired difference over the documents that both were scored on; None without any.
+    """
+    return _difference(correct_by_document(first), correct_by_document(second))
+
+
+def corrected(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
+    """The same differences, their p-values corrected for how many they are (Holm, 1979)."""
+    p_values = holm([each.p_value for each in found.values()])
+    return {
+        key: replace(each, p_value=p_value)
+        for (key, each), p_value in zip(found.items(), p_values, strict=True)
+    }
+
+
+def documents_to_see(
+    first: pl.DataFrame, second: pl.DataFrame, difference: float = 0.03
+) -> int | None:
+    """How many documents it takes to see a difference between two contenders such as these.
+
+    Args:
+        first: the rows of one contender.
+        second: the rows of the other.
+        difference: in accuracy; 0.03 is three points.
+
+    Returns:
+        The number at 80 % power; None with fewer than five documents in common, or where the two
+        differ by as much on each, since how much documents vary is not known then.
+    """
+    one, other, asked = _shared(correct_by_document(first), correct_by_document(second))
+    gains = one / asked - other / asked
+    if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
+        return None
+    return documents_needed(one, other, asked, difference=difference)
+
+
+def _difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
+    shared = _shared(first, second)
+    return paired_difference(*shared) if len(shared[0]) else None
+
+
+def _shared(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Correct answers of the first and of the second, and the questions asked."""
+    both = first.join(second, on="document_id", suffix="_2", maintain_order="left")
+    second_correct = pl.col("correct_2") / pl.col("asked_2") * pl.col("asked")
+    columns = both.select("correct", second_correct.alias("second"), "asked")
+    one, other, asked = (column.to_numpy() for column in columns)
+    return one, other, asked

@@ -1,0 +1,174 @@
+"""How good a contender is, and how sure one can be of it.
+
+The five questions of a document stand or fall together, so everything here resamples whole
+documents (a cluster bootstrap), never single questions: questions drawn one by one would make
+the intervals too narrow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from precis.statistics.bootstrap import NORMAL, bca_bounds, swapped_sums
+
+CONFIDENCE = 0.95
+RESAMPLES = 4000
+DOCUMENTS_MIN = 5
+"""With fewer documents no figure is worth printing that rests on how much they differ."""
+POWER = 0.8
+"""How often a difference that is there is to be seen."""
+
+_SWAPS = 20_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its 95 % confidence interval; all three are shares, 0 to 1."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+    def __truediv__(self, whole: float) -> "Interval":
+        """The interval as a share of a fixed number, such as the judge's ceiling."""
+        return Interval(self.mean / whole, self.low / whole, self.high / whole)
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What separates two contenders on the documents that both were scored on.
+
+    Attributes:
+        accuracy: the first's accuracy minus the second's.
+        p_value: two-sided; how often chance alone would separate them as far.
+        documents: how many documents both were scored on.
+    """
+
+    accuracy: Interval
+    p_value: float
+    documents: int
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the two are alike on every single document."""
+        return self.accuracy == Interval(0.0, 0.0, 0.0)
+
+
+def ratio_interval(
+    parts: npt.ArrayLike,
+    wholes: npt.ArrayLike,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """`sum(parts) / sum(wholes)` with its 95 % interval from a bootstrap over the pairs.
+
+    A pair is a document: its correct answers and the questions it was asked. Where every answer
+    is right, or none is, resampling sees no spread at all; the interval then is the exact one
+    of Clopper and Pearson (1934) for the share of such documents.
+
+    Args:
+        parts: one number for each document, such as its correct answers; at most its whole.
+        wholes: one number for each document, greater than zero.
+        seed: of the resampling; the same seed gives the same interval.
+        resamples: how often the documents are drawn anew.
+
+    Raises:
+        ValueError: no document, or a whole that is not positive.
+    """
+    part, whole = np.asarray(parts, float), np.asarray(wholes, float)
+    if not len(part) or len(part) != len(whole) or np.any(whole <= 0):
+        raise ValueError("an interval needs one part for each whole, and wholes above zero")
+    mean = float(part.sum() / whole.sum())
+    if len(part) == 1:
+        return Interval(mean, 0.0, 1.0)
+    certain = ((1 - CONFIDENCE) / 2) ** (1 / len(part))
+    if not np.any(part):
+        return Interval(0.0, 0.0, 1 - certain)
+    if np.all(part == whole):
+        return Interval(1.0, certain, 1.0)
+    return Interval(mean, *bca_bounds(part, whole, CONFIDENCE, seed, resamples))
+
+
+def paired_difference(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    asked: npt.ArrayLike,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Difference:
+    """Compare two contenders on the same documents.
+
+    The interval is the cluster bootstrap of the difference; the p-value comes from a
+    permutation test that swaps the two contenders' answers document by document.
+
+    Args:
+        first: correct answers of the first contender, one number for each document.
+        second: correct answers of the second, in the same order of documents.
+        asked: the answerable questions of each document.
+    """
+    gains, whole = np.asarray(first, float) - np.asarray(second, float), np.asarray(asked, float)
+    bounds = (-1.0, 1.0)
+    if len(gains) > 1:
+        bounds = bca_bounds(gains, whole, CONFIDENCE, seed, resamples)
+    sums = swapped_sums(gains, np.random.default_rng(seed), _SWAPS)
+    # Gains over the mean of several nights are fractions: ties are ties up to rounding.
+    as_far = int(np.sum(sums >= abs(gains.sum()) - 1e-9))
+    interval = Interval(float(gains.sum() / whole.sum()), *bounds)
+    return Difference(interval, (as_far + 1) / (_SWAPS + 1), len(gains))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values corrected for being many (Holm, 1979), in the order given."""
+    corrected = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, (len(p_values) - rank) * p_values[index])
+        corrected[index] = min(1.0, largest)
+    return corrected
+
+
+def documents_needed(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    asked: npt.ArrayLike,
+    difference: float = 0.03,
+    power: float = POWER,
+) -> int:
+    """How many documents a paired comparison needs to see a difference, as often as `power`.
+
+    Args:
+        first: correct answers of the first contender, one number for each document of a pilot.
+        second: correct answers of the second, in the same order of documents.
+        asked: the answerable questions of each document.
+        difference: the difference in accuracy to be seen; 0.03 is three points.
+        power: the share of such experiments in which the 95 % interval is to exclude zero.
+
+    Raises:
+        ValueError: the pilot has fewer than two documents.
+    """
+    gains, whole = np.asarray(first, float) - np.asarray(second, float), np.asarray(asked, float)
+    if len(gains) < 2:
+        raise ValueError("a pilot needs two documents or more")
+    spread = np.std((gains - whole * gains.sum() / whole.sum()) / whole.mean(), ddof=1)
+    reach = NORMAL.inv_cdf((1 + CONFIDENCE) / 2) + NORMAL.inv_cdf(power)
+    return max(2, int(np.ceil((reach * spread / difference) ** 2)))
+
+
+def smallest_difference(needed: int, documents: int, difference: float = 0.03) -> float:
+    """The difference that so many documents show, where `needed` of them show another.
+
+    Args:
+        needed: how many documents it takes to see `difference` (`documents_needed`).
+        documents: how many there are.
+        difference: in accuracy.
+    """
+    return float(difference * np.sqrt(needed / documents))

@@ -1,0 +1,97 @@
+"""Has a contender become worse? Tonight's results against those of the nights before."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from precis.statistics.comparisons import corrected, difference
+from precis.statistics.intervals import CONFIDENCE, Difference
+from precis.statistics.standings import Contender, contenders, newest, rows_by
+
+RULER = ("judge", "protocol", "prompts_digest", "corpus_digest")
+"""What must be the same on two nights for their figures to be comparable."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a contender since the nights before.
+
+    Attributes:
+        contender: as it was measured tonight.
+        before: what it is compared with: itself, or the newest checkpoint of the nights before.
+        difference: tonight minus before, over the documents scored on both; its p-value is
+            corrected for the number of contenders that were compared.
+    """
+
+    contender: Contender
+    before: Contender
+    difference: Difference
+
+    @property
+    def is_regression(self) -> bool:
+        """Worse beyond chance: the paired interval excludes zero, and the corrected p-value
+        agrees, or a dozen contenders would raise a false alarm every fourth night."""
+        interval = self.difference.accuracy
+        return interval.high < 0 and self.difference.p_value <= 1 - CONFIDENCE
+
+    def __str__(self) -> str:
+        interval = self.difference.accuracy
+        since = "" if self.before == self.contender else f" against {self.before}"
+        return (
+            f"{self.contender}: {100 * interval.mean:+.1f} points{since} "
+            f"({100 * interval.low:+.1f} to {100 * interval.high:+.1f}) "
+            f"on {self.difference.documents} documents, corrected p = {self.difference.p_value:.3f}"
+        )
+
+
+Regression = Change
+"""A change for the worse, as `regressions` returns it."""
+
+
+def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Regression]:
+    """The contenders that do worse tonight than on the nights before, beyond chance.
+
+    Args:
+        tonight: the rows of one night, in `precis.records.results.SCHEMA`.
+        before: the rows of one earlier night or of several, which are averaged by document.
+
+    Returns:
+        The regressions, worst first; empty where nothing can be compared.
+    """
+    return [change for change in changes(tonight, before) if change.is_regression]
+
+
+def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Change]:
+    """Every contender against itself, and the newest checkpoint against the newest before it.
+
+    Only rows of the same judge, protocol, prompts and corpus are compared. A contender whose
+    every document is answered as before, such as one whose results were reused, can't be told
+    apart by any test; it is listed, but not counted among the comparisons (Tarone, 1990).
+
+    Returns:
+        The changes, worst first.
+    """
+    comparable = before.join(tonight.select(RULER).unique(), on=RULER, how="semi", nulls_equal=True)
+    found = [
+        Change(now, then, change)
+        for now, then in _pairs(contenders(tonight), contenders(comparable))
+        if (change := difference(rows_by(tonight, now), rows_by(comparable, then)))
+    ]
+    same = [change for change in found if change.difference.is_none]
+    return sorted([*same, *_corrected(found)], key=lambda each: each.difference.accuracy.mean)
+
+
+def _pairs(
+    tonight: Sequence[Contender], before: Sequence[Contender]
+) -> Iterator[tuple[Contender, Contender]]:
+    yield from ((each, each) for each in tonight if each in before)
+    for last in newest(tonight):
+        for earlier in newest(before):
+            if earlier.model == last.model and earlier.step != last.step:
+                yield last, earlier
+
+
+def _corrected(found: Sequence[Change]) -> list[Change]:
+    told_apart = {change: change.difference for change in found if not change.difference.is_none}
+    return [replace(change, difference=each) for change, each in corrected(told_apart).items()]

@@ -1,0 +1,119 @@
+"""A new run that begins with another run's checkpoint.
+
+Which checkpoint that is stands in the new run's ledger before anything of it is copied. So a run
+that is cut off while it begins, begins with the same one, whatever the other run did since.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from precis.config import FromCheckpoint
+from precis.errors import ConfigError, CorruptCheckpoint
+from precis.records.ledger import Ledger, Origin, ledger_key, stored_ledger
+from precis.records.manifests import Checkpoint
+from precis.run.checkpoints import commit, committed_steps, restore, whole_around
+from precis.store import Store, open_store
+from precis.training.run import Run
+
+
+def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
+    """The checkpoint that is asked for, found in the store that it names, or in the run's own.
+
+    Raises:
+        ConfigError: there is no such checkpoint.
+        StoreError: there is no such run, or the store can't be read.
+    """
+    source = open_store(wanted.store) if wanted.store else store
+    ledger = stored_ledger(source, wanted.model)
+    checkpoint = _found(source, wanted, ledger)
+    return Origin(
+        model=wanted.model,
+        step=checkpoint.step,
+        store=source.url,
+        files=checkpoint.digest,
+        corpus=ledger.corpus,
+    )
+
+
+def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "") -> Checkpoint:
+    """Copy the origin, verified, into the store as checkpoint 0 of a model.
+
+    Doing it again has no further effect.
+
+    Args:
+        config: digest of the new run's settings.
+        lease: id of the lease that the new run holds.
+
+    Raises:
+        CorruptCheckpoint: the origin is damaged, gone, or another one by now.
+        StoreError: a store can't be read or written; there is no checkpoint 0.
+    """
+    source = store if origin.store == store.url else open_store(origin.store)
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "checkpoint"
+        copied = restore(source, origin.model, origin.step, folder)
+        if copied.digest != origin.files:
+            raise CorruptCheckpoint(
+                f"Checkpoint {origin.step} of {origin.model!r} in {origin.store} was replaced "
+                f"since {model!r} was begun with it. Train under another model name to begin with "
+                "the new one."
+            )
+        return commit(store, model, 0, folder, config, lease=lease)
+
+
+def check_origin(store: Store, model: str, wanted: FromCheckpoint | None) -> None:
+    """See that the checkpoint that a new run is to begin with is there, before anything starts.
+
+    Raises:
+        ConfigError: it is not.
+        StoreError: there is no such run, or the store can't be read.
+    """
+    if wanted is not None and store.get(ledger_key(model)) is None:
+        origin_of(store, wanted)
+
+
+async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
+    """Give a new run the checkpoint 0 that its settings ask for; call it with the ledger read.
+
+    A run that has its checkpoint 0, or begins untrained, is left alone.
+    """
+    wanted, ledger = run.config.from_checkpoint, run.ledger
+    if wanted is None or await asyncio.to_thread(_has_begun, run):
+        return
+    if ledger.origin is None:
+        origin = await asyncio.to_thread(origin_of, run.store, wanted)
+        await run.write_ledger(ledger.begun_from(origin))
+    assert run.ledger.origin is not None
+    if run.ledger.origin.corpus != ledger.corpus:
+        warn(
+            f"{wanted.model!r} was trained on other documents or another split: some that are held "
+            "out here may be among them, and its accuracy here may flatter it."
+        )
+    await asyncio.to_thread(
+        fork, run.store, run.name, run.ledger.origin, run.identity, run.lease.id
+    )
+
+
+def _has_begun(run: Run) -> bool:
+    return bool(committed_steps(run.store, run.name))
+
+
+def _found(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:
+    present = committed_steps(source, wanted.model)
+    committed = [step for step in present if step <= ledger.next_step]
+    at = max(committed, default=0) if wanted.step is None else wanted.step
+    around = whole_around(source, wanted.model, at, digests=ledger.checkpoints)
+    whole = {step: one for step, one in around.items() if step in committed}
+    step = max(whole, default=0) if wanted.step is None else wanted.step
+    checkpoint = whole.get(step)
+    if checkpoint is None:
+        which = "" if wanted.step is None else f" {wanted.step}"
+        there = ", ".join(map(str, committed)) or "none"
+        raise ConfigError(
+            f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
+            f"(there: {there}). Name one that is whole; `precis runs show {wanted.model}` says "
+            "which are."
+        )
+    return checkpoint

@@ -1,0 +1,100 @@
+"""Where a run goes on: what its ledger, its store and its trainer say, put together.
+
+Training, upload and ledger are three writes in three places, in this order, and whatever dies can
+die between any two of them. So on resume each place may know of a step that the next one does not:
+
+    trainer         store           ledger         then
+    at L + 1        at L            at L           commit L + 1: it is trained, not uploaded
+    any             at L + 1        at L           the manifest has the record: write the ledger
+    at L            L damaged       at L           upload L again
+    behind, gone    at L            at L           restore L
+    of another run  at L            at L           restore L
+    behind, gone    L damaged       at L           go back to the newest whole one, restore that
+    any             nothing         nothing        begin
+
+A step that is trained is never trained again unless its weights are lost everywhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from precis.errors import CorruptCheckpoint
+from precis.records.ledger import Ledger
+from precis.records.manifests import Checkpoint, files_digest
+from precis.trainer.protocol import TrainedStep, TrainerState
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes on.
+
+    Attributes:
+        ledger: what the ledger should say, before anything that is `ahead` is committed.
+        trainer: `keep` what it holds, `restore` the ledger's checkpoint, or `begin` the model.
+        upload: whether the trainer's copy of the ledger's checkpoint goes to the store (again).
+        ahead: the steps that the trainer has trained beyond the ledger, in order.
+    """
+
+    ledger: Ledger
+    trainer: Literal["keep", "restore", "begin"]
+    upload: bool = False
+    ahead: tuple[TrainedStep, ...] = ()
+
+
+def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerState) -> Plan:
+    """Where a run goes on.
+
+    Args:
+        ledger: the run's, as it is in the store.
+        whole: the manifests of the store's checkpoints that are whole, by step: those from the
+            ledger's step on, and the newest before it.
+        trainer: what the trainer holds of the model.
+
+    Raises:
+        CorruptCheckpoint: the run has committed steps, and no checkpoint of it is whole anywhere.
+    """
+    ledger = _with_committed(ledger, whole)
+    at = ledger.next_step
+    if at not in whole and not _holds(trainer, ledger):
+        earlier = [step for step in whole if step < at]
+        if not earlier and at == 0:
+            return Plan(ledger, "begin", upload=True)
+        if not earlier:
+            raise CorruptCheckpoint(
+                f"No checkpoint of {ledger.model!r} up to step {at} is whole. Bring one back from "
+                "a backup, or train under another model name."
+            )
+        at = max(earlier)
+        ledger = ledger.rewound(at)
+    if not _holds(trainer, ledger, whole.get(at)):
+        return Plan(ledger, "restore")
+    ahead = tuple(trainer.trained[step] for step in range(at, max(trainer.checkpoints)))
+    return Plan(ledger, "keep", upload=at not in whole, ahead=ahead)
+
+
+def _with_committed(ledger: Ledger, whole: Mapping[int, Checkpoint]) -> Ledger:
+    """The ledger with the steps whose checkpoints were committed just before it was cut off."""
+    while (checkpoint := whole.get(ledger.next_step + 1)) is not None:
+        record = checkpoint.record
+        if record is None or record.step != ledger.next_step or checkpoint.run != ledger.run_id:
+            break
+        ledger = ledger.advanced(record, checkpoint.digest)
+    return ledger
+
+
+def _holds(trainer: TrainerState, ledger: Ledger, as_in: Checkpoint | None = None) -> bool:
+    """Whether the trainer can go on from the ledger's checkpoint, or from what it made of it.
+
+    Args:
+        as_in: the store's manifest of that checkpoint, which must name the same files.
+    """
+    at, newest = ledger.next_step, max(trainer.checkpoints, default=-1)
+    files = trainer.checkpoints.get(at)
+    return (
+        trainer.run == ledger.run_id
+        and files is not None
+        and (as_in is None or files == as_in.files)
+        and files_digest(files) == ledger.checkpoints.get(at, files_digest(files))
+        and all(step in trainer.trained for step in range(at, newest))
+    )

@@ -1,0 +1,140 @@
+"""A language model of a few thousand random weights, in the shape of Qwen2 or Llama, and an
+adapter of it as PEFT writes one."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from safetensors.numpy import save_file
+
+from precis.models.record import TrainingRecord, write_record
+from precis.models.tensors import Tensor
+from precis.records.ledger import Ledger, write_ledger
+from precis.run.checkpoints import commit
+from precis.store import Store
+from tests.unit.records.test_ledger import record, validation
+
+BASE = "owner/tiny"
+_HIDDEN, _KV, _FFN, _VOCABULARY, _LAYERS = 32, 16, 48, 40, 2
+_SHAPES = {
+    "self_attn.q_proj": (_HIDDEN, _HIDDEN),
+    "self_attn.k_proj": (_KV, _HIDDEN),
+    "self_attn.v_proj": (_KV, _HIDDEN),
+    "self_attn.o_proj": (_HIDDEN, _HIDDEN),
+    "mlp.gate_proj": (_FFN, _HIDDEN),
+    "mlp.up_proj": (_FFN, _HIDDEN),
+    "mlp.down_proj": (_HIDDEN, _FFN),
+}
+
+
+def write_base(
+    folder: Path, dtype: Any = ml_dtypes.bfloat16, files: int = 2, **config: Any
+) -> dict[str, Tensor]:
+    """Write a model into a new folder, its weights in so many files; returns them."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(7)
+    weights: dict[str, Tensor] = {}
+    weights["model.embed_tokens.weight"] = random.normal(0, 0.02, (_VOCABULARY, _HIDDEN))
+    for layer in range(_LAYERS):
+        for module, shape in _SHAPES.items():
+            weights[f"model.layers.{layer}.{module}.weight"] = random.normal(0, 0.02, shape)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            size = _SHAPES[f"self_attn.{name}"][0]
+            weights[f"model.layers.{layer}.self_attn.{name}.bias"] = random.normal(0, 0.02, size)
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            weights[f"model.layers.{layer}.{norm}.weight"] = np.ones(_HIDDEN)
+    weights["model.norm.weight"] = np.ones(_HIDDEN)
+    weights = {name: tensor.astype(dtype) for name, tensor in weights.items()}
+    _write_weights(weights, folder, files)
+    known = {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "torch_dtype": np.dtype(dtype).name,
+        "tie_word_embeddings": True,
+        **config,
+    }
+    (folder / "config.json").write_text(json.dumps(known))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "README.md").write_text("The base's own card.")
+    (folder / "LICENSE").write_text("A licence.")
+    return weights
+
+
+def write_adapter(
+    folder: Path, rank: int = 4, size: float = 0.05, **config: Any
+) -> dict[str, Tensor]:
+    """Write an adapter of the model's attention and MLP into a new folder; returns its halves.
+
+    Args:
+        size: standard deviation of the halves' numbers.
+    """
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(8)
+    halves: dict[str, Tensor] = {}
+    for layer in range(_LAYERS):
+        for module, (rows, columns) in _SHAPES.items():
+            key = f"base_model.model.model.layers.{layer}.{module}"
+            ranks = config.get("rank_pattern") or {}
+            of_module = next((r for name, r in ranks.items() if re.search(name, module)), rank)
+            halves[f"{key}.lora_A.weight"] = random.normal(0, size, (of_module, columns))
+            halves[f"{key}.lora_B.weight"] = random.normal(0, size, (rows, of_module))
+    halves = {name: half.astype(np.float32) for name, half in halves.items()}
+    save_file(halves, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    known = {
+        "peft_type": "LORA",
+        "base_model_name_or_path": BASE,
+        "r": rank,
+        "lora_alpha": 2 * rank,
+        "target_modules": [name.rpartition(".")[2] for name in _SHAPES],
+        **config,
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(known))
+    (folder / "training_args.bin").write_bytes(b"pickled")
+    return halves
+
+
+def put_run(store: Store, name: str, adapter: Path, steps: int = 2) -> None:
+    """A run in the store whose every checkpoint is this adapter; its best is step 1."""
+    ledger = Ledger(model=name, config="c", corpus="k")
+    for step in range(steps + 1):
+        commit(store, name, step, adapter, "c")
+    for step in range(steps):
+        ledger = ledger.advanced(record(step))
+    for step in range(steps + 1):
+        ledger = ledger.validated(validation(step, 0.6 if step == 1 else 0.5))
+    write_ledger(store, ledger, None)
+    write_record(
+        store,
+        name,
+        TrainingRecord(
+            base_model=BASE,
+            words_max=120,
+            tokens_max=2048,
+            documents="owner/stories",
+            documents_split="train",
+            train_size=800,
+            val_size=90,
+            seed=1,
+            judge="gemini-2.5-flash (google)",
+            version="0.1.0",
+            commit="0123456789ab",
+        ),
+    )
+
+
+def _write_weights(weights: dict[str, Tensor], folder: Path, files: int) -> None:
+    if files == 1:
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        return
+    names = list(weights)
+    weight_map: dict[str, str] = {}
+    for number in range(files):
+        file = f"model-{number + 1:05d}-of-{files:05d}.safetensors"
+        chosen = {name: weights[name] for name in names[number::files]}
+        save_file(chosen, folder / file, metadata={"format": "pt"})
+        weight_map |= dict.fromkeys(chosen, file)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -1,0 +1,90 @@
+"""A benchmark on documents of its own, and the settings that it takes from the model's run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.benchmark.measure import with_settings_of_its_run
+from precis.config import BenchmarkConfig, OtherDocuments, TrainConfig
+from precis.errors import ConfigError, DocumentsError, UnusableRun
+from precis.records.documents import Corpus, load_corpus, load_others
+from precis.records.ledger import Ledger, Origin, write_ledger
+from precis.run.trained_on import keep_trained_on, trained_on
+from precis.store import FolderStore
+from tests.unit.records.test_documents import corpus, rows, source, write_jsonl
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "store")
+
+
+def ledger(model: str = "m", **settings: Any) -> Ledger:
+    config = TrainConfig(model=model, store="s", **settings)
+    return Ledger(model=model, config="c", corpus="k").under(config.model_dump(mode="json"))
+
+
+def test_all_documents_are_taken_whatever_a_run_would_hold_out(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "own.jsonl", rows(12))
+    found = load_others(OtherDocuments(source=str(path)))
+    assert (len(found.train), len(found.validation)) == (0, 12)
+    assert found.digest != load_corpus(source(path, train_size=10, val_size=2)).digest
+
+
+def test_some_of_them_are_drawn_by_the_seed(tmp_path: Path) -> None:
+    path = str(write_jsonl(tmp_path / "own.jsonl", rows(12)))
+    first, again, other = (
+        load_others(OtherDocuments(source=path, count=5, seed=seed)) for seed in (1, 1, 2)
+    )
+    assert first == again != other and len(first.validation) == 5
+    with pytest.raises(
+        DocumentsError, match=r"12 documents, but test_documents\.count asks for 13"
+    ):
+        load_others(OtherDocuments(source=path, count=13))
+
+
+def test_the_store_knows_what_a_model_was_trained_on(store: FolderStore) -> None:
+    known = corpus()
+    assert trained_on(store, "m", known.train) is None
+    keep_trained_on(store, ledger(), known)
+    assert trained_on(store, "m", known.validation) == []
+    assert trained_on(store, "m", known.train) == list(known.train)
+
+
+def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:
+    known = corpus()
+    keep_trained_on(store, ledger(), known)
+    origin = Origin(model="m", step=3, store=store.url, files="f" * 64, corpus="k")
+    turned_round = Corpus(train=known.validation, validation=known.train)
+    keep_trained_on(store, ledger("n").begun_from(origin), turned_round)
+    assert trained_on(store, "n", known.train) == list(known.train)
+
+
+def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) -> None:
+    run = ledger(seed=7, documents={"source": "a.csv", "train_size": 9, "val_size": 3})
+    write_ledger(store, run, None)
+    given = BenchmarkConfig.model_validate(
+        {"model": "m", "store": "t", "rollouts": {"in_flight": 2}, "every": 5}
+    )
+    found = with_settings_of_its_run(given, store)
+    assert (found.seed, found.store, found.every) == (7, "t", 5)
+    assert found.documents == TrainConfig.model_validate(run.settings).documents
+    assert found.rollouts.in_flight == 2
+    own = given.model_copy(update={"checkpoints": "none", "model": "nobody"})
+    assert with_settings_of_its_run(own, store) is own
+
+
+def test_a_model_that_is_not_there_is_told_of_those_that_are(store: FolderStore) -> None:
+    with pytest.raises(UnusableRun, match="holds no ledger of 'rehearsal': train it first"):
+        with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
+    write_ledger(store, ledger("rehearsal-seed2"), None)
+    with pytest.raises(UnusableRun, match="one of those that are there: rehearsal-seed2"):
+        with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
+
+
+def test_settings_of_another_version_are_named(store: FolderStore) -> None:
+    old = ledger()
+    write_ledger(store, old.under({**old.settings, "documents": {"gone": 1}}), None)
+    with pytest.raises(ConfigError, match=r"documents\.gone"):
+        with_settings_of_its_run(BenchmarkConfig(model="m"), store)

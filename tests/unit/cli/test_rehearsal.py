@@ -1,0 +1,67 @@
+"""What `precis rehearse` makes of its arguments, and what it says while it works."""
+
+import io
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+from typer.testing import CliRunner
+
+from cli import main as cli
+from cli import rehearsal
+from cli.rehearsal import rehearsal_config
+from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
+from precis.records.ledger import Ledger
+from tests.unit.records.test_documents import rows, write_jsonl
+from tests.unit.records.test_ledger import record, validation
+
+
+def config(documents: Path) -> TrainConfig:
+    return rehearsal_config(30, str(documents), 1, str(documents.parent / "store"))
+
+
+def test_a_sixth_of_the_documents_is_held_out(tmp_path: Path) -> None:
+    given = config(write_jsonl(tmp_path / "own.jsonl", rows(12))).documents
+    assert (given.train_size, given.val_size) == (10, 2)
+
+
+def test_the_sizes_of_the_environment_go_before_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = write_jsonl(tmp_path / "own.jsonl", rows(12))
+    monkeypatch.setenv("VAL_SIZE", "5")
+    given = config(documents).documents
+    assert (given.train_size, given.val_size) == (7, 5)
+    monkeypatch.setenv("TRAIN_SIZE", "3")
+    given = config(documents).documents
+    assert (given.train_size, given.val_size) == (3, 5)
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, 10**30])
+def test_a_seed_that_does_not_fit_into_64_bits_is_refused(seed: int) -> None:
+    said = CliRunner().invoke(cli.app, ["rehearse", f"--seed={seed}"])
+    assert said.exit_code == 2
+    assert "--seed" in said.output and "equal to" in said.output
+    for config in (TrainConfig, BenchmarkConfig, DocumentsConfig):
+        with pytest.raises(ValidationError, match="seed"):
+            config.model_validate({"seed": seed})
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), force_terminal=False, width=100)
+    monkeypatch.setattr(rehearsal, "_LINE_S", 0.0)
+    with rehearsal._bar(console) as bar:
+        shown = bar.add_task("starting", total=2, reward="", accuracy="")
+        ledger = Ledger(model="m", config="c", corpus="k").validated(validation(0, 0.25))
+        for step in range(2):
+            rehearsal._show(ledger, bar, shown)
+            rehearsal._show(ledger, bar, shown)  # nothing new is nothing to say
+            ledger = ledger.advanced(record(step))
+        rehearsal._show(ledger.validated(validation(2, 0.5)), bar, shown)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines() == [
+        "training: step 0 of 2, held-out accuracy 25%",
+        "training: step 1 of 2, reward 0.50, held-out accuracy 25%",
+        "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50%",
+    ]

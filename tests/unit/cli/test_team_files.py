@@ -1,0 +1,87 @@
+"""The files of the set-up for a team are what their tools take, and hold no password."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect.events import AutomationCore
+
+from cli import automations
+from tools.reference import README
+
+DEPLOYMENTS = README.parent / "deployments"
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOYMENTS / "compose.yaml").read_text())
+UNITS = sorted((DEPLOYMENTS / "systemd").glob("*.service"))
+
+
+def test_the_compose_file_fits_the_specification() -> None:
+    checker = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run(
+        [*checker, str(DEPLOYMENTS / "compose.yaml")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_password_has_a_default_and_compose_refuses_without_one() -> None:
+    variables = {
+        key: value
+        for service in COMPOSE["services"].values()
+        for key, value in (service.get("environment") or {}).items()
+        if "PASSWORD" in key or "AUTH" in key
+    }
+    assert set(variables) == {
+        "POSTGRES_PASSWORD",
+        "PREFECT_SERVER_API_AUTH_STRING",
+        "PREFECT_API_AUTH_STRING",
+    }
+    for value in variables.values():
+        assert ":?" in value, value
+
+
+def test_every_service_is_watched_and_every_volume_has_a_name() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert service["healthcheck"]["test"], name
+        for volume in service.get("volumes", []):
+            assert volume.partition(":")[0] in COMPOSE["volumes"]
+    assert COMPOSE["services"]["server"]["ports"] == ["${PRECIS_ADDRESS:-127.0.0.1}:4200:4200"]
+
+
+def test_the_image_is_built_from_the_lock_and_without_keys() -> None:
+    assert "--require-hashes -r requirements.lock" in (DEPLOYMENTS / "Dockerfile").read_text()
+    assert "**/.env" in (DEPLOYMENTS / "Dockerfile.dockerignore").read_text().splitlines()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    """With this checkout in the place of /opt/precis, whose programs systemd looks for."""
+    for unit in UNITS:
+        text = unit.read_text().replace("/opt/precis/.venv/bin", str(Path(sys.executable).parent))
+        text = text.replace("/opt/precis", str(README.parent)).replace("User=precis", "User=root")
+        (tmp_path / unit.name).write_text(text)
+    copies = [str(path) for path in sorted(tmp_path.iterdir())]
+    done = subprocess.run(["systemd-analyze", "verify", *copies], capture_output=True, text=True)
+    complaints = [line for line in done.stderr.splitlines() if "precis-" in line]
+    assert done.returncode == 0 and not complaints, done.stderr
+
+
+def test_a_worker_that_is_told_to_stop_gets_longer_than_its_runs_do() -> None:
+    """A cancelled run may clean up for 90 s, and the server takes some to stop."""
+    worker = (DEPLOYMENTS / "systemd" / "precis-worker.service").read_text()
+    assert "TimeoutStopSec=120" in worker and "KillMode=mixed" in worker
+    assert COMPOSE["services"]["worker"]["stop_grace_period"] == "2m"
+
+
+@pytest.mark.parametrize("path", sorted(automations.FOLDER.glob("*.yaml")), ids=lambda p: p.stem)
+def test_an_automation_is_what_prefect_takes(path: Path) -> None:
+    raw = yaml.safe_load(path.read_text())
+    someone = "00000000-0000-4000-8000-000000000001"
+    for action in raw["actions"]:
+        if action["type"] == "send-notification":
+            action["block_document_id"] = someone
+        if action.pop("deployment", None):
+            action |= {"source": "selected", "deployment_id": someone}
+    assert AutomationCore.model_validate(raw).name.startswith("precis: ")

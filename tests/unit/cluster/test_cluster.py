@@ -1,0 +1,154 @@
+"""What a rented machine is asked for, called, reached with and charged."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from precis.checks import Row, refuse
+from precis.cluster import local
+from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
+from precis.cluster.offers import cloud_of
+from precis.cluster.task import TASK, candidates, s3_variables
+from precis.config import TrainConfig
+from precis.errors import ConfigError, NoCapacity
+from precis.settings.cluster import ClusterConfig
+from precis.training.meter import Meter
+
+
+def test_the_name_of_a_cluster_follows_from_model_and_store() -> None:
+    one = cluster_name("Sum_marizer.v2", "s3://bucket/runs")
+    assert one == cluster_name("Sum_marizer.v2", "s3://bucket/runs")
+    assert one.startswith("precis-sum-marizer-v2-")
+    others = {cluster_name("Sum_marizer.v2", "s3://b"), cluster_name("sum-marizer-v2", "s3://b")}
+    assert len({one, *others}) == 3
+
+
+def test_the_name_of_a_cluster_fits_every_cloud() -> None:
+    name = cluster_name("x" * 64, "s3://bucket")
+    assert len(name) <= 40
+    assert name == name.lower()
+
+
+def test_keys_are_found_again_and_readable_by_nobody_else(tmp_path: Path) -> None:
+    keys = Keys.new()
+    write_keys(tmp_path, "precis-a", keys)
+    assert read_keys(tmp_path, "precis-a") == keys
+    file = tmp_path / "clusters" / "precis-a.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    forget_keys(tmp_path, "precis-a")
+    forget_keys(tmp_path, "precis-a")
+    assert read_keys(tmp_path, "precis-a") is None
+
+
+def test_a_token_is_not_shown() -> None:
+    keys = Keys.new()
+    assert keys.token not in repr(keys)
+
+
+@pytest.mark.parametrize(
+    ("spot", "asked"),
+    [
+        ("never", [("runpod", False), ("aws", False)]),
+        ("first", [("runpod", True), ("aws", True), ("runpod", False), ("aws", False)]),
+        ("only", [("runpod", True), ("aws", True)]),
+    ],
+)
+def test_places_are_asked_in_order(spot: Any, asked: list[tuple[str, bool]]) -> None:
+    config = ClusterConfig(infra=("runpod", "aws"), spot=spot)
+    assert [(one["infra"], one["use_spot"]) for one in candidates(config)] == asked
+
+
+def test_secrets_stand_in_no_plain_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://s3.example")
+    secrets, plain = s3_variables()
+    assert secrets == {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}
+    assert plain["AWS_ENDPOINT_URL"] == "https://s3.example"
+    assert "a-secret" not in str(plain)
+
+
+def test_the_task_opens_no_port_and_takes_the_token_as_a_secret() -> None:
+    task = yaml.safe_load(TASK.read_text())
+    assert "ports" not in str(task.get("resources", {}))
+    assert task["secrets"] == {"PRECIS_TOKEN": None}
+    assert "PRECIS_TOKEN" not in task["envs"]
+    assert "PRECIS_TOKEN" not in task["run"]
+
+
+def test_a_rented_machine_needs_a_store_that_it_can_reach() -> None:
+    with pytest.raises(ValidationError, match="can't reach the store"):
+        TrainConfig.model_validate({"cluster": {"where": "sky"}, "store": "/data/store"})
+
+
+def test_where_a_run_is_trained_does_not_change_what_it_is() -> None:
+    here = TrainConfig.model_validate({"store": "s3://b/p"})
+    there = TrainConfig.model_validate({"store": "s3://b/p", "cluster": {"where": "sky"}})
+    assert here.identity("corpus", {}) == there.identity("corpus", {})
+
+
+def test_what_decides_the_result_is_part_of_what_a_run_is() -> None:
+    def identity(**trainer: Any) -> str:
+        config = TrainConfig.model_validate({"trainer": {"kind": "art", **trainer}})
+        return config.identity("corpus", {})
+
+    assert identity() != identity(base_model="Qwen/Qwen2.5-7B-Instruct")
+    assert identity() != identity(engine={"lora_rank": 16})
+    assert identity() == identity(engine={"gpu_memory_share": 0.7})
+
+
+def test_settings_without_a_kind_are_those_of_the_embedded_policy() -> None:
+    assert TrainConfig.model_validate({"trainer": {"epochs": 2}}).trainer.kind == "extractive"
+
+
+def test_a_setting_of_another_trainer_is_refused() -> None:
+    with pytest.raises(ValidationError, match="epochs"):
+        TrainConfig.model_validate({"trainer": {"kind": "art", "epochs": 2}})
+
+
+async def test_a_gpu_of_this_machine_needs_packages_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "GPU_PYTHON", tmp_path / "python")
+    site = local.LocalSite(tmp_path, 1, tmp_path / "log", "local")
+    with pytest.raises(ConfigError, match="make install-gpu"):
+        await site.up()
+
+
+def test_a_meter_adds_up_machines_of_different_prices() -> None:
+    clock = [0.0]
+    meter = Meter(now=lambda: clock[0])
+    meter.start(2.0)
+    clock[0] = 1800
+    assert meter.usd == pytest.approx(1.0)
+    meter.start(4.0)
+    clock[0] = 5400
+    meter.stop()
+    clock[0] = 90_000
+    assert meter.usd == pytest.approx(5.0)
+    assert meter.hours == pytest.approx(1.5)
+    meter.book(3.0)
+    assert meter.unbooked_usd == pytest.approx(2.0)
+
+
+def test_one_failing_check_is_raised_as_it_is_and_several_as_a_list() -> None:
+    nobody, key = NoCapacity("Nobody has one."), ConfigError("No key.")
+    fine, no_gpu = Row("documents", True, "3"), Row("GPU", False, "Nobody", "", nobody)
+    refuse([fine])
+    with pytest.raises(NoCapacity):
+        refuse([fine, no_gpu])
+    with pytest.raises(ConfigError, match=r"(?s)2 things.*GPU: Nobody.*judge: No key"):
+        refuse([no_gpu, Row("judge", False, "No key", "", key)])
+
+
+def test_the_cloud_of_a_place() -> None:
+    assert [cloud_of(one) for one in ("runpod", "aws/us-east-1", "k8s/mine")] == [
+        "runpod",
+        "aws",
+        "kubernetes",
+    ]

@@ -1,0 +1,175 @@
+"""Giving machines back, against a stand-in for SkyPilot's SDK."""
+
+import time
+import warnings
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from precis.cluster import api
+from precis.cluster.keys import Keys, cluster_name, read_keys, write_keys
+from precis.cluster.sweep import down_cluster, sweep
+from precis.errors import ClusterError, ConfigError, NoCapacity
+from precis.run.lease import leased
+from precis.store import open_store
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # SkyPilot's own, of names that SQLAlchemy has moved
+    from sky.exceptions import (
+        ClusterDoesNotExist,
+        NoCloudAccessError,
+        ResourcesMismatchError,
+        ResourcesUnavailableError,
+    )
+
+
+class Up(Enum):
+    UP = "UP"
+
+
+class Sdk:
+    """SkyPilot's client, with some clusters; a request is its own result."""
+
+    def __init__(self, **clusters: dict[str, Any]) -> None:
+        self.records = {
+            name.replace("_", "-"): record(name.replace("_", "-"), **about)
+            for name, about in clusters.items()
+        }
+        self.broken: set[str] = set()
+
+    def status(self, names: list[str] | None, refresh: Any) -> Any:
+        return [one for name, one in self.records.items() if names is None or name in names]
+
+    def down(self, name: str) -> Any:
+        return ("down", name)
+
+    def get(self, request: Any) -> Any:
+        if not isinstance(request, tuple):
+            return request
+        _, name = request
+        if name not in self.records:
+            raise ClusterDoesNotExist(name)
+        if name in self.broken:
+            raise RuntimeError("\x1b[31mThe cloud is out.\x1b[0m")
+        return self.records.pop(name)
+
+
+def record(name: str, envs: dict[str, str] | None = None, age_h: float = 5) -> Any:
+    resources = SimpleNamespace(
+        infra=SimpleNamespace(to_str=lambda: "runpod"), get_cost=lambda seconds: seconds / 1800
+    )
+    return SimpleNamespace(
+        name=name,
+        status=Up.UP,
+        handle=SimpleNamespace(launched_resources=resources),
+        launched_at=time.time() - age_h * 3600,
+        last_creation_yaml=yaml.safe_dump({"envs": envs}) if envs else None,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+def use(sdk: Sdk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "sdk", lambda: sdk)
+
+
+def of(model: str, store: str) -> dict[str, Any]:
+    return {"envs": {"PRECIS_MODEL": model, "PRECIS_STORE": store}}
+
+
+async def test_only_machines_of_ours_that_no_live_run_holds_are_taken_down(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sdk = Sdk(
+        precis_idle=of("idle", store),
+        precis_busy=of("busy", store),
+        precis_young={**of("young", store), "age_h": 0.5},
+        precis_odd={},
+        somebody=of("idle", store),
+    )
+    use(sdk, monkeypatch)
+    write_keys(tmp_path, "precis-idle", Keys.new())
+    async with leased(open_store(store), "busy", "a run"):
+        swept = {one.cluster: one for one in await sweep(tmp_path, spare_hours=1)}
+    assert {name: one.done for name, one in swept.items()} == {
+        "precis-idle": "taken down",
+        "precis-busy": "kept",
+        "precis-young": "kept",
+        "precis-odd": "kept",
+    }
+    assert "a run" in swept["precis-busy"].why
+    assert swept["precis-idle"].usd_per_hour == pytest.approx(2.0)
+    assert "precis-idle" not in sdk.records
+    assert read_keys(tmp_path, "precis-idle") is None
+
+
+async def test_a_machine_that_can_not_be_taken_down_does_not_keep_the_others(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sdk = Sdk(precis_a=of("a", store), precis_b=of("b", store))
+    sdk.broken.add("precis-a")
+    use(sdk, monkeypatch)
+    failed, done = await sweep(tmp_path, spare_hours=0)
+    assert (failed.done, done.done) == ("failed", "taken down")
+    assert failed.why == "SkyPilot failed: The cloud is out."
+
+
+async def test_a_machine_at_work_is_taken_down_by_force_only(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = cluster_name("m", open_store(store).url)
+    sdk = Sdk(**{name: of("m", store)})
+    use(sdk, monkeypatch)
+    async with leased(open_store(store), "m", "a run"):
+        with pytest.raises(ConfigError, match="at work for the run a run"):
+            await down_cluster("m", store, tmp_path)
+        assert await down_cluster("m", store, tmp_path, force=True) == name
+    assert not sdk.records
+    assert await down_cluster("m", store, tmp_path) == name  # it is gone already
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (ResourcesUnavailableError("None left."), NoCapacity),
+        (ResourcesMismatchError("It has an A100."), ClusterError),  # the machine is replaced
+        (NoCloudAccessError("No cloud is enabled."), ConfigError),
+    ],
+)
+async def test_skypilots_errors_are_told_apart_by_what_helps(
+    theirs: Exception, ours: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(Sdk):
+        def get(self, request: Any) -> Any:
+            raise theirs
+
+    use(Refusing(), monkeypatch)
+    with pytest.raises(ours, match=str(theirs)) as raised:
+        await api.find("precis-a")
+    assert type(raised.value) is ours
+
+
+async def test_a_request_that_takes_too_long_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken_back: list[Any] = []
+
+    class Slow(Sdk):
+        def get(self, request: Any) -> Any:
+            while not taken_back:
+                time.sleep(0.01)
+
+        def api_cancel(self, requests: list[Any], silent: bool) -> None:
+            taken_back.extend(requests)
+
+    use(Slow(), monkeypatch)
+    with pytest.raises(ClusterError, match="did not answer within 0 s"):
+        await api._call_in_time(lambda: "a request", 0.2)
+    assert taken_back == ["a request"]

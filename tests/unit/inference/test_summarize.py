@@ -1,0 +1,256 @@
+"""`precis summarize`: what a trained model makes of files, and what it says about it."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from precis.errors import ConfigError
+from precis.extractive import checkpoints
+from precis.inference.summarizer import room_for_text
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.models.reference import Reference, find_model
+from precis.records.ledger import Ledger, write_ledger
+from precis.run.checkpoints import commit
+from precis.store import FolderStore
+from precis.summaries.prompt import request_in
+from precis.text import count_words, sentences
+from tests.support.local_server import served
+from tests.unit.records.test_ledger import record, validation
+
+STORY = """The mill was built in 1784 by Thomas Aldery. It closed in 1967.
+Nobody knows where the bell went. People walked by the river."""
+QUESTIONS = [
+    {"question": "Who built the mill?", "answer": "Thomas Aldery"},
+    {"question": "What is the name of the king's dog?", "answer": "Rex"},
+]
+
+
+def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) -> None:
+    """A run of the embedded policy in the store, whose best step is its first."""
+    ledger = Ledger(model=name, config="c", corpus="k")
+    for step in range(steps + 1):
+        trained = checkpoints.start(step)
+        saved = checkpoints.save(folder, trained)
+        commit(store, name, step, saved, "c")
+    for step in range(steps):
+        ledger = ledger.advanced(record(step)).validated(validation(step, 0.5 - step / 10))
+    write_ledger(store, ledger, None)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    found = FolderStore(tmp_path / "store")
+    train_policy(found, "mine", tmp_path / "trainer")
+    return found
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Path:
+    path = tmp_path / "story.txt"
+    path.write_text(STORY)
+    return path
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in QUESTIONS))
+    return path
+
+
+def summarize(*arguments: object, store: FolderStore, given: str = "", **env: str) -> Result:
+    command = ["summarize", *map(str, arguments), "--store", store.url]
+    done = CliRunner().invoke(app, command, input=given, env={"COLUMNS": "200", **env})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def test_the_newest_run_summarizes_offline(store: FolderStore, story: Path) -> None:
+    done = summarize(story, "--words", 20, store=store)
+    assert done.exit_code == 0
+    assert done.stdout.strip()
+    assert count_words(done.stdout) <= 20
+    assert all(sentence in STORY for sentence in sentences(done.stdout))
+
+
+def test_standard_input_and_json(store: FolderStore) -> None:
+    done = summarize("-", "--json", "--model", "mine@best", store=store, given=STORY)
+    result = json.loads(done.stdout)
+    assert result["file"] == "standard input"
+    assert result["model"] == "mine@0"
+    assert result["words"] == count_words(result["summary"])
+    assert (result["parts"], result["facts"]) == (1, [])
+    assert result["document_words"] == count_words(STORY)
+
+
+def test_a_folder_goes_on_after_a_file_that_cannot_be_read(store: FolderStore, story: Path) -> None:
+    (story.parent / "folder").mkdir()
+    (story.parent / "folder" / "bad.txt").write_bytes(b"\xff")
+    (story.parent / "folder" / "good.txt").write_text(STORY)
+    done = summarize(story.parent / "folder", store=store)
+    assert done.exit_code == 1
+    assert "bad.txt, line 1: not UTF-8" in done.stderr
+    assert done.stdout.startswith(f"# {story.parent / 'folder' / 'good.txt'}")
+
+
+def test_facts_that_were_not_kept_are_told_of(
+    store: FolderStore, story: Path, questions: Path
+) -> None:
+    whole = summarize(story, "--questions", questions, store=store).stdout
+    assert "Facts kept: 1 of 2." in whole
+    assert "- not in the document: What is the name of the king's dog? Rex" in whole
+    about_it = QUESTIONS[0] | {"file": "story.txt"}
+    questions.write_text(json.dumps(about_it))
+    short = [summarize(story, "--words", 20, "--json", "--model", f"mine@{step}",
+             "--questions", questions, store=store).stdout for step in range(3)]  # fmt: skip
+    for line in short:
+        result = json.loads(line)
+        (fact,) = result["facts"]
+        assert fact["fate"] == ("kept" if "Aldery" in result["summary"] else "lost")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "questions.jsonl, line 1: no JSON"),
+        ("[]", "questions.jsonl, line 1: not an object"),
+        ('\n{"question": "?"}', "questions.jsonl, line 2: 'answer' is missing"),
+        (" ", "holds no questions"),
+        ('{"question": "?", "answer": "1", "file": "b.txt"}', "no document is called b.txt"),
+    ],
+)
+def test_bad_questions_are_named_by_line(
+    store: FolderStore, story: Path, questions: Path, content: str, said: str
+) -> None:
+    questions.write_text(content)
+    done = summarize(story, "--questions", questions, store=store)
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
+    def step_of(text: str) -> int:
+        return find_model(store, Reference.parse(text)).step
+
+    assert [step_of(text) for text in ("mine", "mine@1", "mine@best", "mine@newest")] == [
+        2,
+        1,
+        0,
+        2,
+    ]
+    store.delete("mine/checkpoints/0000/")
+    assert step_of("mine@best") == 1
+    for bad in ("", "@1", "mine@", "mine@first", "mine@-1"):
+        with pytest.raises(ConfigError, match="names no model"):
+            Reference.parse(bad)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--model", "nobody"), "holds no ledger of 'nobody'"),
+        (("--model", "mine@7"), "Steps that are there: 0, 1, 2."),
+        (("--url", "127.0.0.1:1"), "must start with http://"),
+        (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),
+        (("--judge", "google", "--questions", "{questions}"), "GEMINI_API_KEY"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(
+    store: FolderStore, story: Path, questions: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    filled = [argument.format(questions=questions) for argument in arguments]
+    done = summarize(story, *filled, store=store, GEMINI_API_KEY="")
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_adapter_says_how_it_is_served(tmp_path: Path, story: Path) -> None:
+    store = FolderStore(tmp_path / "adapters")
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
+    commit(store, "lora", 0, tmp_path / "adapter", "c")
+    write_ledger(store, Ledger(model="lora", config="c", corpus="k"), None)
+    done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert "`precis model serve lora@0 --run`" in done.stderr
+
+
+Respond = Callable[[str, int], str]
+
+
+@pytest.fixture
+def seen() -> list[ChatRequest]:
+    return []
+
+
+@pytest.fixture
+def server(seen: list[ChatRequest]) -> Iterator[str]:
+    """Answers with the first words of a document, one more than asked for where it says so."""
+
+    async def complete(asked: ChatRequest) -> Completion:
+        seen.append(asked)
+        request = request_in(asked.messages)
+        words = request.text.split()
+        more = "too long" in request.text
+        return Completion(asked.model, [Choice(" ".join(words[: request.words_max + more]))])
+
+    with served(completions_app(complete, lambda: ["mine@3", "other@1"], "the-key")) as url:
+        yield f"{url}/v1"
+
+
+def test_a_server_is_asked_as_in_training(
+    store: FolderStore, story: Path, server: str, seen: list[ChatRequest]
+) -> None:
+    arguments: tuple[Any, ...] = (story, "--url", server, "--words", 25, "--json")
+    done = summarize(*arguments, "--model", "mine", store=store, PRECIS_API_KEY="the-key")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["model"] == "mine@3"
+    (asked,) = seen
+    assert (asked.model, asked.temperature, asked.max_tokens) == ("mine@3", 0.0, 114)
+    assert request_in(asked.messages).words_max == 25
+    refused = summarize(*arguments, store=store, PRECIS_API_KEY="another")
+    assert "rejects the key: set PRECIS_API_KEY" in refused.stderr
+    unclear = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
+    assert "there are: mine@3, other@1" in unclear.stderr
+
+
+def test_a_long_document_is_split_and_told_of(
+    store: FolderStore, story: Path, server: str, seen: list[ChatRequest]
+) -> None:
+    sentences = [f"Fact number {n} stands in sentence {n} of this document." for n in range(300)]
+    story.write_text(" ".join(sentences))
+    arguments = (story, "--url", server, "--model", "mine@3", "--words", 40, "--context", 2000)
+    done = summarize(*arguments, "--json", store=store, PRECIS_API_KEY="the-key")
+    result = json.loads(done.stdout)
+    assert result["parts"] > 1
+    assert f"summarized in {result['parts']} parts" in done.stderr
+    assert len(seen) == result["parts"] + 1
+    room = room_for_text(2000, 40)
+    assert room is not None
+    assert all(len(request_in(one.messages).text.encode()) <= 3 * room for one in seen)
+    # The last request is of the summaries of all parts, in their order.
+    parts = [request_in(one.messages).text.split()[2] for one in seen[:-1]]
+    joined = request_in(seen[-1].messages).text
+    at = [joined.index(f"Fact number {number} ") for number in sorted(parts, key=int)]
+    assert at == sorted(at)
+
+
+def test_a_summary_over_the_limit_is_told_of(store: FolderStore, story: Path, server: str) -> None:
+    story.write_text("This is too long. " * 20)
+    arguments = (story, "--url", server, "--model", "mine@3", "--words", 20)
+    done = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
+    assert "the summary has 21 words, over the 20 asked for" in done.stderr
+
+
+def test_a_context_without_room_is_refused(store: FolderStore, story: Path, server: str) -> None:
+    arguments = (story, "--url", server, "--model", "mine@3", "--context", 512)
+    done = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
+    assert done.exit_code == 1
+    assert "no room for a document" in done.stderr

@@ -1,0 +1,274 @@
+"""What is late is asked again, once, within the limits; the first valid reply counts."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precis.config import JudgeConfig, JudgeLimits
+from precis.judge import Endpoint, JudgeClient, Scored
+from precis.llm.hedging import Hedging, Tail
+from precis.llm.limits import Limiter, Turn
+from precis.llm.replies import Failed
+from precis.records.documents import Document, Question
+from precis.records.spend import Price
+
+
+def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
+    """One that knows quick requests already, so that what takes 20 ms is late."""
+    hedges = Hedging(quantile, limiter or Limiter(JudgeLimits()), floor_s=0.0, look_s=0.005)
+    for tail in (hedges._tails["answers"], hedges._all):
+        for _ in range(20):
+            tail.waited(0.02)
+    return hedges
+
+
+class Requests:
+    """Does for each request in turn what it is told to: wait, and then return or raise."""
+
+    def __init__(self, *plan: tuple[float, Any]) -> None:
+        self._plan = list(plan)
+        self.sent, self.cancelled = 0, 0
+
+    async def __call__(self, turn: Turn) -> Any:
+        wait_s, outcome = self._plan[self.sent]
+        self.sent += 1
+        try:
+            await asyncio.sleep(wait_s)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+async def first(hedges: Hedging, ask: Requests, limiter: Limiter | None = None) -> Any:
+    async with (limiter or Limiter(JudgeLimits())).turn(10) as turn:
+        return await hedges.first("answers", turn, ask)
+
+
+async def test_the_second_reply_counts_where_the_first_is_late() -> None:
+    ask = Requests((30, "first"), (0.01, "second"))
+    assert await first(hedging(), ask) == "second"
+    assert (ask.sent, ask.cancelled) == (2, 1)
+
+
+async def test_the_first_reply_counts_where_it_comes_first_after_all() -> None:
+    ask = Requests((0.6, "first"), (30, "second"))
+    assert await first(hedging(), ask) == "first"
+    assert (ask.sent, ask.cancelled) == (2, 1)
+
+
+async def test_a_quick_reply_is_asked_for_once() -> None:
+    ask = Requests((0.0, "first"))
+    assert await first(hedging(), ask) == "first"
+    assert ask.sent == 1
+
+
+async def test_a_new_kind_of_request_is_compared_with_the_others() -> None:
+    hedges, ask = hedging(), Requests((30, "first"), (0.0, "second"))
+    async with Limiter(JudgeLimits()).turn(10) as turn:
+        assert await hedges.first("grades", turn, ask) == "second"
+
+
+async def test_nothing_is_late_while_nothing_is_known() -> None:
+    hedges = Hedging(0.5, Limiter(JudgeLimits()), floor_s=0.0, look_s=0.005)
+    ask = Requests((0.05, "first"))
+    assert await first(hedges, ask) == "first"
+    assert ask.sent == 1
+
+
+async def test_a_quantile_of_zero_asks_nothing_twice() -> None:
+    ask = Requests((0.05, "first"))
+    assert await first(hedging(quantile=0.0), ask) == "first"
+    assert ask.sent == 1
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+async def test_a_failure_counts_only_where_the_other_fails_too(failing: int) -> None:
+    plan: list[tuple[float, Any]] = [(1.5, "valid"), (1.5, "valid")]
+    plan[failing] = (0.5, Failed("bad_verdict", "prose"))
+    ask = Requests(*plan)
+    assert await first(hedging(), ask) == "valid"
+    assert ask.cancelled == 0
+
+
+async def test_two_failures_are_one_failed_try() -> None:
+    ask = Requests((0.5, Failed("empty", "one")), (0.01, Failed("refused", "two")))
+    with pytest.raises(Failed):
+        await first(hedging(), ask)
+    assert ask.sent == 2
+
+
+async def test_giving_up_gives_up_both() -> None:
+    ask = Requests((30, "first"), (30, "second"))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await first(hedging(), ask)
+    assert (ask.sent, ask.cancelled) == (2, 2)
+
+
+async def test_no_hedge_is_sent_while_rejections_slow_the_limiter() -> None:
+    limiter = Limiter(JudgeLimits())
+    limiter.slow_down()
+    ask = Requests((0.1, "first"), (0.0, "second"))
+    assert await first(hedging(limiter), ask, limiter) == "first"
+    assert ask.sent == 1
+
+
+@pytest.mark.parametrize(
+    "limits", [JudgeLimits(in_flight=1), JudgeLimits(requests_per_minute=1)], ids=str
+)
+async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it(limits: JudgeLimits) -> None:
+    limiter = Limiter(limits)
+    ask = Requests((0.1, "first"), (0.0, "second"))
+    assert await first(hedging(limiter), ask, limiter) == "first"
+    assert ask.sent == 1
+
+
+async def test_a_hedge_leaves_its_turn_to_whoever_waits() -> None:
+    limiter = Limiter(JudgeLimits(in_flight=2))
+    async with limiter.turn(1), limiter.turn(1):
+        waiting = asyncio.ensure_future(limiter.turn(1).__aenter__())
+        await asyncio.sleep(0)
+        with limiter.spare_turn(1) as turn:
+            assert turn is None
+    await waiting
+    with limiter.spare_turn(1) as turn:
+        assert turn is not None
+
+
+def test_a_request_is_late_when_it_has_waited_longer_than_the_share() -> None:
+    tail = Tail(0.8)
+    for seconds in range(1, 11):
+        tail.waited(seconds)
+    with tail.under_way(0.0):
+        assert not tail.late(0.0, 8.5)
+        assert tail.late(0.0, 9.5)
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9]))
+def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
+    times: list[float], quantile: float
+) -> None:
+    tail, late = Tail(quantile), set()
+    running = [tail.under_way(0.0) for _ in times]
+    for each in running:
+        each.__enter__()
+    for ended, now_s in enumerate(sorted(times)):
+        late |= {index for index in range(ended, len(times)) if tail.late(0.0, now_s)}
+        running[ended].__exit__(None, None, None)
+        tail.waited(now_s)
+    assert len(late) <= (1 - quantile) * len(times) + 1e-9
+
+
+def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> None:
+    tail, late = Tail(0.8), 0
+    times = [1 + (index * 7919 % 100) / 100 for index in range(500)]
+    for time in times:
+        with tail.under_way(0.0):
+            cut = next((at / 20 for at in range(20, 40) if tail.late(0.0, at / 20)), 9.0)
+        late += cut < time
+        tail.waited(min(time, cut))
+    assert late / len(times) < 0.25
+
+
+DOCUMENT = Document(
+    "d", "news", "The mayor is Ann.", (Question("q", "Who is the mayor?", "Ann", True),)
+)
+
+
+class SlowNowAndThen:
+    """Answers at once, but every sixth request only after half a minute; counts who is there."""
+
+    def __init__(self) -> None:
+        self.seen = self.under_way = self.most = self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                await reader.readexactly(length)
+                await self._answer(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.connections -= 1
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.seen, self.under_way = self.seen + 1, self.under_way + 1
+        self.most = max(self.most, self.under_way)
+        try:
+            # Whoever gives a request up hangs up, which ends it here as well.
+            hung_up = reader.read(1)
+            await asyncio.wait_for(hung_up, 30 if self.seen % 6 == 0 else 0.01)
+            raise ConnectionResetError
+        except TimeoutError:
+            writer.write(_response())
+        finally:
+            self.under_way -= 1
+
+
+def _response() -> bytes:
+    content = json.dumps({"answers": [{"id": "q1", "answer": "Ann"}]})
+    usage = {"prompt_tokens": 10, "completion_tokens": 1}
+    choice = {"message": {"content": content}, "finish_reason": "stop"}
+    body = json.dumps({"choices": [choice], "usage": usage}).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+@asynccontextmanager
+async def judging(**settings: Any) -> AsyncIterator[tuple[JudgeClient, SlowNowAndThen]]:
+    slow = SlowNowAndThen()
+    server = await asyncio.start_server(slow.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    known: dict[str, Any] = {"provider": "url", "base_url": url, "model": "m"}
+    config = JudgeConfig.model_validate({**known, "hedge_quantile": 0.5, **settings})
+    prices = {"m": Price(prompt=1.0, completion=1.0)}
+    async with server, JudgeClient(Endpoint(url, "m", "k"), config, prices=prices) as judge:
+        yield judge, slow
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def test_hedges_keep_to_the_limits_and_leave_no_connection_behind() -> None:
+    limits = JudgeLimits(in_flight=5, requests_per_minute=40)
+    async with judging(limits=limits) as (judge, server):
+        for wave in range(4):
+            asked = (judge.score(DOCUMENT, f"{wave} {number}") for number in range(4))
+            assert all(isinstance(verdict, Scored) for verdict in await asyncio.gather(*asked))
+        await until(lambda: server.under_way == 0)
+        assert judge.spend.given_up >= 2
+        assert server.most <= 5
+        assert server.connections <= 5
+    await until(lambda: server.connections == 0)
+
+
+async def test_a_request_that_is_given_up_is_counted_as_if_it_had_been_answered() -> None:
+    async with judging() as (judge, _):
+        for number in range(6):
+            await judge.score(DOCUMENT, str(number))
+        await judge.score(DOCUMENT, "one more")
+        spend = judge.spend
+    assert (spend.calls, spend.given_up) == (7, 1)
+    assert spend.prompt_tokens > 7 * 10 + 200
+    assert spend.usd == pytest.approx((spend.prompt_tokens + spend.completion_tokens) / 1e6)
+
+
+async def test_the_lexical_judge_is_never_asked_twice() -> None:
+    async with judging(provider="lexical", call_timeout_s=0.4, tries_max=1) as (judge, server):
+        for number in range(6):
+            await judge.score(DOCUMENT, str(number))
+        assert (server.seen, judge.spend.given_up) == (6, 1)

@@ -1,0 +1,181 @@
+"""Limits hold in any minute, give turns in order, and follow what the judge says."""
+
+import asyncio
+import random
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from precis.config import JudgeConfig, JudgeLimits
+from precis.llm.limits import Limiter, limits_of
+
+
+class Clock:
+    """Time that passes only when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._alarms: list[tuple[float, asyncio.Future[None]]] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._alarms.append((self.now + seconds, alarm))
+        await alarm
+
+    async def run(self, work: "asyncio.Future[Any]") -> None:
+        """Move from alarm to alarm until the work is done."""
+        while not work.done():
+            for _ in range(40):  # whoever can go on, does
+                await asyncio.sleep(0)
+            if work.done() or not self._alarms:
+                continue
+            self._alarms.sort(key=lambda alarm: alarm[0])
+            self.now, alarm = self._alarms.pop(0)
+            alarm.set_result(None)
+        await work
+
+
+def most_in_a_minute(times: list[float], weights: list[int]) -> int:
+    """The largest sum of weights in any 60 seconds."""
+    ordered = sorted(zip(times, weights, strict=True))
+    ends = [time for time, _ in ordered]
+    sums = [0, *accumulate(weight for _, weight in ordered)]
+    return max(
+        sums[bisect_right(ends, start + 59.999)] - sums[index]
+        for index, (start, _) in enumerate(ordered)
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_minute_of_the_judge_s_clock_is_over_the_limits(seed: int) -> None:
+    draw, clock = random.Random(seed), Clock()
+    limits = JudgeLimits(requests_per_minute=40, tokens_per_minute=10_000, in_flight=8)
+    limiter, arrivals, tokens, running, most = Limiter(limits, clock, clock.sleep), [], [], 0, 0
+
+    async def request() -> None:
+        nonlocal running, most
+        size = draw.randint(50, 600)
+        async with limiter.turn(size):
+            running += 1
+            most = max(most, running)
+            await clock.sleep(draw.uniform(0, 3))
+            arrivals.append(clock.now)
+            tokens.append(size)
+            await clock.sleep(draw.uniform(0, 3))
+            running -= 1
+            if draw.random() < 0.1:
+                limiter.slow_down(draw.choice([None, 1.0, 5.0]))
+            else:
+                limiter.speed_up()
+
+    await clock.run(asyncio.gather(*(request() for _ in range(200))))
+    assert most <= 8
+    assert most_in_a_minute(arrivals, [1] * len(arrivals)) <= 40
+    assert most_in_a_minute(arrivals, tokens) <= 10_000
+
+
+async def test_a_quota_is_used_up_and_not_only_kept() -> None:
+    clock = Clock()
+    limits = JudgeLimits(requests_per_minute=30, in_flight=30)
+    limiter = Limiter(limits, clock, clock.sleep)
+
+    async def request() -> None:
+        async with limiter.turn(1):
+            await clock.sleep(0.5)
+
+    await clock.run(asyncio.gather(*(request() for _ in range(120))))
+    assert clock.now == pytest.approx(3 * 60.5 + 0.5)
+
+
+async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+    clock, order = Clock(), []
+    limiter = Limiter(JudgeLimits(requests_per_minute=5, in_flight=2), clock, clock.sleep)
+
+    async def request(number: int) -> None:
+        async with limiter.turn(1):
+            order.append(number)
+            await clock.sleep(1)
+
+    await clock.run(asyncio.gather(*(request(number) for number in range(12))))
+    assert order == list(range(12))
+
+
+async def test_a_rejection_stops_all_for_as_long_as_it_asks_but_no_longer_than_a_minute() -> None:
+    clock = Clock()
+    limiter = Limiter(JudgeLimits(), clock, clock.sleep)
+    for asked, waited in ((7.0, 7.0), (3600.0, 60.0)):
+        before = clock.now
+        limiter.slow_down(retry_after_s=asked)
+        await clock.run(asyncio.ensure_future(_one_turn(limiter)))
+        assert clock.now - before == pytest.approx(waited)
+
+
+async def _one_turn(limiter: Limiter) -> None:
+    async with limiter.turn(1):
+        pass
+
+
+def test_rejections_of_requests_that_ran_together_at_most_halve_the_rate() -> None:
+    clock = Clock()
+    limiter = Limiter(JudgeLimits(), clock, clock.sleep)
+    clock.now = 10.0
+    for _ in range(32):
+        limiter.slow_down(started_s=9.0)
+    assert limiter.share == pytest.approx(0.5)
+    limiter.slow_down(started_s=10.5)
+    assert limiter.share < 0.5
+
+
+def test_successes_bring_the_full_rate_back() -> None:
+    limiter = Limiter(JudgeLimits())
+    for _ in range(50):
+        limiter.slow_down()
+    assert limiter.share == pytest.approx(0.05)
+    for _ in range(160):
+        limiter.speed_up()
+    assert limiter.share == 1.0
+
+
+def test_a_rejection_now_and_then_does_not_slow_the_client_for_long() -> None:
+    draw, limiter, shares = random.Random(1), Limiter(JudgeLimits()), []
+    for _ in range(2000):
+        if draw.random() < 0.03:
+            limiter.slow_down()
+        else:
+            limiter.speed_up()
+        shares.append(limiter.share)
+    assert sum(shares) / len(shares) > 0.8
+
+
+async def test_a_request_larger_than_a_minute_s_tokens_goes_alone() -> None:
+    clock = Clock()
+    limiter = Limiter(JudgeLimits(tokens_per_minute=1000), clock, clock.sleep)
+    await clock.run(asyncio.ensure_future(_turn_of(limiter, 5000)))
+    await clock.run(asyncio.ensure_future(_turn_of(limiter, 5000)))
+    assert clock.now == pytest.approx(60.0)
+
+
+async def _turn_of(limiter: Limiter, tokens: int) -> None:
+    async with limiter.turn(tokens):
+        pass
+
+
+async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:
+    limiter = Limiter(JudgeLimits(in_flight=1))
+    async with limiter.turn(1):
+        waiting = asyncio.ensure_future(_one_turn(limiter))
+        await asyncio.sleep(0)
+        waiting.cancel()
+    async with asyncio.timeout(1):
+        await _one_turn(limiter)
+
+
+def test_the_local_judge_has_no_quota() -> None:
+    limits = limits_of(JudgeConfig(limits=JudgeLimits(requests_per_minute=1, in_flight=4)))
+    assert limits.requests_per_minute > 10**6
+    assert limits.in_flight == 4

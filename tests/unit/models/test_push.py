@@ -1,0 +1,225 @@
+"""Publishing: what goes up, what its card says, and what a refusal says."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from precis.benchmark import measure as benchmark
+from precis.judge import Answer, Scored
+from precis.models import card
+from precis.models.licences import check_licence, licence_of, restriction_of
+from precis.models.reference import Reference, find_model
+from precis.records.documents import Document, Question
+from precis.records.results import (
+    Judged,
+    Provenance,
+    Summary,
+    frame_of,
+    results_key,
+    rows_of,
+    write_results,
+)
+from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
+from precis.store import FolderStore
+from tests.support.hub_server import HubServer
+from tests.support.local_server import served
+from tests.support.tiny_model import put_run, write_adapter
+from tests.unit.inference.test_summarize import train_policy
+
+TOKEN = "hf_token_of_the_test"
+
+# huggingface_hub 1.16 gives httpx a file by a name that httpx no longer likes.
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+
+
+def put_benchmark(store: FolderStore, name: str, night: datetime, folder: Path) -> None:
+    """A benchmark of step 2 and a baseline: three of four questions against one of four."""
+    rows = []
+    for number in range(4):
+        question = Question(f"q{number}", "?", "1", answerable=True)
+        document = Document(f"d{number}", "topic", "Text.", (question,))
+        for model, step, right in (("trained", 2, number < 3), ("lead-350", None, number < 1)):
+            verdict = Scored((Answer(question.id, "1", correct=right, answerable=True),))
+            provenance = Provenance(
+                f"{night:%Y%m%d}", model, step, "gemini-2.5-flash", "batched v1", "p", "k", "0.1.0",
+                night,
+            )  # fmt: skip
+            rows += rows_of(Judged(document, Summary("One word."), verdict), provenance)
+    write_results(frame_of(rows), folder / "results.parquet")
+    store.upload(folder / "results.parquet", results_key(name, f"{night:%Y%m%d}"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    found = FolderStore(tmp_path / "store")
+    write_adapter(tmp_path / "adapter")
+    put_run(found, "mine", tmp_path / "adapter")
+    return found
+
+
+@pytest.fixture
+def hub() -> HubServer:
+    return HubServer(TOKEN)
+
+
+@pytest.fixture
+def address(hub: HubServer) -> Iterator[str]:
+    with served(hub.app()) as url:
+        yield url
+
+
+def push(*arguments: object, store: FolderStore, hub: str, token: str = TOKEN) -> Result:
+    command = ["model", "push", *map(str, arguments), "--store", store.url]
+    env = {"COLUMNS": "200", "HF_ENDPOINT": hub, "HF_TOKEN": token, "HF_HUB_DISABLE_XET": "1"}
+    done = CliRunner().invoke(app, command, env=env)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert TOKEN not in done.output
+    return done
+
+
+def test_an_adapter_goes_up_with_its_prompt_and_a_card(
+    store: FolderStore, hub: HubServer, address: str, tmp_path: Path
+) -> None:
+    put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+    done = push("mine", "--repo", "me/mine-3b", "--private", store=store, hub=address)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip().endswith(f"me/mine-3b/commit/{'c' * 40}")
+    assert hub.repos == {"me/mine-3b": True}
+    assert hub.messages == ["mine@2, by Précis"]
+    assert {path for _, path in hub.files} == {
+        *("README.md", "adapter_config.json", "adapter_model.safetensors", "prompt.json"),
+    }
+    weights = hub.files["me/mine-3b", "adapter_model.safetensors"]
+    assert weights == (tmp_path / "adapter" / "adapter_model.safetensors").read_bytes()
+
+
+def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
+    store: FolderStore, hub: HubServer, address: str, tmp_path: Path
+) -> None:
+    put_benchmark(store, "mine", datetime(2026, 11, 19, tzinfo=UTC), tmp_path)
+    put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+    push("mine", "--repo", "me/mine", store=store, hub=address)
+    text = hub.files["me/mine", "README.md"].decode()
+    _, head, body = text.split("---\n", 2)
+    metadata = yaml.safe_load(head)
+    assert metadata["base_model"] == "owner/tiny"
+    assert metadata["library_name"] == "peft"
+    assert metadata["datasets"] == ["owner/stories"]
+    found = card.newest_benchmark(find_model(store, Reference("mine")))
+    assert found is not None
+    standing, baseline = found.standings
+    interval = standing.accuracy
+    assert interval is not None and baseline.accuracy is not None
+    row = f"| **this model** | **75.0%** | {interval.low:.1%} to {interval.high:.1%} | 2 |"
+    assert row in body
+    assert f"| lead-350 | {baseline.accuracy.mean:.1%} |" in body
+    for fact in (
+        "gemini-2.5-flash (google)",
+        "800 to train on, 90 held out",
+        "2026-11-20",
+        "commit 0123456789ab",
+        "at most 120 words",
+        "Summarize this document in at",
+    ):
+        assert fact in body
+
+
+def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    write_adapter(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / "models" / "tiny"))
+    put_run(store, "mine", tmp_path / "adapter")
+    store.delete("mine/training.json")  # as an older version left it
+    push("mine", "--repo", "me/mine", store=store, hub=address)
+    config = json.loads(hub.files["me/mine", "adapter_config.json"])
+    assert config["base_model_name_or_path"] == "tiny"
+    assert not any(str(tmp_path).encode() in content for content in hub.files.values())
+
+
+def test_a_checkpoint_without_a_benchmark_says_so(
+    store: FolderStore, hub: HubServer, address: str, tmp_path: Path
+) -> None:
+    put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+    done = push("mine", "--repo", "me/mine", "--step", "1", store=store, hub=address)
+    assert "was in no benchmark" in done.stderr
+    text = hub.files["me/mine", "README.md"].decode()
+    assert "No benchmark of this checkpoint was made. Its validation: 60.0%" in text
+
+
+def test_a_research_licence_is_in_the_card(store: FolderStore) -> None:
+    found = find_model(store, Reference("mine"))
+    text = card.card_of(found, "Qwen/Qwen2.5-3B-Instruct", "merged", "me/mine", None)
+    metadata = yaml.safe_load(text.split("---\n")[1])
+    assert (metadata["license"], metadata["license_name"]) == ("other", "qwen-research")
+    assert "allows no commercial use" in text
+    free = card.card_of(found, "Qwen/Qwen2.5-1.5B-Instruct", "merged", "me/mine", None)
+    assert yaml.safe_load(free.split("---\n")[1])["license"] == "apache-2.0"
+    assert "commercial" not in free
+
+
+def test_the_embedded_policy_is_published_too(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "policies")
+    train_policy(store, "small", tmp_path / "trainer")
+    found = find_model(store, Reference("small"))
+    text = card.card_of(found, card.base_of(found), "adapter", "me/small", None)
+    assert "an extractive policy, which picks sentences" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "token", "said"),
+    [
+        (("--repo", "me/mine"), "another", "HF_TOKEN must be a valid token"),
+        (("--repo", "somebody-else/mine"), TOKEN, "refuses to write to somebody-else/mine (403)"),
+        (("--repo", "mine"), TOKEN, "write OWNER/NAME"),
+        (("--repo", "me/mine"), "", "HF_TOKEN is not set"),
+    ],
+)
+def test_a_refusal_is_a_sentence(
+    store: FolderStore,
+    hub: HubServer,
+    address: str,
+    arguments: tuple[str, ...],
+    token: str,
+    said: str,
+) -> None:
+    done = push("mine", *arguments, store=store, hub=address, token=token)
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not hub.files
+
+
+def test_a_file_that_does_not_arrive_is_a_sentence(
+    store: FolderStore, hub: HubServer, address: str
+) -> None:
+    hub.takes_objects = False
+    done = push("mine", "--repo", "me/mine", store=store, hub=address)
+    assert done.exit_code == 1
+    assert "Error while uploading 'adapter_model.safetensors'" in done.stderr
+    assert not hub.files
+
+
+def test_a_hub_that_is_not_there_is_a_sentence(store: FolderStore) -> None:
+    done = push("mine", "--repo", "me/mine", store=store, hub="http://127.0.0.1:1")
+    assert done.exit_code == 1
+    assert "does not answer" in done.stderr
+
+
+async def test_a_restricted_licence_is_told_of_before_training_and_fails_nothing() -> None:
+    assert "no commercial use" in str(licence_of("unsloth/Qwen2.5-3B-Instruct-unsloth-bnb-4bit"))
+    assert licence_of("owner/unheard-of") is None
+    assert "train/h100-apache" in restriction_of(ArtTrainer())
+    assert "without commercial use" in await check_licence(ArtTrainer())
+    free = ArtTrainer(base_model="Qwen/Qwen2.5-1.5B-Instruct")
+    assert restriction_of(free) == restriction_of(ExtractiveTrainer()) == ""
+    assert await check_licence(free) == "Qwen/Qwen2.5-1.5B-Instruct: apache-2.0"
+    assert "not known here" in await check_licence(ArtTrainer(base_model="owner/unheard-of"))
+
+
+def test_the_name_of_the_trained_model_is_the_benchmarks() -> None:
+    assert card.TRAINED == benchmark.TRAINED

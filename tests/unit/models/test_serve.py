@@ -1,0 +1,147 @@
+"""Serving: vLLM's command is what it takes, and the embedded policy answers behind its key."""
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from precis.store import FolderStore
+from precis.summaries.prompt import summary_messages
+from tests.support.tiny_model import put_run, write_adapter, write_base
+from tests.unit.inference.test_summarize import train_policy
+
+PRECIS = str(Path(sys.executable).with_name("precis"))
+_START_S = 120.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    found = FolderStore(tmp_path / "store")
+    write_adapter(tmp_path / "adapter", rank=12)
+    put_run(found, "mine", tmp_path / "adapter")
+    return found
+
+
+def serve(*arguments: object, store: FolderStore, home: Path, path: str = "") -> Result:
+    command = ["model", "serve", *map(str, arguments), "--store", store.url]
+    env = {"COLUMNS": "400", "PRECIS_HOME": str(home), "PATH": path or os.environ["PATH"]}
+    done = CliRunner().invoke(app, command, env=env)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def words_in(shown: str) -> list[str]:
+    """A command as a shell reads it, which goes on where a line ends in a backslash."""
+    return shlex.split(shown.replace("\\\n", ""))
+
+
+def test_an_adapter_is_served_beside_its_base(store: FolderStore, tmp_path: Path) -> None:
+    done = serve("mine@best", store=store, home=tmp_path / "home")
+    command = words_in(done.stdout)
+    folder = Path(command[-1].partition("=")[2])
+    assert command == [
+        *("vllm", "serve", "owner/tiny", "--max-model-len", "2048"),
+        *("--host", "127.0.0.1", "--port", "8000"),
+        *("--enable-lora", "--max-lora-rank", "16", "--lora-modules", f"mine@1={folder}"),
+    ]
+    assert {file.name for file in folder.iterdir()} == {
+        *("adapter_config.json", "adapter_model.safetensors", "prompt.json"),
+    }
+    assert "--url http://127.0.0.1:8000/v1 --model mine@1" in done.stderr
+    (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"trained anew")
+    put_run(store, "mine", tmp_path / "adapter")
+    anew = Path(words_in(serve("mine@1", store=store, home=tmp_path / "home").stdout)[-1][7:])
+    assert (anew / "adapter_model.safetensors").read_bytes() == b"trained anew"
+    again = serve("mine@1", "--base", "/models/tiny", store=store, home=tmp_path / "home")
+    assert words_in(again.stdout)[2] == "/models/tiny"
+
+
+def test_merged_weights_are_served_from_their_folder(store: FolderStore, tmp_path: Path) -> None:
+    write_base(tmp_path / "base")
+    merged = tmp_path / "merged"
+    command = ["model", "export", "mine", "--format", "merged", "--base", str(tmp_path / "base")]
+    done = CliRunner().invoke(app, [*command, "--to", str(merged), "--store", store.url])
+    assert done.exit_code == 0, done.output
+    shown = serve(merged, store=store, home=tmp_path / "home").stdout
+    assert words_in(shown)[:3] == ["vllm", "serve", str(merged)]
+    assert words_in(shown)[-2:] == ["--served-model-name", "mine@2"]
+
+
+def test_without_vllm_run_says_what_to_do(store: FolderStore, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    path = str(tmp_path / "bin")
+    done = serve("mine", "--run", store=store, home=tmp_path / "home", path=path)
+    assert done.exit_code == 1
+    assert "vLLM is not on PATH" in done.stderr
+
+
+def test_run_becomes_vllm_with_the_key_in_its_environment(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    vllm = tmp_path / "bin" / "vllm"
+    vllm.parent.mkdir()
+    vllm.write_text('#!/bin/sh\necho "$VLLM_API_KEY" "$@"\n')
+    vllm.chmod(0o755)
+    env = {
+        **os.environ,
+        "PATH": f"{vllm.parent}:{os.environ['PATH']}",
+        "PRECIS_API_KEY": "the-key",
+        "PRECIS_HOME": str(tmp_path / "home"),
+    }
+    command = [PRECIS, "model", "serve", "mine", "--run", "--store", store.url]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert "the-key serve owner/tiny --max-model-len 2048" in done.stdout
+    assert "the-key" not in done.stderr
+
+
+@contextmanager
+def policy_served(store: FolderStore, port: int) -> Iterator[str]:
+    env = {**os.environ, "PRECIS_API_KEY": "the-key"}
+    command = [PRECIS, "model", "serve", "small@1", "--run", "--port", str(port)]
+    process = subprocess.Popen([*command, "--store", store.url], env=env, stderr=subprocess.PIPE)
+    try:
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=30)
+        assert b"Traceback" not in said
+        assert b"the-key" not in said
+
+
+def _until_up(url: str) -> httpx.Response:
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            return httpx.get(f"{url}/models", headers={"Authorization": "Bearer the-key"})
+        except httpx.TransportError:
+            assert time.monotonic() < deadline, "it does not answer"
+            time.sleep(0.2)
+
+
+def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "policies")
+    train_policy(store, "small", tmp_path / "trainer")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with policy_served(store, port) as url:
+        assert [one["id"] for one in _until_up(url).json()["data"]] == ["small@1"]
+        asked = {"model": "small", "messages": summary_messages("It was built in 1784.", 20)}
+        assert httpx.post(f"{url}/chat/completions", json=asked).status_code == 401
+        answer = httpx.post(
+            f"{url}/chat/completions", json=asked, headers={"Authorization": "Bearer the-key"}
+        ).json()
+        assert answer["model"] == "small@1"
+        assert answer["choices"][0]["message"]["content"] == "It was built in 1784."
+        taken = serve(*("small", "--run", "--port", port), store=store, home=tmp_path / "home")
+        assert taken.exit_code == 1
+        assert f"Can't listen at 127.0.0.1:{port}" in taken.stderr

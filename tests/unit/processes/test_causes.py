@@ -1,0 +1,124 @@
+"""The cause of a failure, found in what vLLM, ART and torch print."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from precis.errors import StepConflict
+from precis.processes.causes import cause_of
+from precis.trainer.jobs import Job
+
+_ENGINE = "(EngineCore pid=4242) ERROR 11-21 21:04:11 [core.py:1108] "
+_POINTER = (
+    "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+)
+_MEMORY = (
+    "ValueError: Free memory on device cuda:0 (13.62/79.18 GiB) on startup is less than desired "
+    "GPU memory utilization (0.8, 63.34 GiB). Decrease GPU memory utilization or reduce GPU memory "
+    "used by other processes."
+)
+_TORCH = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total "
+    "capacity of 79.18 GiB of which 1.21 GiB is free. Process 4242 has 65.20 GiB memory in use."
+)
+
+
+def engine_log(cause: str) -> str:
+    """The log of an engine that did not start, as vLLM 0.20 writes it."""
+    return "\n".join(
+        [
+            "INFO 11-21 21:03:02 [model.py:531] Resolved architecture: LlamaForCausalLM",
+            f"{_ENGINE}EngineCore failed to start.",
+            f"{_ENGINE}Traceback (most recent call last):",
+            f'{_ENGINE}  File "vllm/v1/worker/gpu_worker.py", line 301, in init_device',
+            f"{_ENGINE}    raise ValueError(",
+            f"{_ENGINE}{cause}",
+            "(EngineCore pid=4242) Process EngineCore:",
+            "(EngineCore pid=4242) Traceback (most recent call last):",
+            '(EngineCore pid=4242)   File "multiprocessing/process.py", line 314, in _bootstrap',
+            f"(EngineCore pid=4242) {cause}",
+            "Traceback (most recent call last):",
+            '  File "vllm/v1/engine/utils.py", line 1027, in wait_for_engine_startup',
+            "    raise RuntimeError(",
+            _POINTER,
+            "resource_tracker: There appear to be 1 leaked shared_memory objects to clean up",
+        ]
+    )
+
+
+def test_an_error_that_points_above_gives_way_to_what_it_points_at() -> None:
+    refused = "ValueError: There is no module or parameter named 'lora_b' in LlamaForCausalLM"
+    assert cause_of(_POINTER, engine_log(refused)) == refused
+    assert cause_of("", engine_log(refused)) == refused
+
+
+def test_memory_that_others_hold_says_how_much_is_free_and_what_to_change() -> None:
+    cause = cause_of(_POINTER, engine_log(_MEMORY))
+    assert "13.62 of 79.18 GiB were free" in cause
+    assert "63.34 GiB (trainer.engine.gpu_memory_share: 0.8)" in cause
+
+
+def test_torch_out_of_memory_says_how_much_was_free_and_what_to_change() -> None:
+    cause = cause_of(_TORCH)
+    assert "1.21 GiB of 79.18 GiB were free, and 2.32 GiB more were asked for" in cause
+    assert "Lower trainer.engine.tokens_max, or trainer.engine.gpu_memory_share" in cause
+
+
+def test_a_cache_that_is_too_small_names_the_settings() -> None:
+    short = (
+        "ValueError: To serve at least one request with the models's max seq len (32768), "
+        "(3.50 GiB KV cache is needed, which is larger than the available KV cache memory "
+        "(1.24 GiB). Based on the available memory, the estimated maximum model length is 11600."
+    )
+    cause = cause_of(_POINTER, engine_log(short))
+    assert "has 1.24 GiB" in cause and "32768 tokens takes 3.50 GiB" in cause
+    none = "ValueError: No available memory for the cache blocks. Try increasing it."
+    assert "Raise trainer.engine.gpu_memory_share" in cause_of(_POINTER, engine_log(none))
+
+
+def test_an_error_of_its_own_is_kept_whatever_the_log_says() -> None:
+    error = "ValueError: 151935 is not in list"
+    assert cause_of(error, engine_log(_MEMORY)) == error
+
+
+def test_a_service_that_died_gives_way_to_what_it_printed() -> None:
+    died = "RuntimeError: Child process 'precis-gpu' exited with code 1"
+    printed = f"Traceback (most recent call last):\n  File ...\n{_TORCH}\n"
+    assert "out of memory" in cause_of(died, printed)
+    assert cause_of(died, "nothing of use") == died
+
+
+def test_a_start_that_failed_has_its_log_alone() -> None:
+    refused = "Another trainer works in /runs/a: stop it."
+    assert cause_of("", f"{refused}\n\n") == refused
+    missing = "ModuleNotFoundError: No module named 'vllm'"
+    assert cause_of("", f"Traceback …\n{missing}\n") == missing
+    assert cause_of("", "") == "It printed nothing."
+
+
+async def test_a_job_that_fails_says_the_cause_from_its_own_part_of_the_log(
+    tmp_path: Path,
+) -> None:
+    with (tmp_path / "trainer.log").open("a+b") as log:
+        stderr = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            os.write(2, b"ValueError: of an earlier job\n")
+            last = (await outcomes(RuntimeError(_POINTER.partition(": ")[2])))[-1]
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+    assert "The trainer's backend failed: The GPU's memory is taken: 13.62 of 79.18 GiB" in last
+    assert "StepConflict" in (await outcomes(StepConflict("Trained already.")))[-1]
+
+
+async def outcomes(error: Exception) -> list[str]:
+    """What is sent of a job whose backend prints like vLLM, and raises."""
+
+    async def work() -> dict[str, object]:
+        await asyncio.sleep(0)
+        os.write(2, engine_log(_MEMORY).encode() + b"\n")
+        raise error
+
+    job = Job(asyncio.ensure_future(work()))
+    return [line.decode() async for line in job.events()]

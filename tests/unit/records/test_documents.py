@@ -1,0 +1,263 @@
+"""Reading RepLiQA's schema: what is understood, and what is refused with a place."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from precis.config import DocumentsConfig
+from precis.errors import DocumentsError
+from precis.records.documents import Corpus, group, load_corpus, read_documents, split
+from precis.records.rows import COLUMNS, Row
+
+Rows = list[dict[str, Any]]
+
+
+def rows(documents: int = 4, questions: int = 2) -> Rows:
+    return [
+        {
+            "document_id": f"d{document}",
+            "document_topic": "Local News",
+            "document_path": "",
+            "document_extracted": f"Text of document {document}.",
+            "question_id": f"d{document}-q{question}",
+            "question": f"What is {question}?",
+            "answer": f"answer {question}",
+            "long_answer": "",
+        }
+        for document in range(documents)
+        for question in range(questions)
+    ]
+
+
+def write_jsonl(path: Path, content: Rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in content), encoding="utf-8")
+    return path
+
+
+def write_csv(path: Path, content: Rows) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.DictWriter(lines, COLUMNS)
+        writer.writeheader()
+        writer.writerows(content)
+    return path
+
+
+def write_parquet(path: Path, content: Rows) -> Path:
+    pq.write_table(pa.Table.from_pylist(content), path)
+    return path
+
+
+WRITERS = {"jsonl": write_jsonl, "csv": write_csv, "parquet": write_parquet}
+
+
+def source(path: Path, **sizes: int) -> DocumentsConfig:
+    return DocumentsConfig.model_validate(
+        {"source": str(path), "train_size": 3, "val_size": 1, **sizes}
+    )
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_format_reads_the_same(tmp_path: Path, kind: str) -> None:
+    content = rows()
+    content[0]["answer"] = "0042"  # looks like a number, and is text
+    documents = read_documents(source(WRITERS[kind](tmp_path / f"corpus.{kind}", content)))
+    assert [document.id for document in documents] == ["d0", "d1", "d2", "d3"]
+    assert documents[0].questions[0].answer == "0042"
+    assert documents[0].text == "Text of document 0."
+
+
+def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", rows()[:4])
+    write_csv(tmp_path / "b.csv", rows()[4:])
+    assert len(read_documents(source(tmp_path))) == 4
+
+
+@pytest.mark.parametrize(
+    "golden", ["UNANSWERABLE", "unanswerable", "The answer is not found in the document."]
+)
+def test_unanswerable_questions_are_marked(tmp_path: Path, golden: str) -> None:
+    content = rows()
+    content[1]["answer"] = golden
+    first = read_documents(source(write_jsonl(tmp_path / "c.jsonl", content)))[0]
+    assert [question.answerable for question in first.questions] == [True, False]
+    assert first.questions[1].answer == "UNANSWERABLE"
+
+
+def test_documents_that_answer_nothing_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = rows()
+    for row in content[:2]:
+        row["answer"] = "UNANSWERABLE"
+    assert len(read_documents(source(write_jsonl(tmp_path / "c.jsonl", content)))) == 3
+    assert "1 of 4 documents have no answerable question" in caplog.text
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"document_extracted": " "}, "row 3, column 'document_extracted': is empty"),
+        ({"question": ""}, "row 3, column 'question': is empty"),
+        ({"question_id": "d0-q0"}, "row 3, column 'question_id': 'd0-q0' is already that of row 1"),
+        (
+            {"document_id": "d0"},
+            "row 3, column 'document_extracted': differs from that of row 1",
+        ),
+    ],
+)
+def test_a_bad_row_is_named(
+    tmp_path: Path, kind: str, change: dict[str, str], message: str
+) -> None:
+    content = rows()
+    content[2] |= change
+    path = WRITERS[kind](tmp_path / f"corpus.{kind}", content)
+    with pytest.raises(DocumentsError) as caught:
+        read_documents(source(path))
+    assert str(path) in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_missing_column_is_named(tmp_path: Path, kind: str) -> None:
+    content = [{**row} for row in rows()]
+    path = WRITERS[kind](tmp_path / f"corpus.{kind}", content)
+    if kind == "csv":
+        path.write_text(path.read_text().replace("long_answer", "longer_answer"))
+    else:
+        WRITERS[kind](
+            path, [{k: v for k, v in row.items() if k != "long_answer"} for row in content]
+        )
+    with pytest.raises(DocumentsError, match=r"row 1, column 'long_answer': missing"):
+        read_documents(source(path))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_what_is_not_utf8_is_named_by_row_and_column(tmp_path: Path, kind: str) -> None:
+    path = WRITERS[kind](tmp_path / f"corpus.{kind}", rows())
+    path.write_bytes(path.read_bytes().replace(b"Text of document 1", b"T\xe9xt of document 1"))
+    with pytest.raises(DocumentsError, match=r"row 3, column 'document_extracted': not UTF-8"):
+        read_documents(source(path))
+
+
+def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.jsonl"
+    path.write_text('{"document_id": "d0"\n')
+    with pytest.raises(DocumentsError, match=r"broken\.jsonl can't be read as json"):
+        read_documents(source(path))
+
+
+def damaged(whole: bytes) -> dict[str, bytes]:
+    """Files that are no corpus, by their names."""
+    header = ",".join(COLUMNS).encode()
+    return {
+        "empty.parquet": b"",
+        "garbage.parquet": b"no parquet at all" * 20,
+        "cut-off.parquet": whole[: len(whole) // 2],
+        "rotten.parquet": whole[:4] + b"\x00" * 200 + whole[204:],
+        "empty.jsonl": b"",
+        "blank.jsonl": b"\n\n",
+        "numbers.jsonl": b"1\n2\n",
+        "nothing.json": b"[]",
+        "empty.csv": b"",
+        "header.csv": header + b"\n",
+        "open-quote.csv": header + b'\n"a,b,c\n',
+    }
+
+
+@pytest.mark.parametrize("name", damaged(b""))
+def test_a_damaged_or_empty_file_gets_one_sentence(tmp_path: Path, name: str) -> None:
+    whole = write_parquet(tmp_path / "whole.parquet", rows()).read_bytes()
+    path = tmp_path / name
+    path.write_bytes(damaged(whole)[name])
+    with pytest.raises(DocumentsError) as caught:
+        load_corpus(source(path))
+    said = str(caught.value)
+    assert said.startswith(str(path)) and said.endswith(".")
+    assert "can't be read as" in said or "holds no rows" in said
+    assert "\n" not in said and ". " not in said
+
+
+def test_a_parquet_file_without_rows_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "none.parquet"
+    pq.write_table(pa.Table.from_pylist(rows()).slice(0, 0), path)
+    with pytest.raises(DocumentsError, match=r"none\.parquet holds no rows"):
+        load_corpus(source(path))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_list_for_an_answer_is_named(tmp_path: Path, kind: str) -> None:
+    content = rows()
+    for row in content:
+        row["answer"] = [row["answer"]]
+    path = WRITERS[kind](tmp_path / f"lists.{kind}", content)
+    with pytest.raises(DocumentsError, match=r"row 1, column 'answer': is a list"):
+        load_corpus(source(path))
+
+
+def test_one_list_among_texts_is_named(tmp_path: Path) -> None:
+    content = rows()
+    content[2]["answer"] = ["one", "two"]
+    content[4]["answer"] = 42  # a number can be read as text
+    path = write_jsonl(tmp_path / "mixed.jsonl", content)
+    with pytest.raises(DocumentsError, match=r"row 3, column 'answer': is a list"):
+        load_corpus(source(path))
+
+
+def test_a_corpus_without_an_answer_says_that_and_not_to_lower_its_sizes(tmp_path: Path) -> None:
+    content = [{**row, "answer": "UNANSWERABLE"} for row in rows()]
+    path = write_jsonl(tmp_path / "c.jsonl", content)
+    with pytest.raises(DocumentsError) as caught:
+        load_corpus(source(path))
+    assert "4 documents and not one question that its document answers" in str(caught.value)
+    assert "train_size" not in str(caught.value)
+
+
+def test_what_is_neither_file_nor_data_set_is_refused() -> None:
+    with pytest.raises(DocumentsError, match="neither a file or folder here nor a data set"):
+        load_corpus(DocumentsConfig(source="no-such-file.parquet", train_size=1, val_size=1))
+
+
+def test_a_corpus_that_is_too_small_names_the_sizes(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "c.jsonl", rows())
+    with pytest.raises(DocumentsError, match=r"4 documents, but train_size 3500 \+ val_size 91"):
+        load_corpus(source(path, train_size=3500, val_size=91))
+
+
+def corpus(documents: int = 10, seed: int = 1) -> Corpus:
+    config = DocumentsConfig(train_size=documents - 2, val_size=2, seed=seed)
+    content = (Row("memory", at, row) for at, row in enumerate(rows(documents), start=1))
+    return split(group(content), config)
+
+
+def test_the_split_follows_from_its_seed_alone() -> None:
+    assert corpus(seed=1) == corpus(seed=1)
+    assert corpus(seed=1).validation != corpus(seed=2).validation
+
+
+def test_training_never_sees_a_held_out_document() -> None:
+    one = corpus()
+    held_out = {document.id for document in one.validation}
+    seen = {document.id for step in range(20) for document in one.batch(1, step, 3)}
+    assert not held_out & seen
+
+
+def test_a_batch_is_a_function_of_seed_and_step() -> None:
+    assert corpus().batch(1, 7, 3) == corpus().batch(1, 7, 3)
+    assert corpus().batch(1, 7, 3) != corpus().batch(2, 7, 3)
+
+
+def test_an_epoch_goes_through_every_document_once() -> None:
+    one = corpus()
+    epoch = [document.id for step in range(4) for document in one.batch(1, step, 2)]
+    assert sorted(epoch) == sorted(document.id for document in one.train)
+
+
+def test_the_digest_tells_corpora_apart() -> None:
+    assert corpus(seed=1).digest == corpus(seed=1).digest
+    assert corpus(seed=1).digest != corpus(seed=2).digest

@@ -1,0 +1,107 @@
+"""The ledger: what it takes, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from precis.errors import ConfigError, StoreError
+from precis.records.ledger import (
+    Ledger,
+    StepRecord,
+    Validation,
+    ledger_key,
+    read_ledger,
+    stored_ledger,
+    write_ledger,
+)
+from precis.records.spend import Spend
+from precis.store import FolderStore
+
+share = st.floats(0, 1)
+counts = st.dictionaries(st.sampled_from(["timeout", "bad_verdict", "empty"]), st.integers(1, 40))
+
+
+def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:
+    return StepRecord(
+        step=step,
+        digest="d",
+        reward=reward,
+        reward_std=0.1,
+        words=300,
+        groups_trained=5,
+        groups_dropped={},
+        unscored={},
+        disqualified={},
+        trainer={"loss/train": 0.1},
+        seconds={"gather": 1.0},
+        judge=Spend(usd=usd),
+    )
+
+
+def validation(step: int, accuracy: float = 0.5) -> Validation:
+    return Validation(
+        step=step, accuracy=accuracy, low=0.4, high=0.6, words=300, seconds=1, unscored={}
+    )
+
+
+@given(rewards=st.lists(share, max_size=8), validated=st.lists(st.integers(0, 8), max_size=5))
+def test_a_ledger_survives_the_store_unchanged(rewards: list[float], validated: list[int]) -> None:
+    ledger = Ledger(model="m", config="c", corpus="k")
+    for step, reward in enumerate(rewards):
+        ledger = ledger.advanced(record(step, reward))
+    for step in validated:
+        ledger = ledger.validated(validation(step))
+    assert Ledger.model_validate_json(ledger.model_dump_json()) == ledger
+    assert ledger.next_step == len(rewards)
+    assert [one.step for one in ledger.validations] == sorted(set(validated))
+    assert ledger.usd == pytest.approx(0.25 * len(rewards))
+
+
+def test_a_step_cannot_be_skipped_or_repeated() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k").advanced(record(0))
+    for step in (0, 2):
+        with pytest.raises(ValidationError, match="do not run from 0"):
+            ledger.advanced(record(step))
+
+
+def test_validating_again_replaces_the_earlier_figure() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k").validated(validation(0, 0.1))
+    assert ledger.validated(validation(0, 0.9)).validations == (validation(0, 0.9),)
+
+
+def test_a_new_model_begins_at_step_zero(tmp_path: Path) -> None:
+    ledger, version = read_ledger(FolderStore(tmp_path), "m", "c", "k")
+    assert version is None
+    assert (ledger.next_step, ledger.steps) == (0, ())
+
+
+def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    write_ledger(store, Ledger(model="m", config="old", corpus="k"), None)
+    with pytest.raises(ConfigError, match="other settings"):
+        read_ledger(store, "m", "new", "k")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"model": "m", "config": "c", "corpus": "k", "future": 1}']
+)
+def test_a_ledger_that_is_not_understood_is_refused(tmp_path: Path, data: bytes) -> None:
+    store = FolderStore(tmp_path)
+    store.put(ledger_key("m"), data)
+    with pytest.raises(StoreError, match="can't be read as a ledger"):
+        stored_ledger(store, "m")
+
+
+@given(rewards=st.lists(share, min_size=1, max_size=8), back=st.integers(0, 8))
+def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: int) -> None:
+    ledger = Ledger(model="m", config="c", corpus="k")
+    for step, reward in enumerate(rewards):
+        ledger = ledger.advanced(record(step, reward)).validated(validation(step + 1))
+    step = min(back, len(rewards))
+    rewound = ledger.rewound(step)
+    assert (rewound.next_step, rewound.steps) == (step, ledger.steps[:step])
+    assert all(one.step <= step for one in rewound.validations)
+    assert rewound.usd == ledger.usd

@@ -1,0 +1,70 @@
+"""What `prefect.yaml` deploys fits the flows that it names."""
+
+import importlib
+import zoneinfo
+from typing import Any
+
+import pytest
+import yaml
+from prefect import Flow
+
+from tools.reference import README
+
+MANIFEST = yaml.safe_load((README.parent / "prefect.yaml").read_text())
+DEPLOYMENTS: dict[str, dict[str, Any]] = {
+    f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}": entry
+    for entry in MANIFEST["deployments"]
+}
+
+
+def flow_of(entry: dict[str, Any]) -> Flow[..., Any]:
+    """The flow that a deployment runs."""
+    path, _, name = entry["entrypoint"].partition(":")
+    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    found = getattr(module, name)
+    assert isinstance(found, Flow)
+    return found
+
+
+def test_the_deployments_that_people_are_told_of_are_there() -> None:
+    assert {"train/rehearsal", "benchmark/rehearsal", "benchmark/nightly"} <= set(DEPLOYMENTS)
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_the_parameters_of_a_deployment_are_what_its_flow_takes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_STORE", "s3://bucket/precis")  # a rented machine needs one
+    entry = DEPLOYMENTS[name]
+    taken = flow_of(entry).validate_parameters(entry.get("parameters") or {})
+    assert set(entry.get("parameters") or {}) <= set(taken)
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_a_deployment_is_described_tagged_and_bound_to_the_pool(name: str) -> None:
+    entry = DEPLOYMENTS[name]
+    assert len(entry["description"]) > 60
+    assert "precis" in entry["tags"]
+    assert entry["work_pool"]["name"] == "precis"
+    environment = entry["work_pool"]["job_variables"]["env"]
+    assert environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
+
+
+def test_what_comes_by_the_clock_says_whose_clock_and_never_piles_up() -> None:
+    nightly = DEPLOYMENTS["benchmark/nightly"]
+    assert nightly["concurrency_limit"] == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
+    [schedule] = nightly["schedules"]
+    assert schedule["timezone"] in zoneinfo.available_timezones()
+    assert len(schedule["cron"].split()) == 5
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_the_form_has_no_default_for_what_the_worker_s_environment_decides(name: str) -> None:
+    """The form sends its defaults, which would go before TRAIN_SIZE, VAL_SIZE and PRECIS_STORE."""
+    schema = flow_of(DEPLOYMENTS[name]).parameters.model_dump()
+    decided = {"train_size", "val_size", "store"}
+    for kind in schema["definitions"].values():
+        for key, field in kind.get("properties", {}).items():
+            default = field.get("default")
+            assert not (key in decided and default), f"{name}: {key}"
+            assert not (isinstance(default, dict) and decided & set(default)), f"{name}: {key}"

@@ -1,0 +1,179 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+import pytest
+
+from precis.errors import StoreError
+from precis.records.documents import Document, Question
+from precis.records.results import (
+    KEY,
+    SCHEMA,
+    Judged,
+    Provenance,
+    Summary,
+    frame_of,
+    read_results,
+    results_before,
+    results_key,
+    rows_of,
+    scan_results,
+    write_results,
+)
+from precis.records.verdict import Answer, Scored, Unscored
+from precis.store import Store, open_store
+from precis.summaries.rewards import zero
+
+DOCUMENT = Document(
+    id="d1",
+    topic="Local News",
+    text="The bridge opened in May.",
+    questions=(
+        Question("q1", "When did the bridge open?", "In May", answerable=True),
+        Question("q2", "Who paid?", "UNANSWERABLE", answerable=False),
+    ),
+)
+SUMMARY = Summary("The bridge opened in May.", seconds=0.5, prompt_tokens=40, usd=0.001)
+SCORED = Scored((Answer("q1", "May", True, True), Answer("q2", "the city", False, False)))
+
+
+def provenance(model: str = "trained", step: int | None = 3) -> Provenance:
+    return Provenance("run-1", model, step, "lexical-judge", "batched/1", "p0", "c0", "0.1.0")
+
+
+def test_a_row_says_what_was_asked_answered_and_ruled() -> None:
+    first, second = rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())
+    assert set(first) == set(SCHEMA)
+    assert (first["question"], first["gold"], first["answer"], first["correct"]) == (
+        "When did the bridge open?",
+        "In May",
+        "May",
+        True,
+    )
+    assert (first["model"], first["step"], first["words"], first["usd"]) == ("trained", 3, 5, 0.001)
+    assert (second["answerable"], second["correct"]) == (False, False)
+
+
+def test_an_unscored_summary_has_a_cause_and_no_verdict() -> None:
+    rows = rows_of(Judged(DOCUMENT, SUMMARY, Unscored("timeout", "No answer.")), provenance())
+    assert [row["cause"] for row in rows] == ["timeout", "timeout"]
+    assert [row["correct"] for row in rows] == [None, None]
+
+
+def test_a_disqualified_summary_is_wrong_and_says_why() -> None:
+    judged = Judged(DOCUMENT, SUMMARY, zero(DOCUMENT), disqualified="over_length")
+    rows = rows_of(judged, provenance())
+    assert [(row["correct"], row["disqualified"], row["cause"]) for row in rows] == [
+        (False, "over_length", None),
+        (False, "over_length", None),
+    ]
+
+
+def test_the_order_of_rows_does_not_depend_on_the_order_of_work() -> None:
+    rows = [
+        *rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance()),
+        *rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)),
+    ]
+    assert frame_of(rows).equals(frame_of(reversed(rows)))
+    assert frame_of(rows)["model"].to_list() == ["lead-350", "lead-350", "trained", "trained"]
+
+
+def test_two_results_for_one_question_are_refused() -> None:
+    rows = rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())
+    with pytest.raises(StoreError, match="question_id q1"):
+        frame_of([*rows, rows[0]])
+
+
+def test_results_survive_the_file(tmp_path: Path) -> None:
+    frame = frame_of(rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)))
+    path = tmp_path / "run-1" / "results.parquet"
+    write_results(frame, path)
+    assert read_results(path).equals(frame)
+    assert read_results([path, path]).height == 2 * frame.height
+    assert [each.name for each in path.parent.iterdir()] == ["results.parquet"]
+
+
+def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
+    rows = rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())
+    for name in ("a", "b"):
+        write_results(frame_of(rows), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    write_results(frame_of(rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())), path)
+    before = path.read_bytes()
+    with pytest.raises(pl.exceptions.ColumnNotFoundError):
+        write_results(pl.DataFrame({"run": ["x"]}), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_not_of_results_is_named(tmp_path: Path) -> None:
+    foreign = tmp_path / "other.parquet"
+    pl.DataFrame({"a": [1]}).write_parquet(foreign)
+    with pytest.raises(StoreError, match=r"other\.parquet is not a file of results"):
+        read_results(foreign)
+    with pytest.raises(StoreError, match=r"missing\.parquet"):
+        read_results(tmp_path / "missing.parquet")
+
+
+def test_no_file_is_no_result() -> None:
+    assert read_results([]).schema == SCHEMA
+    assert set(KEY) <= set(SCHEMA)
+
+
+def stored(store: Store, night: int, correct: bool = True) -> pl.DataFrame:
+    """A night's results in the store."""
+    began = datetime(2026, 11, night, 3, tzinfo=UTC)
+    told = replace(provenance(), run=f"202611{night:02}T030000Z-0000", night=began)
+    answers = (Answer("q1", "May", correct, True), Answer("q2", "the city", False, False))
+    frame = frame_of(rows_of(Judged(DOCUMENT, SUMMARY, Scored(answers)), told))
+    with TemporaryDirectory() as folder:
+        write_results(frame, Path(folder) / "results.parquet")
+        store.upload(Path(folder) / "results.parquet", results_key("m", told.run))
+    return frame
+
+
+def test_all_nights_are_read_as_one_lazy_table(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    frames = [stored(store, night) for night in (1, 2, 3)]
+    scanned = scan_results(store, "m")
+    assert scanned.collect_schema() == SCHEMA
+    assert scanned.collect().equals(pl.concat(frames))
+    later = scanned.filter(pl.col("night") > datetime(2026, 11, 2, 12, tzinfo=UTC)).select("run")
+    assert later.unique().collect().rows() == [("20261103T030000Z-0000",)]
+    assert scan_results(store, "another").collect().schema == SCHEMA
+
+
+def test_the_nights_before_one_leave_it_out(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for night in (1, 2, 3, 4):
+        stored(store, night)
+    before = results_before(store, "m", "20261104T030000Z-0000", 2)
+    assert before["run"].unique().sort().to_list() == [
+        "20261102T030000Z-0000",
+        "20261103T030000Z-0000",
+    ]
+    assert results_before(store, "m", "20261104T030000Z-0000", 0).is_empty()
+
+
+def test_results_of_an_older_version_are_read_with_nulls(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    frame = stored(store, 1).drop("served_by", "kept")
+    path = tmp_path / "m" / "results" / "20261101T030000Z-0000.parquet"
+    frame.write_parquet(path)
+    read = scan_results(store, "m").collect()
+    assert read["kept"].null_count() == len(frame)
+    assert read.drop("served_by", "kept").equals(frame)
+
+
+def test_a_file_that_is_no_results_is_named(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    stored(store, 1)
+    (tmp_path / "m" / "results" / "20261102T030000Z-0000.parquet").write_text("not parquet")
+    with pytest.raises(StoreError, match=r"earlier nights in .*m/results/ can't be read"):
+        results_before(store, "m", "20261103T030000Z-0000", 7)

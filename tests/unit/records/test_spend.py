@@ -1,0 +1,95 @@
+"""What a judge's call costs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from precis.config import JudgeConfig
+from precis.records.spend import PRICES, Price, Spend, Usage, price_of, prices_of, usd
+
+spends = st.builds(
+    Spend,
+    calls=st.integers(0, 100),
+    cached=st.integers(0, 100),
+    prompt_tokens=st.integers(0, 10**6),
+    completion_tokens=st.integers(0, 10**6),
+    usd=st.integers(0, 1000).map(float),
+    unpriced=st.integers(0, 100),
+)
+
+
+def test_a_call_costs_its_tokens_at_the_table_s_price() -> None:
+    assert usd("gemini-2.5-flash", Usage(1_000_000, 100_000)) == pytest.approx(0.30 + 0.25)
+
+
+@pytest.mark.parametrize(
+    ("model", "listed"),
+    [
+        ("google/gemini-2.5-flash", "gemini-2.5-flash"),
+        ("openai/gpt-4.1", "gpt-4.1"),
+        ("gpt-4.1-2025-04-14", "gpt-4.1"),
+        ("anthropic/claude-sonnet-4", "claude-sonnet-4"),
+        ("claude-sonnet-4-20250514", "claude-sonnet-4"),
+        ("models/gemini-2.5-pro", "gemini-2.5-pro"),
+    ],
+)
+def test_other_spellings_of_a_model_have_its_price(model: str, listed: str) -> None:
+    assert price_of(model) == PRICES[listed]
+
+
+@pytest.mark.parametrize(
+    "model", ["my-own-model", "gpt-4.1-mini", "gemini-2.5-flash-lite", "google/gemini-2.5-pro:free"]
+)
+def test_a_similar_name_does_not_borrow_a_price(model: str) -> None:
+    assert price_of(model) is None
+
+
+def test_an_unknown_price_is_counted_and_never_a_silent_zero() -> None:
+    spend = Spend.of_call("my-own-model", Usage(1000, 10))
+    assert (spend.calls, spend.unpriced, spend.usd) == (1, 1, 0.0)
+
+
+def test_a_user_s_price_wins_over_the_table() -> None:
+    prices = {**PRICES, "google/gemini-2.5-flash": Price(1.0, 1.0)}
+    assert usd("google/gemini-2.5-flash", Usage(500_000, 500_000), prices) == pytest.approx(1.0)
+
+
+def test_the_provider_s_own_cost_wins_over_any_price() -> None:
+    usage = Usage.from_response({"prompt_tokens": 10, "completion_tokens": 5, "cost": 0.0042})
+    assert usd("my-own-model", usage) == 0.0042
+    assert Spend.of_call("my-own-model", usage).unpriced == 0
+
+
+def test_thinking_tokens_that_only_the_total_shows_are_paid_as_output() -> None:
+    usage = Usage.from_response({"prompt_tokens": 21, "completion_tokens": 0, "total_tokens": 81})
+    assert usage == Usage(21, 60)
+
+
+@pytest.mark.parametrize("usage", [None, {}, [], {"prompt_tokens": "many", "total_tokens": -3}])
+def test_a_missing_or_odd_usage_counts_as_no_tokens(usage: dict[str, object] | None) -> None:
+    assert Usage.from_response(usage) == Usage(0, 0)
+
+
+@given(spends, spends, spends)
+def test_spends_add_in_any_order(first: Spend, second: Spend, third: Spend) -> None:
+    assert (first + second) + third == third + (second + first)
+    assert first + Spend() == first
+
+
+def test_the_user_s_prices_go_before_the_table_and_leave_the_rest_of_it() -> None:
+    prices = prices_of(JudgeConfig(prices={"gemini-2.5-flash": (1.0, 2.0), "mine": (0.0, 0.0)}))
+    assert price_of("google/gemini-2.5-flash", prices) == Price(1.0, 2.0)
+    assert price_of("mine", prices) == Price(0.0, 0.0)
+    assert price_of("gpt-4o", prices) == PRICES["gpt-4o"]
+
+
+def test_a_negative_price_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        JudgeConfig(prices={"mine": (-1.0, 0.0)})
+
+
+def test_a_request_that_was_given_up_is_no_call_but_costs_tokens() -> None:
+    spend = Spend.of_call("gpt-4o", Usage(1_000_000, 0), given_up=True)
+    assert (spend.calls, spend.given_up, spend.usd) == (0, 1, 2.5)
+    assert (spend + spend).given_up == 2

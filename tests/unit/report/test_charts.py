@@ -1,0 +1,111 @@
+import struct
+import sys
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precis.report.bars import Bar, comparison
+from precis.report.canvas import DARK, LIGHT, Chart, Theme, spread
+from precis.report.curve import StepPoint, learning_curve
+from precis.statistics.intervals import Interval
+
+CURVE = [
+    StepPoint(0, 0.41, Interval(0.42, 0.36, 0.48)),
+    StepPoint(1, 0.52),
+    StepPoint(2, None, Interval(0.71, 0.66, 0.77)),
+]
+BARS = [
+    Bar("lead-350", Interval(0.47, 0.41, 0.53)),
+    Bar("trained, step 30", Interval(0.74, 0.69, 0.79), emphasised=True),
+]
+POSITIONS = st.lists(st.floats(0, 1, allow_nan=False), max_size=8).map(sorted)
+
+
+def curve() -> Chart:
+    return learning_curve(CURVE, {"lead-350": 0.47, "random-350": 0.46}, ceiling=0.93)
+
+
+def texts(svg: str) -> list[str]:
+    return [
+        "".join(each.itertext()).strip()
+        for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
+
+
+def test_lines_are_named_where_they_end() -> None:
+    shown = texts(curve().svg())
+    for label in ("trained  71%", "training reward", "lead-350  47%", "full document  93%"):
+        assert label in shown
+
+
+def test_bars_show_name_accuracy_and_interval_best_first() -> None:
+    shown = texts(comparison(reversed(BARS), ceiling=0.93).svg())
+    assert {"74.0%", "69% to 79%", "47.0%", "41% to 53%", "full document 93%"} <= set(shown)
+    assert shown.index("trained, step 30") < shown.index("lead-350")
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_the_same_numbers_give_the_same_bytes(theme: Theme) -> None:
+    assert curve().svg(theme) == curve().svg(theme)
+    assert comparison(BARS).svg(theme) == comparison(BARS).svg(theme)
+
+
+def test_the_svg_needs_nothing_from_elsewhere_and_no_date() -> None:
+    svg = curve().svg()
+    assert "dc:date" not in svg
+    assert "@import" not in svg
+    assert "<image" not in svg
+    assert len(svg) < 40_000
+
+
+def test_the_dark_chart_is_dark() -> None:
+    assert DARK.surface in curve().svg(DARK)
+    assert DARK.surface not in curve().svg(LIGHT)
+
+
+def test_the_png_is_wide_enough_for_a_readme() -> None:
+    png = curve().png()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    assert (width, height) == (1209, 662)
+
+
+def test_a_run_without_steps_and_one_without_validation_are_drawn() -> None:
+    assert "training step" in texts(learning_curve([]).svg())
+    assert "training reward" in texts(learning_curve([StepPoint(0, 1.0)]).svg())
+    assert texts(comparison([]).svg())
+
+
+def test_a_name_is_never_markup_nor_a_formula() -> None:
+    name = "$x^2$ <b>&"
+    assert name in texts(comparison([Bar(name, Interval(0.5, 0.4, 0.6))]).svg())
+
+
+def test_a_picture_says_what_it_shows_to_those_who_do_not_see_it() -> None:
+    assert "42.0% at step 0, 71.0% at step 2" in curve().alt
+    assert "trained, step 30 74.0% (69.0% to 79.0%)" in comparison(BARS).alt
+
+
+def test_a_step_is_read_from_ledger_metrics() -> None:
+    point = StepPoint.of({"step": 3, "reward": 0.5, "accuracy": 0.6, "accuracy_low": 0.5})
+    assert point == StepPoint(3, 0.5, Interval(0.6, 0.5, 0.6))
+    assert StepPoint.of({"step": 4, "accuracy": None}) == StepPoint(4)
+
+
+@given(POSITIONS)
+def test_labels_keep_apart_and_in_order(wanted: list[float]) -> None:
+    places = spread(wanted, 0.1, 0.0, 1.0)
+    assert all(after - before >= 0.1 - 1e-9 for before, after in pairwise(places))
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+
+
+def test_labels_with_room_stay_where_their_lines_end() -> None:
+    assert spread([0.1, 0.5, 0.9], 0.1, 0.0, 1.0) == [0.1, 0.5, 0.9]
+
+
+def test_drawing_leaves_no_global_state() -> None:
+    curve().svg()
+    assert "matplotlib.pyplot" not in sys.modules

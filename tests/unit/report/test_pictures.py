@@ -1,0 +1,152 @@
+"""The benchmark's other pictures: what accuracy costs, by topic, over nights."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precis.report.canvas import DARK, LIGHT, Chart, Theme
+from precis.report.overnights import Night, nights_of, over_nights
+from precis.report.placing import Box, place_names
+from precis.report.scatter import against_dollars, against_words
+from precis.report.spots import Spot
+from precis.report.topics import accuracy_by_topic, by_topic
+from precis.report.wording import dollars
+from precis.statistics.intervals import Interval
+from precis.statistics.standings import Contender
+from tests.unit.report.test_charts import texts
+from tests.unit.statistics.test_statistics import rows
+
+ABOUT_HALF = Interval(0.5, 0.4, 0.6)
+SPOTS = [
+    Spot("trained, step 30", 0, Interval(0.7, 0.65, 0.75), emphasised=True),
+    Spot("gpt-4o", 6.2, ABOUT_HALF),
+    Spot("gemini-2.5-pro", 31.0, Interval(0.78, 0.7, 0.84)),
+    Spot("claude-sonnet-4", 28.0, Interval(0.77, 0.7, 0.84)),
+]
+TOPICS = accuracy_by_topic(
+    rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News"), [Contender("a")]
+)
+FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
+NIGHTS = [
+    Night(
+        datetime(2026, 11, 1, 3, tzinfo=UTC) + timedelta(days=day),
+        model,
+        ABOUT_HALF,
+        model == "trained",
+    )
+    for day in range(30)
+    for model in ("trained", "gpt-4o")
+]
+CHARTS = {
+    "words": against_words(SPOTS, limit=350),
+    "dollars": against_dollars(SPOTS),
+    "topics": by_topic(TOPICS, [Contender("a")], ["a"]),
+    "nights": over_nights(NIGHTS, worse=["gpt-4o"]),
+}
+
+
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=CHARTS)
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_a_picture_is_the_same_bytes_every_time_and_needs_nothing_else(
+    chart: Chart, theme: Theme
+) -> None:
+    svg = chart.svg(theme)
+    assert svg == chart.svg(theme)
+    assert theme.surface in svg
+    assert "<image" not in svg
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_every_contender_is_named_at_its_point() -> None:
+    for name in ("words", "dollars"):
+        assert {spot.label for spot in SPOTS} <= set(texts(CHARTS[name].svg()))
+
+
+def test_what_costs_nothing_stands_apart_from_the_prices() -> None:
+    assert {"free", "$10", "$20"} <= set(texts(CHARTS["dollars"].svg()))
+    assert "free" not in texts(against_dollars(SPOTS[1:]).svg())
+    assert "trained, step 30 70.0% at free; gemini-2.5-pro 78.0% at $31" in CHARTS["dollars"].alt
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [
+        (0, "free"),
+        (0.0123, "$0.012"),
+        (0.5, "$0.50"),
+        (2, "$2"),
+        (6.2, "$6.20"),
+        (1234.5, "$1,234"),
+    ],
+)
+def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
+    assert dollars(cost) == shown
+
+
+def test_the_word_limit_is_drawn() -> None:
+    assert "limit 350" in texts(CHARTS["words"].svg())
+
+
+def test_a_topic_has_a_row_with_the_accuracy_of_its_documents() -> None:
+    assert {topic: found[Contender("a")].mean for topic, found in TOPICS.items()} == {"News": 0.75}
+    assert {"News", "◆  a", "●  the others"} <= set(texts(CHARTS["topics"].svg()))
+    assert CHARTS["topics"].alt.endswith("News 75%")
+
+
+def test_a_contender_that_became_worse_is_marked_by_more_than_colour() -> None:
+    shown = texts(CHARTS["nights"].svg())
+    assert "▼ gpt-4o  50%" in shown
+    assert "trained  50%" in shown
+    assert "1 Nov" in shown
+
+
+def test_several_benchmarks_of_one_day_are_told_apart_by_the_hour() -> None:
+    today = [Night(FIRST + timedelta(hours=hour), "m", ABOUT_HALF) for hour in (0, 5)]
+    assert {"1 Nov 03:00", "1 Nov 08:00"} <= set(texts(over_nights(today).svg()))
+
+
+def test_a_contender_that_takes_part_no_more_has_no_figure_of_tonight() -> None:
+    gone = over_nights([*NIGHTS, Night(FIRST, "o4-mini", ABOUT_HALF)])
+    assert "o4-mini  not tonight" in texts(gone.svg())
+
+
+def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> None:
+    night = [
+        rows("trained", {"d1": [False] * 5}, step=0),
+        rows("trained", {"d1": [True] * 5}, step=30),
+        rows("gone", {"d1": [None] * 5}),
+    ]
+    frame = pl.concat(night).with_columns(pl.lit(FIRST).alias("night"))
+    (only,) = nights_of([frame])
+    assert (only.night, only.model, only.accuracy.mean, only.trained) == (
+        FIRST,
+        "trained",
+        1.0,
+        True,
+    )
+
+
+def test_no_data_is_an_empty_picture() -> None:
+    empty = [against_words([]), against_dollars([]), by_topic({}, [Contender("a")], ["a"])]
+    for chart in [*empty, over_nights([])]:
+        assert texts(chart.svg())
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.5, 6.5), st.floats(0.5, 2.7)), min_size=1, max_size=9),
+    st.data(),
+)
+def test_names_cover_neither_each_other_nor_a_point(
+    points: list[tuple[float, float]], data: st.DataObject
+) -> None:
+    names = [data.draw(st.text("abcdef/-", min_size=2, max_size=14)) for _ in points]
+    dots = [Box(x - 0.07, y - 0.07, x + 0.07, y + 0.07) for x, y in points]
+    boxes = [place.box for place in place_names(names, points, dots, (7.4, 3.3))]
+    assert not any(one.meets(other) for one, other in combinations(boxes, 2))
+    assert not any(box.meets(dot) for box in boxes for dot in dots)
+    assert all(box.left >= 0 and box.right <= 7.4 and box.top <= 3.3 for box in boxes)

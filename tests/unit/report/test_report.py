@@ -1,0 +1,339 @@
+import base64
+import gzip
+import json
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from precis.records.documents import Document, Question
+from precis.records.results import SCHEMA, Judged, Provenance, Row, Summary, frame_of, rows_of
+from precis.records.verdict import Answer, Scored, Unscored, Verdict
+from precis.report import wording
+from precis.report.benchmark import Benchmark, benchmark_of
+from precis.report.curve import StepPoint
+from precis.report.files import report_files
+from precis.report.html import report_html
+from precis.report.markdown import benchmark_report, escape
+from precis.report.reader import reader_data
+from precis.report.sparks import sparks
+from precis.statistics.nights import changes
+from precis.statistics.standings import Contender
+
+HOSTILE = "</script><script>alert(1)</script> | *b* `c` ![x](y)"
+
+
+def document(index: int) -> Document:
+    answerable = [
+        Question(f"d{index}-q{k}", f"What of {k}? {HOSTILE}", f"gold {k}", True) for k in range(4)
+    ]
+    missing = Question(f"d{index}-q4", "Who paid?", "UNANSWERABLE", answerable=False)
+    return Document(f"d{index}", f"Topic {index % 2}", "Text.", (*answerable, missing))
+
+
+def verdict(of: Document, correct: int) -> Scored:
+    return Scored(
+        tuple(
+            Answer(question.id, f"answer {k}", k < correct or k == 4, question.answerable)
+            for k, question in enumerate(of.questions)
+        )
+    )
+
+
+def rows(model: str, step: int | None, corrects: list[int | None]) -> Iterator[Row]:
+    provenance = Provenance("run-1", model, step, "lexical-judge", "batched/1", "p", "c", "0.1.0")
+    for index, correct in enumerate(corrects):
+        of = document(index)
+        ruled: Verdict = Unscored("timeout", "") if correct is None else verdict(of, correct)
+        text = f"{model} on {index}. {HOSTILE}"
+        yield from rows_of(Judged(of, Summary(text, seconds=1.0), ruled), provenance)
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    frame = frame_of(
+        [
+            *rows("trained", 0, [1, 2, 1, 2, 1, 2, 1, 2]),
+            *rows("trained", 5, [2, 3, 2, 3, 2, 3, 2, 3]),
+            *rows("trained", 9, [3, 4, 3, 4, 3, 4, 3, 4]),
+            *rows("lead-350", None, [2, 2, 1, 2, 2, 2, 1, 2]),
+            *rows("gpt-4o", None, [4, 4, 4, None, None, 4, 4, 4]),
+        ]
+    )
+    return benchmark_of(frame, [StepPoint(step, reward=0.5) for step in range(9)], ceiling=0.96)
+
+
+@pytest.fixture(scope="module")
+def page(benchmark: Benchmark) -> str:
+    metrics = [{"step": step, "reward": 0.1 * step, "note": "x"} for step in range(9)]
+    return report_html(benchmark, metrics, {"Judge": "lexical-judge"})
+
+
+class Reader(HTMLParser):
+    """Collects the text of table rows, and every address that a tag points to."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.in_cell = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [v or "" for k, v in attrs if k in ("src", "srcset", "href", "data")]
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+            self.in_cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.in_cell &= tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self.in_cell:
+            self.rows[-1][-1] += data.strip()
+
+
+def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, page: str) -> None:
+    own = benchmark.frame.filter((pl.col("step") == 9) & pl.col("answerable"))
+    share = own["correct"].cast(pl.Float64).mean()
+    line = next(row for row in Reader(page).rows if row[0] == "trained, step 9")
+    standing = benchmark.standings[0]
+    assert share == 0.875
+    assert line[1] == "87.5%"
+    assert standing.accuracy is not None
+    assert line[2] == f"{standing.accuracy.low:.1%} to {standing.accuracy.high:.1%}"
+    assert '<p class="value">87.5%</p>' in page
+
+
+def test_headlines_compare_with_the_start_and_the_best_other(benchmark: Benchmark) -> None:
+    assert [(each.label, each.value) for each in benchmark.headlines()] == [
+        ("trained, step 9", "87.5%"),
+        ("Ahead of untrained start", "+50.0 points"),
+        ("Ahead of lead-350", "+43.8 points"),
+        ("Share of the ceiling", "91.1%"),
+    ]
+
+
+def test_the_page_says_how_many_documents_a_small_difference_takes(
+    benchmark: Benchmark, page: str
+) -> None:
+    assert benchmark.documents_needed is not None
+    assert f"takes about {benchmark.documents_needed} documents" in " ".join(page.split())
+
+
+def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
+    benchmark: Benchmark, page: str
+) -> None:
+    (line,) = [row for row in Reader(page).rows if row[0].startswith("gpt-4o")]
+    assert line[0] == "gpt-4oincomplete, not ranked"
+    assert line[-1] == "2 timeout"
+    assert not [name for name, chart in benchmark.charts().items() if "gpt-4o" in chart.alt]
+
+
+def test_the_curve_takes_its_accuracy_from_the_benchmark(benchmark: Benchmark) -> None:
+    measured = {point.step: point.accuracy.mean for point in benchmark.curve if point.accuracy}
+    assert measured == {0: 0.375, 5: 0.625, 9: 0.875}
+    assert [point.step for point in benchmark.curve] == list(range(10))
+
+
+def test_the_page_loads_nothing(page: str) -> None:
+    reader = Reader(page)
+    assert reader.addresses
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in reader.addresses)
+    assert not {"link", "iframe", "object"} & set(reader.tags)
+    assert "default-src 'none'" in page
+
+
+def embedded(page: str) -> dict[str, Any]:
+    """The data of the page's reader, unpacked as a browser does."""
+    found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return data
+
+
+def test_no_summary_can_leave_its_place_in_the_page(page: str) -> None:
+    assert Reader(page).tags.count("script") == 2
+    assert "alert(1)" not in page
+
+
+def test_a_hostile_name_is_text_wherever_it_stands() -> None:
+    hostile = benchmark_of(
+        frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])])
+    )
+    shown = report_html(
+        hostile,
+        [{"step": s, HOSTILE: s} for s in (1, 2)],
+        {HOSTILE: HOSTILE},
+        HOSTILE,
+        {HOSTILE: 1},
+    )
+    assert Reader(shown).tags.count("script") == 2
+    assert "<script>alert(1)" not in shown
+
+
+def test_the_reader_holds_every_shown_summary_with_its_verdicts(
+    benchmark: Benchmark, page: str
+) -> None:
+    data = embedded(page)
+    assert data == reader_data(benchmark)
+    names = [contender["name"] for contender in data["contenders"]]
+    assert names == ["trained, step 9", "lead-350", "untrained start", "gpt-4o"]
+    assert data["sides"] == [0, 1]
+    first = data["contenders"][0]
+    assert first["summaries"]["d0"]["summary"] == f"trained on 0. {HOSTILE}"
+    assert first["summaries"]["d0"]["answers"][2:4] == [["answer 2", True], ["answer 3", False]]
+    assert first["topics"]["Topic 1"] == ["100.0%", "39.8% to 100.0%"]
+    assert data["contenders"][3]["summaries"]["d3"]["cause"] == "timeout"
+    assert data["documents"][0]["questions"][4]["answerable"] is False
+
+
+def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Benchmark) -> None:
+    ahead = reader_data(benchmark)["ahead"]
+    assert ahead["0-1"].startswith(
+        "trained, step 9 is 43.8 points ahead of lead-350 on 8 documents"
+    )
+    assert wording.chance(benchmark.ahead[Contender("lead-350")]) in ahead["0-1"]
+    assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of untrained start")
+    assert not {"1-0", "2-1"} & set(ahead)
+
+
+def test_all_pairs_are_in_a_table_with_stars_for_the_clear_ones(page: str) -> None:
+    lines = [row for row in Reader(page).rows if row[0] == "trained, step 9"]
+    assert lines[-1] == ["trained, step 9", "+43.8*", "+50.0*"]
+
+
+def test_a_published_score_is_a_note_and_never_a_result(benchmark: Benchmark, page: str) -> None:
+    quoting = report_html(benchmark, published={"o4-mini": 0.6})
+    assert "not measured here" in quoting
+    assert "o4-mini 60.0%" in quoting
+    assert not [row for row in Reader(quoting).rows if "o4-mini" in row[0]]
+    assert "not measured here" not in page
+
+
+def test_the_methods_name_judge_protocol_and_digests(page: str) -> None:
+    methods = page[page.index('id="methods"') :]
+    for fact in ("lexical-judge", "batched/1", "<dd>p</dd>", "<dd>c</dd>", "0.1.0", "96.0%", "BCa"):
+        assert fact in methods
+
+
+def test_a_regression_is_announced_on_the_page() -> None:
+    def night(day: int, corrects: list[int | None]) -> pl.DataFrame:
+        began = pl.lit(datetime(2026, 11, day, 3, tzinfo=UTC))
+        return frame_of(rows("gpt-4o", None, corrects)).with_columns(began.alias("night"))
+
+    before = pl.concat([night(day, [4] * 12) for day in (18, 19)])
+    tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
+    worse = benchmark_of(tonight, before=before, changes=changes(tonight, before))
+    assert [each.contender for each in worse.regressions] == [Contender("gpt-4o")]
+    assert "▼" in worse.charts()["nights"].svg()
+    page = report_html(worse)
+    assert "Worse than on the nights before" in page
+    assert "the mean of the 2 nights" in page
+    well = benchmark_of(same, before=before, changes=changes(same, before))
+    assert "Worse than on the nights before" not in report_html(well)
+
+
+def test_a_page_of_91_documents_and_10_contenders_is_small_and_quick() -> None:
+    many = [
+        row
+        for name in range(10)
+        for row in rows(f"model-{name}", None, [index % 5 for index in range(91)])
+    ]
+    frame = frame_of(many)
+    # Letters drawn at random: no language compresses as badly.
+    generator = np.random.default_rng(0)
+    texts = ["".join(generator.choice(list("abcdefghijklm nop"), 2100)) for _ in range(910)]
+    keys = frame.select("model", "document_id").unique(maintain_order=True)
+    frame = frame.drop("summary").join(
+        keys.with_columns(pl.Series("summary", texts)), on=["model", "document_id"]
+    )
+    start = time.process_time()
+    summarised = benchmark_of(frame)
+    assert time.process_time() - start < 3
+    assert len(report_html(summarised).encode()) < 3_000_000
+
+
+def test_every_picture_is_there_as_svg_and_png_light_and_dark() -> None:
+    files = report_files(benchmark_of(frame_of(rows("lead-350", None, [2]))), "<page>")
+    assert files.pop("report.html") == b"<page>"
+    endings = ("-dark.png", "-dark.svg", ".png", ".svg")
+    assert sorted(files) == [f"{name}{end}" for name in ("comparison", "words") for end in endings]
+    assert len(set(files.values())) == len(files)
+
+
+def test_metrics_are_drawn_small_with_their_range() -> None:
+    (spark,) = sparks([{"step": 1, "kl": 2.0, "a": "x"}, {"step": 0, "kl": 1.0, "b": 3.0}])
+    assert (spark.name, spark.first, spark.last, spark.low, spark.high) == ("kl", 1, 2, 1, 2)
+    assert spark.path == "0.0,42.0 200.0,2.0 200.0,2.0"
+
+
+def test_a_value_that_is_not_finite_is_no_point_of_a_line() -> None:
+    values = [1.0, float("nan"), float("inf"), 2.0]
+    (spark,) = sparks([{"step": step, "kl": value} for step, value in enumerate(values)])
+    assert (spark.low, spark.high) == (1, 2)
+    assert "nan" not in spark.path
+
+
+def test_an_empty_benchmark_makes_an_empty_report() -> None:
+    empty = benchmark_of(SCHEMA.to_frame())
+    assert empty.standings == ()
+    assert "Standings" in report_html(empty)
+    assert "Contender" in benchmark_report(empty)
+
+
+def rendered(markdown: str) -> str:
+    return str(MarkdownIt("commonmark").enable("table").render(markdown))
+
+
+def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: Benchmark) -> None:
+    markdown = benchmark_report(benchmark)
+    html = rendered(markdown)
+    assert html.count('<img src="data:image/png;base64,') == 2
+    for standing in benchmark.standings:
+        assert standing.accuracy is not None
+        assert f"<td>{standing.accuracy}</td>" in html
+    assert "<strong>Ahead of untrained start: +50.0 points</strong>" in html
+
+
+@settings(max_examples=200)
+@given(st.text(max_size=60))
+def test_escaped_text_is_shown_as_it_is(text: str) -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(f"> {escape(f'a{text}a')}")
+    (inline,) = [token for token in tokens if token.type == "inline"]
+    assert [token.type for token in tokens if token.level == 1] == [
+        "paragraph_open",
+        "paragraph_close",
+    ]
+    shown = "".join(child.content for child in inline.children or [])
+    assert {child.type for child in inline.children or []} <= {"text", "text_special"}
+    expected = " ".join(f"a{text}a".split()).replace("\0", "\ufffd")
+    assert shown == expected
+
+
+@pytest.mark.parametrize("line", ["1. one", "- one", "# one", "| a | b |", "    code", "a@b.org"])
+def test_a_line_of_text_is_never_a_structure(line: str) -> None:
+    assert rendered(escape(line)) == f"<p>{line.strip()}</p>\n"
+
+
+def test_the_contender_of_a_checkpoint_has_its_name_for_people(benchmark: Benchmark) -> None:
+    assert benchmark.trained == Contender("trained", 9)
+    assert [str(each.contender) for each in benchmark.shown] == [
+        "trained@9",
+        "lead-350",
+        "trained@0",
+        "gpt-4o",
+    ]

@@ -1,0 +1,155 @@
+"""Benchmarks that are too small, too odd or too long for a figure still end with a report."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precis.benchmark.measure import Night
+from precis.records.documents import Document, Question
+from precis.records.results import Judged, Provenance, Row, Summary, frame_of, rows_of
+from precis.records.verdict import Answer, Scored
+from precis.report.benchmark import Benchmark, benchmark_of
+from precis.report.canvas import shortened
+from precis.report.curve import StepPoint
+from precis.report.files import report_files
+from precis.report.html import report_html
+from precis.report.markdown import benchmark_report, escape
+from precis.store import FolderStore
+from tasks.benchmark import _store_report
+from tasks.lineup import Round
+
+CSS = Path(__file__).parents[3] / "precis/report/template/report.css"
+
+
+def rows(model: str, step: int | None, corrects: list[int], topic: str) -> Iterator[Row]:
+    provenance = Provenance("run-1", model, step, "lexical-judge", "batched/1", "p", "c", "0.1.0")
+    for index, correct in enumerate(corrects):
+        asked = tuple(Question(f"q{k}", "What?", "gold", True) for k in range(4))
+        answers = tuple(Answer(f"q{k}", "answer", k < correct, True) for k in range(4))
+        document = Document(f"d{index}", f"{topic}{index % 2}", "Text.", asked)
+        yield from rows_of(Judged(document, Summary("A text."), Scored(answers)), provenance)
+
+
+def benchmark(
+    trained: list[int],
+    other: list[int],
+    *,
+    name: str = "lead-350",
+    topic: str = "News",
+    **more: Any,
+) -> Benchmark:
+    frame = frame_of(
+        [
+            *rows("trained", 0, [1] * len(trained), topic),
+            *rows("trained", 4, trained, topic),
+            *rows(name, None, other, topic),
+        ]
+    ).with_columns(pl.lit(0.01).alias("usd"))
+    return benchmark_of(frame, [StepPoint(0, reward=0.5), StepPoint(4)], words_max=350, **more)
+
+
+def share(found: Benchmark) -> str:
+    (card,) = [each for each in found.headlines() if each.label == "Share of the ceiling"]
+    return f"{card.value} {card.detail}"
+
+
+def test_a_share_of_the_ceiling_takes_more_than_a_document() -> None:
+    assert share(benchmark([1], [0], ceiling=0.25)) == "– too few documents to say (1)"
+    assert "91.1%" in share(benchmark([3, 4] * 4, [2] * 8, ceiling=0.96))
+
+
+def test_a_ceiling_of_zero_is_said() -> None:
+    assert "the judge answers nothing" in share(benchmark([0] * 8, [0] * 8, ceiling=0.0))
+
+
+def test_a_ceiling_that_was_not_measured_has_no_card() -> None:
+    found = benchmark([3, 4] * 4, [2] * 8)
+    assert all(each.label != "Share of the ceiling" for each in found.headlines())
+
+
+@pytest.mark.parametrize(
+    ("trained", "other"), [([4, 3], [2, 2]), ([4] * 8, [2] * 8), ([4, 3, 4, 3], [2, 2, 1, 2])]
+)
+def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
+    trained: list[int], other: list[int]
+) -> None:
+    found = benchmark(trained, other)
+    page = " ".join(report_html(found).split())
+    assert found.documents_needed is None
+    assert "Too few documents, or too much alike, to say how many" in page
+
+
+@pytest.mark.parametrize(("name", "topic"), [(80, 100), (100, 400), (2000, 2000)])
+def test_a_long_name_ends_no_benchmark_without_its_report(name: int, topic: int) -> None:
+    found = benchmark([3, 4, 3, 4], [2, 2, 1, 2], name="n" * name, topic="t" * topic, ceiling=0.9)
+    files = report_files(found, report_html(found))
+    assert {"comparison.png", "topics.png", "learning-curve.svg", "dollars.svg"} <= set(files)
+    assert "n" * 21 in benchmark_report(found)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.text(st.characters(max_codepoint=0x24F), max_size=200))
+def test_any_name_can_be_drawn(name: str) -> None:
+    found = benchmark([3, 4], [2, 2], name=f"a{name}", topic=name)
+    for chart in found.charts().values():
+        assert chart.svg().startswith("<?xml")
+
+
+@given(st.text(max_size=300))
+def test_a_shortened_name_is_short_and_keeps_both_ends(name: str) -> None:
+    short = shortened(f"begin {name} end")
+    assert len(short) <= 32
+    assert short.startswith("begin") and short.endswith("end")
+
+
+@pytest.mark.parametrize(
+    "figure", ["0.54", "+12.5 points", "held-out accuracy 81.0% (8 of 9), $1.20"]
+)
+def test_a_figure_is_written_without_character_references(figure: str) -> None:
+    assert "&#" not in escape(f"reward {figure}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["12. one", "3) one", "+ one", "---", "===", ":-- | --", "https://a.b", "www.a.b", "WWW.a.b"],
+)
+def test_what_begins_a_list_or_an_address_is_referenced_all_the_same(line: str) -> None:
+    assert "&#" in escape(line)
+
+
+@dataclass(frozen=True)
+class Benchmarked:
+    """As much of a round as its report takes."""
+
+    store: FolderStore
+    night: Night
+    name: str = "m"
+    folder: str = "m/benchmarks/0004/"
+
+    @property
+    def own_folder(self) -> str:
+        return cast(str, Round.own_folder.fget(self))  # type: ignore[attr-defined]
+
+
+def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
+    store, found = FolderStore(tmp_path), benchmark([3, 4] * 4, [2] * 8)
+    first, second = Benchmarked(store, Night.now()), Benchmarked(store, Night.now())
+    for round, page in ((first, "first"), (second, "second")):
+        _store_report(cast(Round, round), found, page)
+    assert (tmp_path / "m/benchmarks/0004/report.html").read_text() == "second"
+    for round, page in ((first, "first"), (second, "second")):
+        assert (tmp_path / round.own_folder / "report.html").read_text() == page
+        assert (tmp_path / round.own_folder / "results.parquet").exists()
+
+
+def test_the_page_says_where_a_narrow_screen_scrolls() -> None:
+    page = report_html(replace(benchmark([3, 4] * 4, [2] * 8)))
+    assert page.count('class="sideways"') == 2
+    assert page.count('<figure class="wide"') == page.count("<picture>")
+    assert "min-width: 42rem" in CSS.read_text()

@@ -1,0 +1,164 @@
+"""The report on a training run: what is in it, and that it stays small."""
+
+import random
+
+from precis.judge import Unscored
+from precis.records.documents import Document, Question
+from precis.records.ledger import Ledger, Validation
+from precis.records.results import Judged, Summary
+from precis.records.spend import Spend
+from precis.report.examples import Seen, best_and_worst, common_words, most_changed
+from precis.report.phases import phases
+from precis.report.training import TrainingView, progress_line, training_report
+from precis.report.trends import trends
+from precis.run.outlook import Plan
+from tests.unit.records.test_ledger import record
+from tests.unit.report.test_charts import texts
+from tests.unit.report.test_report import HOSTILE, document, rendered, verdict
+
+
+def ledger_of(steps: int) -> Ledger:
+    """A run whose every figure moves, validated before every tenth step."""
+    rng = random.Random(1)
+    records = tuple(
+        record(step, reward=rng.random()).model_copy(
+            update={
+                "reward_std": rng.random() / 4,
+                "words": rng.uniform(200, 350),
+                "groups_dropped": {"zero_variance": rng.randrange(3)},
+                "seconds": {name: rng.uniform(1, 9) for name in ("gather", "train", "commit")},
+                "judge": Spend(calls=80, prompt_tokens=50_000, usd=0.012),
+            }
+        )
+        for step in range(steps)
+    )
+    validations = tuple(
+        Validation(step=step, accuracy=0.5, low=0.4, high=0.6, words=300, seconds=3, unscored={})
+        for step in range(0, steps + 1, 10)
+    )
+    return Ledger(
+        model="m", config="c", corpus="k", next_step=steps, steps=records,
+        validations=validations, usd=0.012 * steps,
+    )  # fmt: skip
+
+
+def judged(index: int, text: str, correct: int = 2) -> Judged:
+    of = document(index)
+    return Judged(of, Summary(text), verdict(of, correct))
+
+
+SEEN = (
+    Seen(rollouts=(judged(0, "The worst.", 0), judged(1, "Middling."), judged(2, "The best.", 4)))
+    .validated(0, [judged(3, "one two three"), judged(4, "same words here")])
+    .validated(10, [judged(3, "four five three"), judged(4, "same words here")])
+)
+
+
+def view(steps: int, seen: Seen = SEEN, **links: str) -> TrainingView:
+    return TrainingView(ledger_of(steps), Plan(max(steps, 1), 1), seen, links)
+
+
+def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
+    html = rendered(training_report(view(25)))
+    assert html.count('<img src="data:image/png;base64,') == 3
+    assert "<td>24</td>" in html
+    assert "<td>15</td>" in html
+    assert "<td>14</td>" not in html
+    assert "50.0% (40.0% to 60.0%)" in html
+    assert "zero_variance" in html
+    assert "$0.30" in html
+
+
+def test_the_best_the_worst_and_the_most_changed_summary_can_be_read_with_their_verdicts() -> None:
+    html = rendered(training_report(view(10)))
+    order = ["Best summary", "The best.", "Worst summary", "The worst.", "Most changed", "After"]
+    places = [html.index(each) for each in order]
+    assert places == sorted(places)
+    assert "4 of 4 right" in html
+    assert "0 of 4 right" in html
+    assert "one two three" in html and "four five three" in html
+    assert "same words here" not in html
+    assert "<td>✗</td>" in html
+
+
+def test_a_run_without_steps_has_a_report() -> None:
+    html = rendered(training_report(view(0, Seen())))
+    assert html.count("<img ") == 1
+    assert "step 0 of 1" in html
+    assert "known after the first step" in html
+
+
+def test_links_are_shown_and_paths_are_text() -> None:
+    html = rendered(training_report(view(1, store="/a_path/*here*", wandb="https://wandb.ai/x/y")))
+    assert '<a href="https://wandb.ai/x/y">' in html
+    assert "/a_path/*here*" in html
+
+
+def test_a_thousand_steps_and_huge_hostile_summaries_fit_into_an_artifact() -> None:
+    long = tuple(judged(at, HOSTILE * 10_000, at) for at in range(3))
+    seen = Seen(rollouts=long).validated(0, long[:1]).validated(1, [judged(0, "*" * 1_000_000)])
+    report = training_report(view(1000, seen))
+    assert len(report.encode()) < 500_000
+    assert report.count("data:image/png") == 3
+    assert "<script" not in rendered(report)
+
+
+def test_questions_too_long_for_the_artifact_are_left_out() -> None:
+    asked = tuple(Question(f"q{at}", "*" * 5000, "gold", True) for at in range(20))
+    of = Document("d0", "topic", "Text.", asked)
+    huge = Judged(of, Summary("short"), verdict(of, 1))
+    report = training_report(view(3, Seen(rollouts=(huge, huge))))
+    assert len(report.encode()) < 500_000
+    assert "Best summary" not in report
+
+
+def test_what_was_not_scored_is_neither_best_nor_worst() -> None:
+    unscored = Judged(document(0), Summary("x"), Unscored("timeout", ""))
+    assert best_and_worst([unscored, judged(0, "a")]) is None
+    both = best_and_worst([unscored, judged(0, "a", 1), judged(1, "b", 3)])
+    assert both is not None
+    assert [each.summary.text for each in both] == ["b", "a"]
+
+
+def test_nothing_has_changed_after_one_validation() -> None:
+    assert most_changed(Seen().validated(0, [judged(0, "a")])) is None
+    change = most_changed(SEEN)
+    assert change is not None
+    assert (change.step, change.later_step, change.after.document.id) == (0, 10, "d3")
+
+
+def test_words_in_common_are_counted_wherever_they_stand() -> None:
+    assert common_words("a b c d", "d C b A") == 1
+    assert common_words("a a b", "a c d") == 1 / 3
+    assert common_words("", "") == 1
+
+
+def test_the_time_goes_by_phase_and_the_short_ones_share_a_name() -> None:
+    steps = [{"gather": 5.0, "train": 2.0, "commit": 1.0, "a": 0.1, "b": 0.2, "c": 0.3}] * 3
+    shown = texts(phases(steps).svg())
+    assert {"gather  5 s", "train  2 s", "commit  1 s", "c  0.3 s", "other  0.3 s"} <= set(shown)
+    assert "a  0.1 s" not in shown
+
+
+def test_a_phase_that_few_steps_have_counts_as_nothing_in_the_others() -> None:
+    shown = texts(phases([{"gather": 1.0, "validate": 4.0}, {"gather": 1.0}]).svg())
+    assert "validate  2 s" in shown
+
+
+def test_a_thousand_steps_share_forty_columns() -> None:
+    svg = phases([{"gather": 1.0}] * 1000).svg()
+    assert svg.count("<path") < 150
+    assert "mean of neighbouring steps" in "".join(texts(svg))
+
+
+def test_spread_words_and_drops_are_drawn_at_any_number_of_steps() -> None:
+    for steps in (0, 1, 1000):
+        assert {"Reward spread in a group", "Words of a summary", "Groups dropped"} <= set(
+            texts(trends(ledger_of(steps).steps).svg())
+        )
+
+
+def test_the_progress_line_says_step_reward_accuracy_and_dollars() -> None:
+    line = progress_line(view(10))
+    assert line.startswith("step 10 of 10, reward 0.")
+    assert line.endswith("held-out accuracy 50.0% after step 10, $0.12")

@@ -1,0 +1,243 @@
+"""Checkpoints: a manifest means whole, and only what it says is restored."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
+from precis.run.checkpoints import (
+    commit,
+    committed_steps,
+    manifest,
+    mend_pointer,
+    restore,
+    whole_around,
+)
+from precis.store import FolderStore
+from tests.support.newest_checkpoint import file_key, newest_whole
+
+names = st.from_regex(r"\.?[ab]{1,2}(/\.?[ab]{1,2})?", fullmatch=True)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "store")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "0001"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "weights").write_bytes(b"w" * 1000)
+    (folder / "sub" / "config").write_bytes(b"{}")
+    return folder
+
+
+def test_a_committed_checkpoint_is_restored_byte_by_byte(
+    store: FolderStore, folder: Path, tmp_path: Path
+) -> None:
+    commit(store, "m", 1, folder, "digest")
+    into = tmp_path / "restored"
+    checkpoint = restore(store, "m", 1, into)
+    assert (into / "weights").read_bytes() == b"w" * 1000
+    assert (into / "sub" / "config").read_bytes() == b"{}"
+    assert (checkpoint.step, checkpoint.parent, checkpoint.config) == (1, 0, "digest")
+
+
+def test_a_checkpoint_without_a_manifest_does_not_exist(store: FolderStore, folder: Path) -> None:
+    store.upload(folder / "weights", "m/checkpoints/0001/weights")
+    assert committed_steps(store, "m") == []
+    assert manifest(store, "m", 1) is None
+    with pytest.raises(CorruptCheckpoint, match="never completed"):
+        restore(store, "m", 1, folder.with_name("into"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (b"w" * 999, r"0001/\w+/weights has 999 bytes; its manifest says 1000"),
+        (b"v" * 1000, r"0001/\w+/weights differs from its manifest"),
+    ],
+)
+def test_an_altered_file_is_found_and_named(
+    store: FolderStore, folder: Path, tmp_path: Path, damage: bytes, said: str
+) -> None:
+    commit(store, "m", 1, folder, "digest")
+    store.put(file_key(store, "m", 1, "weights"), damage)
+    with pytest.raises(CorruptCheckpoint, match=said):
+        restore(store, "m", 1, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+
+
+def test_a_manifest_with_unknown_fields_is_refused(store: FolderStore, folder: Path) -> None:
+    commit(store, "m", 1, folder, "digest")
+    blob = store.get("m/checkpoints/0001/manifest.json")
+    assert blob is not None
+    store.put("m/checkpoints/0001/manifest.json", blob.data.replace(b'"step"', b'"steps"'))
+    with pytest.raises(CorruptCheckpoint, match="damaged"):
+        manifest(store, "m", 1)
+
+
+def test_committing_again_changes_nothing(store: FolderStore, folder: Path) -> None:
+    first = commit(store, "m", 1, folder, "digest")
+    assert commit(store, "m", 1, folder, "digest") == first
+    assert committed_steps(store, "m") == [1]
+
+
+def test_an_empty_folder_is_not_a_checkpoint(store: FolderStore, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StoreError, match="empty"):
+        commit(store, "m", 1, tmp_path / "empty", "digest")
+
+
+def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
+    store: FolderStore, folder: Path, tmp_path: Path
+) -> None:
+    for step in (1, 2, 3, 4):
+        commit(store, "m", step, folder, "digest")
+    store.delete("m/checkpoints/0004/manifest.json")
+    store.delete(file_key(store, "m", 3, "sub/config"))
+    store.put(file_key(store, "m", 2, "weights"), b"v" * 1000)
+    warnings: list[str] = []
+    found = newest_whole(store, "m", warnings=warnings)
+    assert found is not None and found.step == 2
+    assert file_key(store, "m", 3, "sub/config") + " is missing" in warnings[0]
+    with pytest.raises(CorruptCheckpoint, match=r"0002/\w+/weights differs from its manifest"):
+        restore(store, "m", 2, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+
+
+def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_newest(
+    store: FolderStore, folder: Path
+) -> None:
+    for step in range(6):
+        commit(store, "m", step, folder, "digest")
+    assert sorted(whole_around(store, "m", 4)) == [4, 5]
+    store.delete(file_key(store, "m", 4, "weights"))
+    assert sorted(whole_around(store, "m", 4)) == [3, 5]
+    assert sorted(whole_around(store, "m", 4, passed_over=[3])) == [2, 5]
+
+
+def test_a_model_without_a_whole_checkpoint_has_none(store: FolderStore, folder: Path) -> None:
+    store.upload(folder / "weights", "m/checkpoints/0001/weights")
+    assert newest_whole(store, "m") is None
+
+
+def test_a_pointer_that_a_kill_left_behind_is_mended(store: FolderStore, folder: Path) -> None:
+    for step in (1, 2):
+        commit(store, "m", step, folder, "digest")
+    before = store.get("m/latest.json")
+    mend_pointer(store, "m", 2)
+    assert store.get("m/latest.json") == before
+    store.put("m/latest.json", b'{"step": 1}')
+    mend_pointer(store, "m", 2)
+    mended = store.get("m/latest.json")
+    assert mended is not None and mended.data == b'{"step": 2}'
+
+
+class KilledStore(FolderStore):
+    """Fails at its n-th write, as a killed process would."""
+
+    def __init__(self, root: Path, writes: int) -> None:
+        super().__init__(root)
+        self.left = writes
+
+    def _count(self) -> None:
+        if self.left == 0:
+            raise StoreError("killed")
+        self.left -= 1
+
+    def put(self, key: str, data: bytes) -> str:
+        self._count()
+        return super().put(key, data)
+
+    def upload(self, path: Path, key: str) -> None:
+        self._count()
+        super().upload(path, key)
+
+    def delete(self, prefix: str) -> None:
+        self._count()
+        super().delete(prefix)
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_commit_that_was_killed_leaves_the_checkpoint_before(
+    store: FolderStore, folder: Path, writes: int
+) -> None:
+    commit(store, "m", 1, folder, "digest")
+    (folder / "weights").write_bytes(b"new")
+    with pytest.raises(StoreError, match="killed"):
+        commit(KilledStore(store.root, writes), "m", 2, folder, "digest")
+    pointer = store.get("m/latest.json")
+    assert pointer is not None and pointer.data == b'{"step": 1}'
+    assert newest_whole(store, "m", at_most=1) is not None
+    assert commit(store, "m", 2, folder, "digest") == newest_whole(store, "m")
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_an_old_manifest_never_vouches_for_new_files(
+    store: FolderStore, folder: Path, tmp_path: Path, writes: int
+) -> None:
+    old = commit(store, "m", 1, folder, "digest")
+    (folder / "weights").write_bytes(b"v" * 1000)
+    with pytest.raises(StoreError, match="killed"):
+        commit(KilledStore(store.root, writes), "m", 1, folder, "digest")
+    found = newest_whole(store, "m")
+    if found:
+        restore(store, "m", found.step, tmp_path / "into")
+    assert found in (None, old, manifest(store, "m", 1))
+    assert (found == old) == (writes < 3)  # two files, then the manifest
+
+
+def test_a_pointer_that_moved_meanwhile_stops_the_commit(store: FolderStore, folder: Path) -> None:
+    class Rivalled(FolderStore):
+        def upload(self, path: Path, key: str) -> None:
+            store.put("m/latest.json", b'{"step": 9}')
+            super().upload(path, key)
+
+    with pytest.raises(StoreConflict):
+        commit(Rivalled(store.root), "m", 1, folder, "digest")
+
+
+@settings(max_examples=50)
+@given(files=st.dictionaries(names, st.binary(max_size=50), min_size=1, max_size=5), data=st.data())
+def test_any_files_come_back_as_they_were_and_any_damage_is_found(
+    files: dict[str, bytes], data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as temporary:
+        folder, store = Path(temporary) / "from", FolderStore(Path(temporary) / "store")
+        written = {
+            name: content for name, content in files.items() if _write(folder, name, content)
+        }
+        commit(store, "m", 1, folder, "digest")
+        into = Path(temporary) / "into"
+        restore(store, "m", 1, into)
+        assert {name: (into / name).read_bytes() for name in written} == written
+
+        name = data.draw(st.sampled_from(sorted(written)))
+        damaged = data.draw(st.none() | st.binary(max_size=50).filter(lambda b: b != written[name]))
+        _damage(store, file_key(store, "m", 1, name), damaged)
+        with pytest.raises(CorruptCheckpoint, match="0001/"):
+            restore(store, "m", 1, into)
+        assert {name: (into / name).read_bytes() for name in written} == written
+
+
+def _write(folder: Path, name: str, content: bytes) -> bool:
+    """Whether the file could be written beside the others: `a` and `a/b` exclude each other."""
+    path = folder / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError:
+        return False
+    return True
+
+
+def _damage(store: FolderStore, key: str, content: bytes | None) -> None:
+    if content is None:
+        (store.root / key).unlink()
+    else:
+        store.put(key, content)

@@ -1,0 +1,232 @@
+"""The lease: one run at a time, and one that has lost it writes nothing more."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from precis.errors import LeaseHeld, LeaseLost, StoreError
+from precis.run.holder import Holder, is_alive
+from precis.run.lease import lease_key, leased, read_lease
+from precis.store import FolderStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "store")
+
+
+def elsewhere(store: FolderStore, now: datetime, **changes: object) -> Holder:
+    """Put a lease into the store that another machine took."""
+    holder = Holder(
+        run="theirs",
+        host="far",
+        pid=1,
+        machine="another boot",
+        process_started="1",
+        since=now,
+        expires=now + timedelta(seconds=60),
+    ).model_copy(update=changes)
+    store.put(lease_key("m"), holder.model_dump_json().encode())
+    return holder
+
+
+async def test_a_second_run_is_refused_with_who_holds_it_and_how_to_take_over(
+    store: FolderStore,
+) -> None:
+    async with leased(store, "m", "first"):
+        with pytest.raises(LeaseHeld) as refusal:
+            async with leased(store, "m", "second"):
+                raise AssertionError
+    said = str(refusal.value)
+    assert "'m' is held by the run first (process " in said
+    assert f"since {datetime.now(UTC):%Y-%m-%d}" in said
+    assert "--take-over" in said
+
+
+async def test_a_lease_that_was_given_back_is_free(store: FolderStore) -> None:
+    for run in ("first", "second"):
+        async with leased(store, "m", run) as lease:
+            await lease.check()
+    holder = read_lease(store, "m")
+    assert holder is not None and (holder.run, holder.released) == ("second", True)
+
+
+async def test_models_have_leases_of_their_own(store: FolderStore) -> None:
+    async with leased(store, "m", "first"), leased(store, "n", "second") as other:
+        await other.check()
+
+
+async def test_whose_lease_was_taken_over_fails_its_next_check(store: FolderStore) -> None:
+    async with (
+        leased(store, "m", "first") as first,
+        leased(store, "m", "second", take_over=True) as second,
+    ):
+        with pytest.raises(LeaseLost, match="taken over by the run second"):
+            await first.check()
+        with pytest.raises(LeaseLost):
+            await first.check()
+        await second.check()
+    holder = read_lease(store, "m")
+    assert holder is not None and holder.run == "second"
+
+
+async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None:
+    """A rehearsal renews its lease some times a second, so a renewal may come in between."""
+
+    class Busy(FolderStore):
+        renewals = 3
+
+        def put_if(self, key: str, data: bytes, version: str | None) -> str:
+            holder = Holder.model_validate_json(data)
+            if holder.run == "second" and self.renewals:
+                self.renewals -= 1
+                present = self.get(key)
+                assert present is not None
+                renewed = Holder.model_validate_json(present.data)
+                renewed = renewed.model_copy(update={"renewals": renewed.renewals + 1})
+                super().put_if(key, renewed.model_dump_json().encode(), present.version)
+            return super().put_if(key, data, version)
+
+    store = Busy(tmp_path / "store")
+    async with (
+        leased(store, "m", "first") as first,
+        leased(store, "m", "second", take_over=True),
+    ):
+        with pytest.raises(LeaseLost, match="taken over by the run second"):
+            await first.check()
+    assert store.renewals == 0
+
+
+async def test_whoever_lost_a_lease_does_not_give_it_back(store: FolderStore) -> None:
+    async with leased(store, "m", "second", take_over=True) as second:
+        async with leased(store, "m", "third", take_over=True):
+            pass
+        with pytest.raises(LeaseLost):
+            await second.check()
+    holder = read_lease(store, "m")
+    assert holder is not None and (holder.run, holder.released) == ("third", True)
+
+
+async def test_of_many_runs_that_begin_at_once_one_gets_the_lease(store: FolderStore) -> None:
+    won: list[int] = []
+
+    async def begin(number: int) -> None:
+        try:
+            async with leased(store, "m", str(number)):
+                won.append(number)
+                await asyncio.sleep(0.1)
+        except LeaseHeld:
+            return
+
+    await asyncio.gather(*(begin(number) for number in range(8)))
+    assert len(won) == 1
+
+
+async def test_a_lease_is_renewed_while_its_run_works(store: FolderStore) -> None:
+    async with leased(store, "m", "first", ttl_s=0.06) as lease:
+        begun = lease.holder
+        async with asyncio.timeout(60):
+            while lease.holder.renewals < 2:
+                await asyncio.sleep(0.01)
+        assert lease.holder.expires > begun.expires
+        await lease.check()
+
+
+async def test_a_renewal_that_was_cancelled_loses_nothing(store: FolderStore) -> None:
+    async with leased(store, "m", "first") as lease:
+        check = asyncio.create_task(lease.check())
+        await asyncio.sleep(0)
+        check.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await check
+        await asyncio.sleep(0.05)
+        await lease.check()
+    holder = read_lease(store, "m")
+    assert holder is not None and holder.released
+
+
+class StubbornStore(FolderStore):
+    """Refuses to write while it is down."""
+
+    down = False
+
+    def put_if(self, key: str, data: bytes, version: str | None) -> str:
+        if self.down:
+            raise StoreError("The store is down.")
+        return super().put_if(key, data, version)
+
+
+async def test_a_store_that_was_down_for_longer_than_the_lease_costs_nothing(
+    tmp_path: Path,
+) -> None:
+    store = StubbornStore(tmp_path)
+    async with leased(store, "m", "first", ttl_s=0.06) as lease:
+        store.down = True
+        await asyncio.sleep(0.1)
+        with pytest.raises(StoreError, match="down"):
+            await lease.check()
+        store.down = False
+        await lease.check()
+
+
+async def test_a_dead_process_of_this_machine_holds_nothing(store: FolderStore) -> None:
+    program = (
+        "import asyncio, os, sys; from pathlib import Path\n"
+        "from precis.run.lease import leased; from precis.store import FolderStore\n"
+        "async def main():\n"
+        "    async with leased(FolderStore(Path(sys.argv[1])), 'm', 'killed'):\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())"
+    )
+    subprocess.run([sys.executable, "-c", program, str(store.root)], timeout=30, check=False)
+    left = read_lease(store, "m")
+    assert left is not None and (left.run, left.released) == ("killed", False)
+    async with leased(store, "m", "next") as lease:
+        await lease.check()
+
+
+async def test_a_lease_from_elsewhere_counts_until_it_has_expired(store: FolderStore) -> None:
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    elsewhere(store, begun)
+    with pytest.raises(LeaseHeld, match="run theirs"):
+        async with leased(store, "m", "mine", now=lambda: begun + timedelta(seconds=61)):
+            raise AssertionError
+    async with leased(store, "m", "mine", now=lambda: begun + timedelta(seconds=91)):
+        pass
+
+
+def test_clocks_may_differ_by_half_a_minute(store: FolderStore) -> None:
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    holder = elsewhere(store, begun)
+    assert is_alive(holder, begun - timedelta(hours=1))
+    assert is_alive(holder, holder.expires + timedelta(seconds=29))
+    assert not is_alive(holder, holder.expires + timedelta(seconds=31))
+
+
+def test_another_process_with_the_same_pid_is_not_the_holder(store: FolderStore) -> None:
+    asyncio.run(_hold_and_leave(store))
+    holder = read_lease(store, "m")
+    assert holder is not None
+    held = holder.model_copy(update={"released": False})
+    assert is_alive(held, held.since)
+    assert not is_alive(held.model_copy(update={"process_started": "1"}), held.since)
+
+
+async def _hold_and_leave(store: FolderStore) -> None:
+    async with leased(store, "m", "first"):
+        pass
+
+
+async def test_a_lease_that_is_not_understood_is_refused_unless_taken_over(
+    store: FolderStore,
+) -> None:
+    store.put(lease_key("m"), b'{"future": 1}')
+    with pytest.raises(StoreError, match="can't be read as a lease"):
+        async with leased(store, "m", "mine"):
+            raise AssertionError
+    async with leased(store, "m", "mine", take_over=True) as lease:
+        await lease.check()

@@ -1,0 +1,145 @@
+"""Going back to an earlier step: whenever it is cut off, a run is left that goes on."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError
+from precis.records.ledger import ledger_key, stored_ledger
+from precis.records.manifests import pointer_key
+from precis.records.trajectories import put_trajectories, trajectory_steps
+from precis.run.checkpoints import committed_steps, whole_around
+from precis.run.lease import lease_key, leased
+from precis.run.restart import restart
+from precis.store import FolderStore
+from precis.trainer.protocol import TrainedStep, TrainerState
+from precis.training.reconcile import reconcile
+from tests.support.dying_store import Killed, MortalStore
+from tests.support.newest_checkpoint import file_key
+from tests.unit.run.test_runs import hold, make_run, precis_runs
+
+STEPS, BACK = 4, 1
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "store")
+    make_run(store, "m", STEPS)
+    put_trajectories(store, "m", "val", BACK, [])
+    put_trajectories(store, "m", "val", STEPS, [])
+    return store
+
+
+def contents(store: FolderStore) -> Mapping[str, bytes]:
+    """All that is in the store but for the lease, and the id that a restart draws."""
+    keys = (key for key in store.keys("") if key != lease_key("m"))
+    found = {key: (store.root / key).read_bytes() for key in keys}
+    drawn = stored_ledger(store, "m").run_id.encode()
+    return {**found, ledger_key("m"): found[ledger_key("m")].replace(drawn, b"drawn")}
+
+
+def trainers(store: FolderStore, run: str) -> tuple[TrainerState, TrainerState]:
+    """A trainer that was lost, and one that still holds the run's newest checkpoints."""
+    whole = whole_around(store, "m", 0)
+    held = {step: whole[step].files for step in (STEPS - 1, STEPS)}
+    done = TrainedStep(digest="d", result={"metrics": {}}, note={})
+    trained = dict.fromkeys(range(STEPS), done)
+    return (
+        TrainerState(run="", checkpoints={}, trained={}),
+        TrainerState(run=run, checkpoints=held, trained=trained),
+    )
+
+
+async def test_a_run_goes_back_and_forgets_what_came_after(store: FolderStore) -> None:
+    before = stored_ledger(store, "m")
+    ledger = await restart(store, "m", BACK)
+    assert stored_ledger(store, "m") == ledger
+    assert (ledger.next_step, ledger.steps) == (BACK, before.steps[:BACK])
+    assert [one.step for one in ledger.validations] == [0, BACK]
+    assert ledger.usd == before.usd
+    assert ledger.run_id != before.run_id
+    assert committed_steps(store, "m") == [0, BACK]
+    assert not store.keys("m/checkpoints/0003/")
+    assert trajectory_steps(store, "m", "train") == list(range(BACK))
+    assert trajectory_steps(store, "m", "val") == [BACK]
+    pointer = store.get(pointer_key("m"))
+    assert pointer is not None and pointer.data == b'{"step": 1}'
+    async with leased(store, "m", "next"):
+        pass  # it was given back
+
+
+async def kill_restart(folder: Path, writes: int) -> bool:
+    """Whether a restart is killed before so many writes."""
+    try:
+        await restart(MortalStore(folder, writes), "m", BACK)
+    except Killed:
+        FolderStore(folder).delete(lease_key("m"))  # its process would be dead
+        return True
+    return False
+
+
+async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    old = stored_ledger(store, "m")
+    lost, kept = trainers(store, old.run_id)
+    undisturbed = FolderStore(shutil.copytree(store.root, tmp_path / "undisturbed"))
+    await restart(undisturbed, "m", BACK)
+    goes_on_at, writes, killed = [], 0, True
+    while killed:
+        cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
+        killed = await kill_restart(cut_off.root, writes)
+        ledger = stored_ledger(cut_off, "m")
+        whole = whole_around(cut_off, "m", ledger.next_step)
+        plans = [reconcile(ledger, whole, trainer) for trainer in (lost, kept)]
+        goes_on_at.append([plan.ledger.next_step for plan in plans])
+        if ledger.run_id == old.run_id:
+            assert ledger == old and plans[1].trainer == "keep"
+        else:
+            assert all(plan.ledger == ledger and plan.trainer == "restore" for plan in plans)
+        await restart(cut_off, "m", BACK)
+        assert contents(cut_off) == contents(undisturbed)
+        writes += 1
+    # The ledger; then the pointer, 3 manifests and their folders, and 4 files of trajectories.
+    assert goes_on_at == [[STEPS, STEPS]] + [[BACK, BACK]] * 12
+
+
+async def test_a_step_that_was_never_reached_is_refused(store: FolderStore) -> None:
+    before = contents(store)
+    with pytest.raises(ConfigError, match="'m' has only come to step 4"):
+        await restart(store, "m", 5)
+    with pytest.raises(StoreError, match="no ledger of 'nobody'"):
+        await restart(store, "nobody", 0)
+    assert store.keys("nobody/") == []
+    assert contents(store) == before
+
+
+async def test_a_checkpoint_that_is_not_whole_is_refused(store: FolderStore) -> None:
+    store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
+    store.delete("m/checkpoints/0001/manifest.json")
+    before = contents(store)
+    with pytest.raises(CorruptCheckpoint, match=r"0002/\w+/weights differs"):
+        await restart(store, "m", 2)
+    with pytest.raises(CorruptCheckpoint, match="no checkpoint 1 of 'm'; restart at one of 0, 2"):
+        await restart(store, "m", 1)
+    assert contents(store) == before
+
+
+async def test_a_live_run_is_not_taken_back(store: FolderStore) -> None:
+    hold(store, "m", "train-7")
+    before = contents(store)
+    with pytest.raises(LeaseHeld, match=r"held by the run train-7 .* Stop it first"):
+        await restart(store, "m", BACK)
+    assert contents(store) == before
+
+
+def test_the_command_says_where_the_run_goes_on(store: FolderStore) -> None:
+    said = precis_runs("restart", "m", "--step", "1", "--yes", store=store)
+    assert said == (
+        "m is at step 1 again, and goes on from there when it is next started. What it has spent, "
+        "$1.00, stays counted.\n"
+    )
+    refused = precis_runs("restart", "m", "--step", "3", "--yes", store=store, code=1)
+    assert refused == "'m' has only come to step 1: it can't be restarted at step 3.\n"

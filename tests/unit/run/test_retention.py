@@ -1,0 +1,113 @@
+"""Retention: what goes is old, not among the best, and made unnecessary by what stays."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precis.config import Retention
+from precis.errors import StoreError
+from precis.run.checkpoints import commit, committed_steps
+from precis.run.retention import kept, prune
+from precis.store import FolderStore
+from tests.support.newest_checkpoint import file_key, newest_whole
+
+steps = st.sets(st.integers(0, 60), min_size=1, max_size=25)
+policies = st.builds(
+    Retention,
+    keep_last=st.integers(1, 6),
+    keep_every=st.integers(0, 12),
+    keep_best=st.integers(0, 4),
+)
+accuracies = st.dictionaries(st.integers(0, 60), st.floats(0, 1), max_size=25)
+
+
+@given(steps=steps, policy=policies, accuracies=accuracies)
+def test_what_each_rule_names_stays_and_nothing_else(
+    steps: set[int], policy: Retention, accuracies: dict[int, float]
+) -> None:
+    keep = kept(steps, policy, accuracies)
+    ascending = sorted(steps)
+    assert keep <= steps
+    assert {ascending[0], *ascending[-policy.keep_last :]} <= keep
+    for gone in steps - keep:
+        better = [one for one in keep if accuracies.get(one, -1) >= accuracies.get(gone, 2)]
+        assert not policy.keep_every or gone % policy.keep_every
+        assert gone not in accuracies or len(better) >= policy.keep_best
+    most = 1 + policy.keep_last + policy.keep_best
+    every = [one for one in steps if policy.keep_every and one % policy.keep_every == 0]
+    assert len(keep) <= most + len(every)
+
+
+@given(steps=steps, policy=policies, accuracies=accuracies)
+def test_pruning_again_takes_nothing_more(
+    steps: set[int], policy: Retention, accuracies: dict[int, float]
+) -> None:
+    once = kept(steps, policy, accuracies)
+    assert kept(once, policy, accuracies) == once
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "store")
+    for step in range(8):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        (folder / "weights").write_bytes(bytes([step]) * 100)
+        commit(store, "m", step, folder, "c")
+    return store
+
+
+_FEW = Retention(keep_last=2, keep_every=0, keep_best=1)
+
+
+def test_a_prune_keeps_first_newest_and_best(store: FolderStore) -> None:
+    assert prune(store, "m", _FEW, {2: 0.9, 4: 0.5}, at=7) == [1, 3, 4, 5]
+    assert committed_steps(store, "m") == [0, 2, 6, 7]
+    assert store.keys("m/checkpoints/0003/") == []
+
+
+def test_what_the_ledger_has_not_reached_is_left_alone(store: FolderStore) -> None:
+    prune(store, "m", _FEW, {}, at=5)
+    assert committed_steps(store, "m") == [0, 4, 5, 6, 7]
+
+
+def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) -> None:
+    for step in (5, 6, 7):
+        store.delete(file_key(store, "m", step, "weights"))
+    assert prune(store, "m", _FEW, {}, at=7) == [1, 2]
+    newest = newest_whole(store, "m")
+    assert newest is not None and newest.step == 4
+
+
+def test_nothing_goes_where_nothing_is_whole(store: FolderStore) -> None:
+    for step in range(8):
+        store.delete(file_key(store, "m", step, "weights"))
+    assert prune(store, "m", _FEW, {}, at=7) == []
+
+
+class FailingStore(FolderStore):
+    """Fails at its n-th deletion, as if killed there."""
+
+    def __init__(self, root: Path, deletions: int) -> None:
+        super().__init__(root)
+        self.left = deletions
+
+    def delete(self, prefix: str) -> None:
+        if self.left == 0:
+            raise StoreError("killed")
+        self.left -= 1
+        super().delete(prefix)
+
+
+@pytest.mark.parametrize("deletions", range(10))
+def test_a_prune_that_was_killed_is_finished_by_the_next(
+    store: FolderStore, deletions: int
+) -> None:
+    with pytest.raises(StoreError):
+        prune(FailingStore(store.root, deletions), "m", _FEW, {}, at=7)
+    newest = newest_whole(store, "m")
+    assert newest is not None and newest.step == 7
+    prune(store, "m", _FEW, {}, at=7)
+    assert {key.split("/")[2] for key in store.keys("m/checkpoints/")} == {"0000", "0006", "0007"}

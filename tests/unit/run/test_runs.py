@@ -1,0 +1,212 @@
+"""What `precis runs` says of a store, and what it takes away from it."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cli.runs import app
+from precis.config import TrainConfig
+from precis.errors import CorruptCheckpoint
+from precis.records.ledger import Ledger, ledger_key, write_ledger
+from precis.records.trajectories import put_trajectories
+from precis.run.checkpoints import commit, committed_steps
+from precis.run.export import export
+from precis.run.holder import this_process
+from precis.run.lease import lease_key
+from precis.run.overview import Overview, Unreadable, kept_checkpoints, overviews
+from precis.sampling.transcript import transcript
+from precis.store import FolderStore, Store
+from tests.support.newest_checkpoint import file_key
+from tests.unit.records.test_ledger import record, validation
+from tests.unit.records.test_trajectories import ROLLOUTS
+
+NOW = datetime.now(UTC)
+
+
+def make_run(store: Store, model: str, steps: int) -> Ledger:
+    """A run in the store, with a checkpoint for each adapter; it cost 25 cents a step."""
+    ledger = Ledger(model=model, config="c", corpus="k", run_id="first").validated(
+        validation(0, 0.25)
+    )
+    with TemporaryDirectory() as temporary:
+        for step in range(steps + 1):
+            (Path(temporary) / "weights").write_bytes(bytes([step]) * 1000)
+            made_by = record(step - 1) if step else None
+            commit(store, model, step, Path(temporary), "c", made_by)
+    for step in range(steps):
+        ledger = ledger.advanced(record(step)).validated(validation(step + 1, 0.5))
+        put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m", 350))
+    write_ledger(store, ledger, None)
+    return ledger
+
+
+def hold(store: Store, model: str, run: str) -> None:
+    holder = this_process(run, NOW, timedelta(minutes=1))
+    store.put(lease_key(model), holder.model_dump_json().encode())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "store")
+    make_run(store, "m", 3)
+    return store
+
+
+def precis_runs(*arguments: str, store: Store, code: int = 0) -> str:
+    """What the command prints; errors too, and no traceback."""
+    done = CliRunner().invoke(app, [*arguments, "--store", store.url], env={"COLUMNS": "200"})
+    assert done.exit_code == code, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done.output
+
+
+def test_a_store_lists_its_runs_newest_first(store: FolderStore) -> None:
+    make_run(store, "later", 1)
+    store.put(ledger_key("broken"), b"{}")
+    hold(store, "later", "train-7")
+    later, first, broken = overviews(store, NOW)
+    assert isinstance(later, Overview) and isinstance(first, Overview)
+    assert (later.model, later.ledger.next_step) == ("later", 1)
+    assert later.holder is not None and later.holder.run == "train-7"
+    assert (first.model, first.ledger.usd, first.holder) == ("m", 0.75, None)
+    assert first.best is not None and first.best.step == 3
+    assert isinstance(broken, Unreadable) and "can't be read as a ledger" in broken.why
+
+
+def test_the_list_is_a_line_for_each_run(store: FolderStore) -> None:
+    store.put(ledger_key("broken"), b"{}")
+    header, line, *broken = precis_runs("list", store=store).splitlines()
+    assert "held by" in header
+    assert line.split()[:2] == ["m", "3"]
+    assert "50.0% at 3" in line and "0.75" in line
+    assert "broken: " in broken[0]
+
+
+def test_a_name_is_never_cut(store: FolderStore) -> None:
+    long = "a-model-with-a-name-of-sixty-four-characters-which-is-the-longest"[:64]
+    make_run(store, long, 1)
+    hold(store, long, f"{long} (0123456789)")
+    done = CliRunner().invoke(app, ["list", "--store", store.url], env={"COLUMNS": "80"})
+    assert f"{long} (0123456789)" in done.output
+    assert len(done.output.splitlines()) == 3
+
+
+def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
+    assert "holds no runs" in precis_runs("list", store=FolderStore(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_checkpoint_that_is_not_whole_says_what_it_lacks(store: FolderStore) -> None:
+    store.delete(file_key(store, "m", 1, "weights"))
+    store.delete("m/checkpoints/0002/manifest.json")
+    zeroth, first, second, third = kept_checkpoints(store, "m")
+    assert (zeroth.damage, third.damage) == ("", "")
+    assert third.bytes > 1000
+    assert "weights is missing" in first.damage
+    assert "never completed" in second.damage
+
+
+def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
+    store.delete(file_key(store, "m", 1, "weights"))
+    shown = precis_runs("show", "m", "--last", "2", store=store)
+    assert "held by    nobody" in shown
+    assert "weights is missing" in shown
+    assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["1", "2"]
+
+
+def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
+    settings = TrainConfig(model="told", seed=7, store=store.url).model_dump(mode="json")
+    ledger = Ledger(model="told", config="d1ge57", corpus="c0rpu5").under(settings)
+    write_ledger(store, ledger, None)
+    shown = dict(line.split(maxsplit=1) for line in precis_runs("show", "told", store=store)
+                 .splitlines() if len(line.split()) > 1)  # fmt: skip
+    assert shown["seed"] == "7"
+    assert shown["documents.source"] == "bundled"
+    assert shown["judge.limits.in_flight"] == "32"
+    assert shown["from_checkpoint"] == "null"
+    assert "d1ge57" not in str(shown) and "c0rpu5" not in str(shown)
+
+
+def test_a_run_whose_settings_were_not_kept_says_so(store: FolderStore) -> None:
+    assert "settings   not kept" in precis_runs("show", "m", store=store)
+
+
+def test_a_restart_asks_before_it_deletes(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["restart", "m", "--step", "1", "--store", store.url]
+    before = store.keys("")
+    said = CliRunner().invoke(app, command)
+    assert said.exit_code == 1
+    assert "2 steps and 2 checkpoints after step 1 of m" in said.output and "--yes" in said.output
+    monkeypatch.setattr("cli.runs._is_watched", lambda: True)
+    said = CliRunner().invoke(app, command, input="n\n")
+    assert said.exit_code == 1 and "Nothing was deleted" in said.output
+    assert store.keys("") == before
+    said = CliRunner().invoke(app, command, input="y\n")
+    assert said.exit_code == 0 and "at step 1 again" in said.output
+    assert committed_steps(store, "m") == [0, 1]
+
+
+def test_an_export_can_be_read_without_precis(store: FolderStore, tmp_path: Path) -> None:
+    files = export(store, "m", tmp_path / "out", checkpoint=2)
+    assert {file.relative_to(tmp_path / "out").as_posix() for file in files} == {
+        "metrics.parquet",
+        "trajectories.parquet",
+        "ledger.json",
+        *(f"manifests/{step:04d}.json" for step in range(4)),
+        "checkpoints/0002/weights",
+    }
+    assert all(file.exists() for file in files)
+    assert pl.read_parquet(tmp_path / "out" / "metrics.parquet")["reward"].len() == 4
+    rows = pl.read_parquet(tmp_path / "out" / "trajectories.parquet")
+    assert rows.group_by("split", "step").len().sort("step")["len"].to_list() == [5, 5, 5]
+
+
+def test_a_csv_has_every_flat_column(store: FolderStore, tmp_path: Path) -> None:
+    export(store, "m", tmp_path / "out", "csv")
+    rows = pl.read_csv(tmp_path / "out" / "trajectories.csv")
+    assert {"step", "reward", "summary", "cause"} < set(rows.columns)
+    assert rows.height == 15
+
+
+def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
+    put_trajectories(store, "m", "train", 3, transcript(ROLLOUTS, "m", 350))
+    put_trajectories(store, "m", "val", 3, transcript(ROLLOUTS, "m", 350))
+    put_trajectories(store, "m", "val", 4, transcript(ROLLOUTS, "m", 350))
+    export(store, "m", tmp_path / "out")
+    rows = pl.read_parquet(tmp_path / "out" / "trajectories.parquet")
+    assert rows.select("split", "step").unique().sort("split", "step").rows() == [
+        *(("train", step) for step in range(3)),
+        ("val", 3),
+    ]
+
+
+def test_a_damaged_checkpoint_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
+    store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
+    with pytest.raises(CorruptCheckpoint, match="differs from its manifest"):
+        export(store, "m", tmp_path / "out", checkpoint=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", "nobody"), "holds no ledger of 'nobody'"),
+        (("export", "m", "--to", "{folder}/out", "--checkpoint", "7"), "0007/ has no manifest"),
+        (("export", "m", "--to", "{folder}/file"), "Choose another folder"),
+        (("export", "m", "--to", "{folder}/taken"), "metrics.parquet"),
+    ],
+)
+def test_bad_input_gets_one_sentence(
+    store: FolderStore, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "taken" / "metrics.parquet").mkdir(parents=True)
+    filled = (argument.format(folder=tmp_path) for argument in arguments)
+    output = precis_runs(*filled, store=store, code=1)
+    assert said in output
+    assert len(output.splitlines()) == 1

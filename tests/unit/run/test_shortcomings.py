@@ -1,0 +1,57 @@
+"""A run that learned nothing, or had nothing to learn from, says so."""
+
+from precis.records.ledger import Ledger, StepRecord, Validation
+from precis.records.spend import Spend
+from precis.report.training import TrainingView, training_report
+from precis.run.outlook import Plan
+from precis.run.shortcomings import shortcoming
+from tasks.states import completed
+
+
+def validation(step: int, accuracy: float, width: float = 0.05) -> Validation:
+    return Validation(
+        step=step, accuracy=accuracy, low=accuracy - width, high=accuracy + width, words=300,
+        seconds=1, unscored={},
+    )  # fmt: skip
+
+
+def record(step: int, trained: int, dropped: dict[str, int]) -> StepRecord:
+    return StepRecord(
+        step=step, digest="", reward=0.5, reward_std=0.1, words=300, groups_trained=trained,
+        groups_dropped=dropped, unscored={}, disqualified={}, trainer={}, seconds={}, judge=Spend(),
+    )  # fmt: skip
+
+
+def ledger(first: float, last: float, trained: int, dropped: dict[str, int]) -> Ledger:
+    return Ledger(
+        model="m", config="", corpus="", next_step=1, steps=(record(0, trained, dropped),),
+        validations=(validation(0, first), validation(1, last)),
+    )  # fmt: skip
+
+
+def test_a_run_that_learned_has_nothing_against_it() -> None:
+    assert shortcoming(ledger(0.3, 0.6, trained=5, dropped={})) is None
+
+
+def test_a_rise_within_noise_is_nothing_learned() -> None:
+    sentence = shortcoming(ledger(0.30, 0.33, trained=5, dropped={}))
+    assert sentence is not None
+    assert "learned nothing" in sentence
+    assert "30.0%" in sentence
+
+
+def test_groups_that_were_mostly_dropped_are_named_by_cause() -> None:
+    sentence = shortcoming(ledger(0.3, 0.6, trained=1, dropped={"no_variance": 4}))
+    assert sentence == "4 of 5 groups were dropped and taught nothing (no_variance 4)."
+
+
+def test_one_validation_says_nothing_of_learning() -> None:
+    known = ledger(0.3, 0.3, 5, {}).model_copy(update={"validations": (validation(0, 0.3),)})
+    assert shortcoming(known) is None
+
+
+def test_the_state_and_the_report_of_a_run_that_ended_say_it() -> None:
+    known = ledger(0.30, 0.33, trained=5, dropped={})
+    assert "learned nothing" in training_report(TrainingView(known, Plan(steps=1)))
+    assert "learned nothing" not in training_report(TrainingView(known, Plan(steps=9)))
+    assert completed(ledger(0.3, 0.6, 5, {}), "report") == "report"

@@ -1,0 +1,67 @@
+"""Settings over settings: what is given alone leaves the others as they were."""
+
+from typing import Any
+
+import pytest
+
+from precis.config import BenchmarkConfig, TrainConfig
+from precis.settings.overrides import laid_over
+
+BASE: dict[str, Any] = {
+    "model": "m",
+    "documents": {"source": "bundled", "train_size": 160, "val_size": 32},
+    "trainer": {"kind": "art", "engine": {"lora_rank": 16, "tokens_max": 8192}},
+    "judge": {"prices": {"a": [1, 2]}, "limits": {"in_flight": 4, "requests_per_minute": 10}},
+}
+
+
+@pytest.mark.parametrize(
+    ("over", "where", "there"),
+    [
+        ({"steps": 3}, "steps", 3),
+        (
+            {"documents": {"val_size": 8}},
+            "documents",
+            {"source": "bundled", "train_size": 160, "val_size": 8},
+        ),
+        (
+            {"judge": {"limits": {"in_flight": 9}}},
+            "judge",
+            {"prices": {"a": [1, 2]}, "limits": {"in_flight": 9, "requests_per_minute": 10}},
+        ),
+        (
+            {"judge": {"prices": {"b": [3, 4]}}},
+            "judge",
+            {"prices": {"b": [3, 4]}, "limits": {"in_flight": 4, "requests_per_minute": 10}},
+        ),
+        (
+            {"trainer": {"engine": {"lora_rank": 32}}},
+            "trainer",
+            {"kind": "art", "engine": {"lora_rank": 32, "tokens_max": 8192}},
+        ),
+        ({"trainer": {"kind": "extractive"}}, "trainer", {"kind": "extractive"}),
+        ({"from_checkpoint": {"model": "n"}}, "from_checkpoint", {"model": "n"}),
+        ({"from_checkpoint": None}, "from_checkpoint", None),
+    ],
+)
+def test_what_is_given_goes_before_what_was_there(
+    over: dict[str, Any], where: str, there: Any
+) -> None:
+    laid = laid_over(TrainConfig, BASE, over)
+    assert laid[where] == there
+    assert {name: laid[name] for name in BASE if name != where} == {
+        name: BASE[name] for name in BASE if name != where
+    }
+    TrainConfig.model_validate(laid)
+
+
+def test_contenders_are_taken_as_a_whole() -> None:
+    base = {"contenders": [{"model": "a"}, {"model": "b"}]}
+    assert laid_over(BenchmarkConfig, base, {"contenders": [{"model": "c"}]}) == {
+        "contenders": [{"model": "c"}]
+    }
+
+
+def test_a_setting_that_nobody_knows_is_kept_to_be_refused() -> None:
+    with pytest.raises(ValueError, match="stepz"):
+        TrainConfig.model_validate(laid_over(TrainConfig, BASE, {"stepz": {"a": 1}}))

@@ -1,0 +1,76 @@
+import polars as pl
+
+from precis.statistics.nights import changes, regressions
+from precis.statistics.standings import Contender
+from tests.unit.statistics.test_statistics import rows
+
+RIGHT, WRONG = [True] * 5, [False] * 5
+
+
+def night(model: str, correct: int, documents: int = 20, step: int | None = None) -> pl.DataFrame:
+    """A contender with so many answers right on every document."""
+    answers = [True] * correct + [False] * (5 - correct)
+    return rows(model, {f"d{index}": answers for index in range(documents)}, step)
+
+
+def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:
+    (found,) = regressions(night("gpt-4o", 2), night("gpt-4o", 3))
+    assert found.contender == Contender("gpt-4o")
+    assert found.difference.accuracy.mean == -0.25
+    assert str(found).startswith("gpt-4o: -25.0 points (-25.0 to -25.0) on 20 documents, corrected")
+
+
+def test_a_better_night_and_an_equal_one_are_none() -> None:
+    assert regressions(night("gpt-4o", 4), night("gpt-4o", 3)) == []
+    assert regressions(night("gpt-4o", 3), night("gpt-4o", 3)) == []
+
+
+def test_a_loss_whose_interval_holds_zero_is_none() -> None:
+    before = night("gpt-4o", 4)
+    tonight = rows("gpt-4o", {f"d{i}": WRONG if i == 0 else [*RIGHT[:4], False] for i in range(20)})
+    (change,) = changes(tonight, before)
+    assert change.difference.accuracy.mean < 0
+    assert not change.difference.accuracy.excludes_zero
+    assert not change.is_regression
+
+
+def test_what_one_comparison_would_flag_is_no_alarm_among_four() -> None:
+    before = rows("m", {f"d{i}": RIGHT for i in range(20)})
+    tonight = rows("m", {f"d{i}": WRONG if i < 7 else RIGHT for i in range(20)})
+    others = [f"other-{index}" for index in range(3)]
+    even = [rows(name, {f"d{i}": RIGHT if i % 2 else WRONG for i in range(20)}) for name in others]
+    odd = [rows(name, {f"d{i}": WRONG if i % 2 else RIGHT for i in range(20)}) for name in others]
+    assert [found.contender.model for found in regressions(tonight, before)] == ["m"]
+    worst, *_ = changes(pl.concat([tonight, *even]), pl.concat([before, *odd]))
+    assert worst.contender == Contender("m")
+    assert worst.difference.accuracy.excludes_zero
+    assert not worst.is_regression
+
+
+def test_reused_results_do_not_weaken_the_comparison_of_the_others() -> None:
+    reused = [night(f"reused-{index}", 3) for index in range(20)]
+    before, tonight = night("m", 3, documents=8), night("m", 2, documents=8)
+    alone = regressions(tonight, before)
+    among = regressions(pl.concat([tonight, *reused]), pl.concat([before, *reused]))
+    assert alone == among
+    assert len(among) == 1
+
+
+def test_several_nights_before_are_averaged_by_document() -> None:
+    before = pl.concat([night("m", 2), night("m", 4)])
+    (change,) = changes(night("m", 3), before)
+    assert change.difference.accuracy.mean == 0
+
+
+def test_the_newest_checkpoint_is_compared_with_the_newest_before() -> None:
+    before = pl.concat([night("trained", 1, step=0), night("trained", 4, step=30)])
+    tonight = pl.concat([night("trained", 1, step=0), night("trained", 2, step=40)])
+    (found,) = regressions(tonight, before)
+    assert (found.contender, found.before) == (Contender("trained", 40), Contender("trained", 30))
+    assert "against trained@30" in str(found)
+
+
+def test_another_judge_or_another_corpus_is_no_regression() -> None:
+    before = night("m", 4).with_columns(pl.lit("gemini").alias("judge"))
+    assert changes(night("m", 2), before) == []
+    assert changes(night("m", 2), before.clear()) == []

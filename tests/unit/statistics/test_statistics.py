@@ -1,0 +1,301 @@
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precis.records.results import SCHEMA
+from precis.statistics.bootstrap import bca_bounds
+from precis.statistics.comparisons import all_pairs, difference, differences, documents_to_see
+from precis.statistics.intervals import (
+    Interval,
+    documents_needed,
+    holm,
+    paired_difference,
+    ratio_interval,
+    smallest_difference,
+)
+from precis.statistics.standings import Contender, Standing, summarise
+
+Verdicts = Mapping[str, Sequence[bool | None]]
+SHARES = st.floats(0, 1, allow_nan=False)
+
+
+def rows(
+    model: str, verdicts: Verdicts, step: int | None = None, **columns: object
+) -> pl.DataFrame:
+    """Four answerable questions and one unanswerable for each document; None is unscored."""
+    records = [
+        {
+            **dict.fromkeys(SCHEMA, None),
+            "model": model,
+            "step": step,
+            "document_id": document,
+            "question_id": f"{document}-{index}",
+            "answerable": index < 4,
+            "correct": correct,
+            "cause": "timeout" if correct is None else None,
+            "words": 100,
+            **columns,
+        }
+        for document, given in verdicts.items()
+        for index, correct in enumerate(given)
+    ]
+    return pl.DataFrame(records, schema=SCHEMA)
+
+
+def only(standings: list[Standing]) -> Standing:
+    (standing,) = standings
+    return standing
+
+
+def simulated(
+    seed: int, documents: int, ease: tuple[float, float] = (2, 2)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Correct answers and questions of documents that differ in how hard they are.
+
+    The true accuracy is the mean of the Beta distribution of their ease.
+    """
+    generator = np.random.default_rng(seed)
+    asked = generator.integers(3, 6, documents)
+    return generator.binomial(asked, generator.beta(*ease, documents)), asked
+
+
+@pytest.mark.parametrize(
+    ("documents", "ease"), [(32, (2, 2)), (32, (8, 1)), (91, (2, 2)), (91, (1, 6))]
+)
+def test_the_interval_holds_the_truth_in_95_of_100_experiments(
+    documents: int, ease: tuple[float, float]
+) -> None:
+    truth = ease[0] / sum(ease)
+    intervals = [
+        ratio_interval(*simulated(seed, documents, ease), seed=seed, resamples=300)
+        for seed in range(1000)
+    ]
+    covered = sum(interval.low <= truth <= interval.high for interval in intervals)
+    assert 930 <= covered <= 970
+    # 25 should be too high; of plain percentiles near the ceiling 56 are.
+    assert sum(interval.low > truth for interval in intervals) <= 40
+
+
+def test_the_paired_interval_holds_the_true_difference_in_95_of_100_experiments() -> None:
+    covered = 0
+    for seed in range(1000):
+        generator = np.random.default_rng(seed)
+        ease, asked = generator.beta(4, 2, 40), generator.integers(3, 6, 40)
+        # Where the document is easy for one, it is easy for the other: half as often wrong.
+        better = generator.binomial(asked, 1 - (1 - ease) / 2)
+        worse = generator.binomial(asked, ease)
+        low, high = bca_bounds((better - worse).astype(float), asked.astype(float), 0.95, seed, 300)
+        covered += low <= 1 / 6 <= high
+    assert 930 <= covered <= 970
+
+
+def test_equal_contenders_are_told_apart_in_5_of_100_experiments() -> None:
+    generator = np.random.default_rng(5)
+    found = 0
+    for seed in range(100):
+        first, second = generator.binomial(4, 0.5, (2, 24))
+        found += paired_difference(first, second, np.full(24, 4.0), seed, 100).p_value <= 0.05
+    assert 1 <= found <= 11
+
+
+def test_questions_of_one_document_are_not_counted_as_independent() -> None:
+    together = ratio_interval([4, 0] * 16, [4] * 32)
+    apart = ratio_interval([1, 0] * 64, [1] * 128)
+    assert together.mean == apart.mean == 0.5
+    assert together.high - together.low > 1.8 * (apart.high - apart.low)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    correct, asked = simulated(1, 40)
+    assert ratio_interval(correct, asked, seed=7) == ratio_interval(correct, asked, seed=7)
+
+
+def test_one_document_says_nothing_of_the_spread() -> None:
+    assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("documents", [32, 91])
+def test_all_right_is_not_certainty(documents: int) -> None:
+    whole = [4] * documents
+    perfect, hopeless = ratio_interval(whole, whole), ratio_interval([0] * documents, whole)
+    assert perfect.low == pytest.approx(1 - hopeless.high)
+    assert perfect.low**documents == pytest.approx(0.025)
+    assert (perfect.mean, perfect.high, hopeless.mean, hopeless.low) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize(("parts", "wholes"), [([], []), ([1], [1, 2]), ([1, 1], [1, 0])])
+def test_an_interval_of_nothing_is_refused(parts: list[float], wholes: list[float]) -> None:
+    with pytest.raises(ValueError, match="one part for each whole"):
+        ratio_interval(parts, wholes)
+
+
+def test_a_clear_difference_is_seen_and_no_difference_is_not() -> None:
+    better = paired_difference([3] * 20 + [4] * 10, [1] * 30, [4] * 30)
+    assert better.accuracy.mean == pytest.approx(0.5833, abs=1e-4)
+    assert better.accuracy.excludes_zero
+    assert better.p_value < 0.001
+    same = paired_difference([2] * 30, [2] * 30, [4] * 30)
+    assert not same.accuracy.excludes_zero
+    assert same.p_value == 1.0
+
+
+def test_the_permutation_test_agrees_with_counting_by_hand() -> None:
+    # Of the 16 ways to swap four documents only two are as extreme as all gains in one direction.
+    assert paired_difference([1] * 4, [0] * 4, [4] * 4).p_value == pytest.approx(2 / 16, abs=0.01)
+
+
+def test_holm_corrects_as_in_the_textbook() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+@given(st.lists(SHARES, max_size=12))
+def test_a_corrected_p_value_is_never_smaller_and_keeps_its_rank(p_values: list[float]) -> None:
+    corrected = holm(p_values)
+    assert all(p <= q <= 1 for p, q in zip(p_values, corrected, strict=True))
+    ranked = sorted(zip(p_values, corrected, strict=True))
+    assert [q for _, q in ranked] == sorted(corrected)
+
+
+def test_the_documents_needed_do_see_the_difference() -> None:
+    generator = np.random.default_rng(2)
+    asked = np.full(400, 4.0)
+    pilot = generator.binomial(4, 0.55, 400), generator.binomial(4, 0.5, 400)
+    needed = documents_needed(*pilot, asked, difference=0.05)
+    seen = 0
+    for seed in range(100):
+        first, second = generator.binomial(4, 0.55, needed), generator.binomial(4, 0.5, needed)
+        low, high = bca_bounds(
+            (first - second).astype(float), np.full(needed, 4.0), 0.95, seed, 200
+        )
+        seen += low > 0 or high < 0
+    assert 65 <= seen <= 95
+
+
+def test_a_smaller_difference_needs_more_documents() -> None:
+    first, second = [1, 2, 3, 4, 2], [2, 1, 3, 2, 2]
+    few = documents_needed(first, second, [4] * 5, difference=0.06)
+    assert documents_needed(first, second, [4] * 5, difference=0.03) == pytest.approx(
+        4 * few, abs=4
+    )
+    assert smallest_difference(4 * few, few, 0.03) == pytest.approx(0.06)
+    with pytest.raises(ValueError, match="two documents"):
+        documents_needed([1], [1], [4])
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=30))
+def test_an_interval_holds_its_mean_and_stays_a_share(correct: list[int]) -> None:
+    interval = ratio_interval(correct, [4] * len(correct), resamples=200)
+    assert 0 <= interval.low <= interval.high <= 1
+    assert interval.mean == pytest.approx(sum(correct) / (4 * len(correct)))
+
+
+def test_accuracy_counts_answerable_questions_only() -> None:
+    frame = rows("a", {"d1": [True, True, True, False, False], "d2": [True, False] * 2 + [True]})
+    standing = only(summarise(frame))
+    assert standing.accuracy is not None
+    assert standing.accuracy.mean == 5 / 8
+    assert standing.honesty == 0.5
+    assert standing.documents == 2
+
+
+def test_an_unscored_summary_is_in_no_figure_and_is_counted() -> None:
+    frame = pl.concat(
+        [rows("a", {"d1": [True] * 5}, words=80), rows("a", {"d2": [None] * 5}, words=900)]
+    )
+    standing = only(summarise(frame, unscored_share_max=0.5))
+    assert standing.accuracy is not None
+    assert (standing.accuracy.mean, standing.words) == (1.0, 80)
+    assert (standing.unscored, standing.complete) == ({"timeout": 1}, True)
+
+
+def test_a_contender_with_too_many_unscored_is_not_ranked() -> None:
+    good = rows("good but gone", {"d1": [True] * 5, "d2": [None] * 5})
+    poor = rows("poor", {"d1": [False] * 5, "d2": [False] * 5})
+    ranked = summarise(pl.concat([good, poor]))
+    assert [(each.contender.model, each.complete) for each in ranked] == [
+        ("poor", True),
+        ("good but gone", False),
+    ]
+
+
+def test_a_contender_without_any_verdict_has_no_accuracy() -> None:
+    standing = only(summarise(rows("a", {"d1": [None] * 5})))
+    assert standing.accuracy is None
+    assert standing.words is None
+
+
+def test_over_length_is_a_share_of_summaries() -> None:
+    frame = pl.concat(
+        [
+            rows("a", {"d1": [False] * 5}, disqualified="over_length"),
+            rows("a", {"d2": [True] * 5, "d3": [True] * 5, "d4": [True] * 5}),
+        ]
+    )
+    assert only(summarise(frame)).over_length == 0.25
+
+
+def test_cost_and_time_are_taken_once_for_each_summary() -> None:
+    frame = rows("a", {"d1": [True] * 5, "d2": [True] * 5}, usd=0.5, seconds=2.0)
+    standing = only(summarise(frame))
+    assert (standing.usd, standing.seconds) == (1.0, 2.0)
+
+
+def test_each_checkpoint_is_a_contender() -> None:
+    frame = pl.concat(
+        [
+            rows("trained", {"d1": [False] * 5}, step=0),
+            rows("trained", {"d1": [True] * 5}, step=5),
+            rows("lead-350", {"d1": [True, False] * 2 + [True]}),
+        ]
+    )
+    assert [str(each.contender) for each in summarise(frame)] == [
+        "trained@5",
+        "lead-350",
+        "trained@0",
+    ]
+
+
+def test_one_contender_is_compared_with_itself_on_another_night() -> None:
+    tonight = rows("gpt-4o", {f"d{index}": [True] * 5 for index in range(8)})
+    before = rows("gpt-4o", {f"d{index}": [True] * 3 + [False] * 2 for index in range(8)})
+    found = difference(tonight, before)
+    assert found is not None
+    assert found.accuracy.excludes_zero
+    assert difference(tonight, before.clear()) is None
+    assert documents_to_see(tonight, before.clear()) is None
+
+
+def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None:
+    trained, lead, gone = Contender("trained", 5), Contender("lead-350"), Contender("gone")
+    frame = pl.concat(
+        [
+            rows("trained", {f"d{index}": [True] * 5 for index in range(9)}, step=5),
+            rows("lead-350", {f"d{index}": [False] * 5 for index in range(8)}),
+            rows("lead-350", {"d8": [None] * 5}),
+            rows("gone", {"d0": [None] * 5}),
+        ]
+    )
+    found = differences(frame, trained, [trained, lead, gone])
+    assert list(found) == [lead]
+    assert (found[lead].accuracy.mean, found[lead].documents) == (1.0, 8)
+    assert found[lead].p_value == pytest.approx(2 / 256, abs=0.003)
+
+
+def test_every_two_contenders_are_compared_once_and_corrected_together() -> None:
+    names = [Contender(name) for name in "abcd"]
+    frame = pl.concat(
+        rows(each.model, {f"d{i}": [i % 4 >= k] * 5 for i in range(20)})
+        for k, each in enumerate(names)
+    )
+    pairs = all_pairs(frame, names)
+    assert len(pairs) == 6
+    assert pairs[names[0], names[1]].accuracy.mean == pytest.approx(0.25)
+    alone = difference(frame.filter(model="a"), frame.filter(model="b"))
+    assert alone is not None
+    assert pairs[names[0], names[1]].p_value > alone.p_value

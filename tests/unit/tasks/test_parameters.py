@@ -1,0 +1,87 @@
+"""A flow's settings as its parameters, as Prefect sees and calls them."""
+
+import json
+from typing import Any
+
+import pytest
+from prefect.utilities.callables import get_call_parameters, parameter_schema
+from prefect.utilities.schema_tools.validation import validate
+
+from flows.benchmark import benchmark
+from flows.cluster import cluster_down, cluster_sweep
+from flows.train import train
+from precis.config import BenchmarkConfig, TrainConfig
+from precis.errors import ConfigError
+from precis.record import Settings
+from tasks.parameters import takes_settings
+
+
+@takes_settings(TrainConfig)
+async def told(config: TrainConfig) -> TrainConfig:
+    return config
+
+
+async def called(**given: Any) -> TrainConfig:
+    """Call the flow as Prefect does: with a value for every parameter."""
+    parameters = get_call_parameters(told, (), given)
+    return await told(**parameters)
+
+
+def schema_of(flow: Any) -> dict[str, Any]:
+    return parameter_schema(flow.fn).model_dump_for_openapi()
+
+
+@pytest.mark.parametrize(("flow", "model"), [(train, TrainConfig), (benchmark, BenchmarkConfig)])
+def test_every_setting_is_a_parameter_with_its_help(flow: Any, model: type[Settings]) -> None:
+    shown = schema_of(flow)
+    properties = shown["properties"]
+    assert set(properties) == {*model.model_fields, "config"}
+    assert "required" not in shown
+    in_order = sorted(properties, key=lambda name: properties[name]["position"])
+    assert in_order == [*model.model_fields, "config"]
+    for field in model.model_fields.values():
+        assert json.dumps(field.description) in json.dumps(shown)
+
+
+def test_the_machines_flows_take_their_settings_alone_as_well() -> None:
+    assert set(schema_of(cluster_down)["properties"]) == {"config", "model", "store", "force"}
+    assert schema_of(cluster_down)["required"] == ["model"]
+    assert set(schema_of(cluster_sweep)["properties"]) == {"config", "spare_hours"}
+
+
+@pytest.mark.parametrize(
+    ("given", "fits"),
+    [
+        ({"steps": 3, "documents": {"val_size": 8}}, True),
+        ({"config": {"steps": 3}}, True),
+        ({"trainer": {"kind": "art", "base_model": "b"}}, True),
+        ({"steps": "three"}, False),
+        ({"steps": 0}, False),
+        ({"seed": 2**63}, False),
+        ({"documents": {"val_size": 0}}, False),
+        ({"retention": {"keep": 1}}, False),
+    ],
+)
+def test_the_server_checks_each_setting_by_its_type(given: dict[str, Any], fits: bool) -> None:
+    problems = validate(given, schema_of(train))
+    assert (not problems) == fits
+
+
+async def test_a_setting_alone_leaves_the_others_at_their_defaults() -> None:
+    assert await called(steps=3) == TrainConfig(steps=3)
+    assert await called(config={"steps": 3, "model": "n"}) == TrainConfig(steps=3, model="n")
+    assert await called(steps=3, config={"steps": 4}) == TrainConfig(steps=4)
+
+
+async def test_a_whole_config_is_taken_as_it_is() -> None:
+    config = TrainConfig(model="n", steps=2)
+    assert await called(config=config) is config
+    assert await told(config) is config
+    assert await called(**dict(config)) == config
+
+
+async def test_settings_that_do_not_fit_get_one_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"^Settings that can't work: steps: Input should be"):
+        await called(config={"steps": 0})
+    with pytest.raises(ConfigError, match="scored_min is 3"):
+        await called(rollouts={"rollouts_per_group": 2})

@@ -1,0 +1,152 @@
+"""Preflight: every check's row says what is there, or what to do."""
+
+import asyncio
+import importlib.metadata
+import sqlite3
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from precis import checks as checkup
+from precis.checks import Row, examine
+from precis.config import DocumentsConfig, JudgeConfig
+from precis.errors import StoreRefused
+
+
+@contextmanager
+def server(status: int, body: bytes = b'"3.8.8"') -> Iterator[tuple[str, list[str]]]:
+    """A server that answers everything alike; its address, and the passwords it was shown."""
+    shown: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers.get("Authorization", ""))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as listening:
+        Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}/api", shown
+        listening.shutdown()
+
+
+async def test_rows_come_in_the_order_of_their_checks_whatever_becomes_of_each() -> None:
+    async def well() -> str:
+        return "fine"
+
+    async def refused() -> str:
+        raise StoreRefused("The bucket is not there. Make it. Or name another.")
+
+    async def silent() -> str:
+        await asyncio.sleep(60)
+        return ""
+
+    assert await examine({"store": refused, "silent": silent, "well": well}, 0.05) == [
+        Row("store", False, "The bucket is not there.", "Make it. Or name another."),
+        Row("silent", False, "No answer in 0.05 s.", "See whether it is up."),
+        Row("well", True, "fine"),
+    ]
+
+
+async def test_a_check_with_a_fault_of_its_own_is_not_hidden() -> None:
+    async def broken() -> str:
+        raise sqlite3.Error("a fault")
+
+    with pytest.raises(sqlite3.Error):
+        await examine({"broken": broken})
+
+
+async def row_of(check: Awaitable[str]) -> Row:
+    [row] = await examine({"it": lambda: check})
+    return row
+
+
+async def test_this_environment_passes() -> None:
+    assert await checkup.check_python()
+    assert "prefect 3." in await checkup.check_packages()
+
+
+async def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["prefect<3", "no-such-thing>=1"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: asked)
+    row = await row_of(checkup.check_packages())
+    assert not row.ok and row.remedy == "Run `make install`."
+    assert "prefect 3." in row.detail and "(wants <3)" in row.detail
+    assert "no-such-thing missing" in row.detail
+
+
+async def test_a_disk_without_room_is_refused(tmp_path: Path) -> None:
+    assert "GB free" in await checkup.check_disk(tmp_path / "not" / "yet", 0)
+    row = await row_of(checkup.check_disk(tmp_path, 10**9))
+    assert not row.ok and "1000000000 GB are needed" in row.remedy
+
+
+async def test_a_server_that_answers_is_well_and_gets_our_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
+    with server(200) as (api, shown):
+        assert await checkup.check_server(api) == f"server 3.8.8 at {api}"
+    assert shown == ["Basic YW5hOnNlY3JldA=="]
+
+
+async def test_a_server_that_wants_a_password_says_where_to_put_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+    with server(401) as (api, _):
+        row = await row_of(checkup.check_server(api))
+    assert not row.ok and "PREFECT_API_AUTH_STRING" in row.remedy
+
+
+async def test_a_server_that_is_not_there_fails_and_none_at_all_is_well() -> None:
+    row = await row_of(checkup.check_server("http://127.0.0.1:1/api"))
+    assert not row.ok and "precis up" in row.remedy
+    assert "precis up" in await checkup.check_server(None)
+
+
+async def test_a_store_that_can_be_written_is_well(tmp_path: Path) -> None:
+    assert str(tmp_path) in await checkup.check_store(str(tmp_path))
+
+
+async def test_a_judge_without_its_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "")
+    row = await row_of(checkup.check_judge(JudgeConfig(provider="openrouter")))
+    assert not row.ok
+    assert "OPENROUTER_API_KEY" in row.detail + row.remedy
+    assert "needs no key" in await checkup.check_judge(JudgeConfig())
+
+
+async def test_a_corpus_smaller_than_its_split_fails() -> None:
+    row = await row_of(checkup.check_documents(DocumentsConfig(train_size=10**6)))
+    assert not row.ok and "TRAIN_SIZE" in row.detail + row.remedy
+    small = DocumentsConfig(train_size=8, val_size=4)
+    assert "8 to train on, 4 held out" in await checkup.check_documents(small)
+
+
+@pytest.mark.parametrize(
+    ("key", "ok"),
+    [
+        ("", True),
+        ("f" * 40, True),
+        ("local-" + "f" * 40, True),
+        ("f" * 39, False),
+        ("f" * 20 + "\n" + "f" * 20, False),
+    ],
+)
+async def test_a_wandb_key_is_taken_by_its_form(
+    monkeypatch: pytest.MonkeyPatch, key: str, ok: bool
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", key)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    row = await row_of(checkup.check_wandb())
+    assert row.ok is ok
+    assert not key or key not in row.detail

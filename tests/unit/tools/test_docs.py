@@ -1,0 +1,168 @@
+"""Every command, setting and file that the documentation names is there.
+
+What the commands do is tested in tests/services; here each is parsed by the program it is for.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import click
+import pytest
+import typer
+import yaml
+from prefect.cli._app import _app as prefect_cli
+
+from cli.main import app
+from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
+from precis.judge import endpoint_for
+from precis.records.documents import read_documents
+from precis.run.retention import kept
+from precis.training.run import Run
+from tasks.preflight import judging_ahead
+from tools.reference import README
+
+ROOT = README.parent
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+DEPLOYMENTS = {
+    f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}"
+    for entry in MANIFEST["deployments"]
+}
+KEY = "OPENROUTER_API_KEY"
+PLAIN = {"export", "cp", ".", "systemctl", "docker"}
+"""Commands of the system's; of these, only the files that they name are looked for."""
+
+
+def fences(page: Path, *kinds: str) -> Iterator[str]:
+    for kind, body in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.M | re.S):
+        if kind in kinds:
+            yield body
+
+
+def commands() -> list[str]:
+    lines = (
+        line for page in PAGES for body in fences(page, "sh", "") for line in body.splitlines()
+    )
+    words = {"make", "precis", "prefect", "python", *PLAIN}
+    return sorted({line for line in lines if line.split(" ")[0] in words})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_is_one_that_its_program_takes(command: str) -> None:
+    program, *arguments = shlex.split(command, comments=True)
+    match program:
+        case "make":
+            _is_a_target(arguments)
+        case "precis":
+            _is_taken_by_precis(arguments)
+        case "prefect":
+            _is_taken_by_prefect(arguments)
+        case "python":
+            assert (ROOT / arguments[0]).exists()
+        case _:
+            _names_files_that_are_there(arguments)
+
+
+def _is_a_target(arguments: list[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    target, *variables = arguments
+    assert f"\n{target}:" in makefile
+    for variable in variables:
+        assert f"$({variable.partition('=')[0]})" in makefile
+
+
+def _is_taken_by_precis(arguments: list[str]) -> None:
+    command: Any = typer.main.get_command(app)
+    context = click.Context(command, info_name="precis")
+    while isinstance(command, click.Group):
+        _, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None
+        command = found
+    command.make_context(command.name, arguments, parent=context)
+
+
+def _is_taken_by_prefect(arguments: list[str]) -> None:
+    run = "00000000-0000-4000-8000-000000000001"
+    tokens = [token.replace("RUN_ID", run) for token in arguments if token != "--no-prompt"]
+    prefect_cli.parse_args(tokens, print_error=False, exit_on_error=False)
+    if tokens[:2] == ["deployment", "run"]:
+        assert tokens[2] in DEPLOYMENTS
+    given = dict(token.split("=", 1) for token in tokens if re.match(r"\w+=", token))
+    model = BenchmarkConfig if tokens[2:3] and tokens[2].startswith("benchmark/") else TrainConfig
+    settings = {name: _as_prefect_reads(value) for name, value in given.items() if name != "config"}
+    settings |= json.loads(given.get("config", "{}"))
+    model.model_validate({"store": "s3://bucket/prefix", **settings})
+
+
+def _as_prefect_reads(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _names_files_that_are_there(arguments: list[str]) -> None:
+    for argument in arguments:
+        if argument.startswith("deployments/"):
+            assert (ROOT / argument).exists()
+
+
+def test_every_setting_in_a_yaml_example_is_one_that_a_run_or_a_benchmark_takes() -> None:
+    checked = 0
+    for page in PAGES:
+        for body in fences(page, "yaml"):
+            # Each setting stands for itself: several of one name are alternatives.
+            for setting in re.split(r"\n(?=\S)", body.replace("…", "x").strip()):
+                config = yaml.safe_load(setting)
+                of_a_run = set(config) <= set(TrainConfig.model_fields)
+                (TrainConfig if of_a_run else BenchmarkConfig).model_validate(config)
+                checked += 1
+    assert checked > 3
+
+
+def test_every_deployment_and_file_that_the_pages_name_is_there() -> None:
+    for page in PAGES:
+        text = page.read_text()
+        for name in re.findall(r"`((?:train|benchmark|cluster[a-z-]*)/[a-z0-9-]+)`", text):
+            assert name in DEPLOYMENTS, f"{page.name}: {name}"
+        for name in re.findall(
+            r"`((?:flows|tasks|precis|bench|deployments|tests)/[\w./-]+)`", text
+        ):
+            assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_what_the_first_run_on_an_h100_costs_is_what_its_forecast_says() -> None:
+    page = (ROOT / "docs" / "first-h100-run.md").read_text()
+    (entry,) = (one for one in MANIFEST["deployments"] if one["name"] == "h100")
+    config = TrainConfig.model_validate({**entry["parameters"], "store": "s3://bucket/prefix"})
+    held_out = read_documents(DocumentsConfig(source="bundled"))[: config.documents.val_size]
+    run = SimpleNamespace(
+        config=config,
+        corpus=SimpleNamespace(validation=held_out),
+        ledger=SimpleNamespace(next_step=0),
+        judge=SimpleNamespace(identity={"model": endpoint_for(config.judge, {KEY: "-"}).model}),
+    )
+    ahead = judging_ahead(cast(Run, run))
+    assert f"| {ahead.calls:,} calls, about ${ahead.usd:.2f} |" in page
+    assert f"at least {ahead.minutes:.0f} minutes over the whole run" in page
+    steps = kept(range(config.steps + 1), config.retention, {})
+    assert f"| {len(steps)} checkpoints |" in page
+    assert f"at most `budget_usd`, ${config.budget_usd:.0f} |" in page
+
+
+def test_every_automation_is_in_the_table() -> None:
+    page = (ROOT / "docs" / "team.md").read_text()
+    for path in (ROOT / "deployments" / "automations").glob("*.yaml"):
+        name = yaml.safe_load(path.read_text())["name"].removeprefix("precis: ")
+        assert f"| {name} |" in page
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    contents = (ROOT / "mkdocs.yml").read_text()
+    for page in PAGES[1:]:
+        assert page.name in contents

@@ -1,0 +1,206 @@
+"""W&B's serverless training behind our trainer, against a server that speaks its protocol."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import art
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from precis.config import TrainConfig
+from precis.errors import ConfigError, TrainerError
+from precis.extractive.serving import LoopServer
+from precis.run.checkpoints import commit
+from precis.store import FolderStore
+from precis.trainer import RemoteTrainer
+from precis.trainer.server import trainer_app
+from precis.trainer.serverless import WandbBackend, open_wandb
+from tests.unit.trainer.test_trainer import Model, group
+
+KEY = "k" * 40
+
+
+@dataclass
+class Wandb:
+    """W&B's training API: one model, whose steps are its checkpoints."""
+
+    steps: list[int] = field(default_factory=list)
+    deleted: list[int] = field(default_factory=list)
+    jobs: list[Any] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def app(self) -> Starlette:
+        at = "/v1/preview"
+        return Starlette(
+            routes=[
+                Route(f"{at}/models", self.create, methods=["POST"]),
+                Route(f"{at}/models/id/checkpoints", self.checkpoints),
+                Route(f"{at}/models/id/checkpoints", self.delete, methods=["DELETE"]),
+                Route(f"{at}/training-jobs", self.train, methods=["POST"]),
+                Route(f"{at}/training-jobs/job/events", self.events),
+                Route("/v1/chat/completions", self.complete, methods=["POST"]),
+            ]
+        )
+
+    async def create(self, request: Request) -> Response:
+        if request.headers["authorization"] != f"Bearer {KEY}":
+            return JSONResponse({"error": {"message": "Who are you?"}}, 401)
+        body = await request.json()
+        return JSONResponse({**body, "id": "id", "entity": "us", "run_id": "r"})
+
+    async def checkpoints(self, request: Request) -> Response:
+        steps = sorted(self.steps, reverse=request.query_params.get("order") == "desc")
+        data = [{"id": f"c{step}", "step": step, "metrics": {}} for step in steps]
+        return JSONResponse({"data": data, "has_more": False})
+
+    async def delete(self, request: Request) -> Response:
+        self.deleted += (steps := (await request.json())["steps"])
+        self.steps = [step for step in self.steps if step not in steps]
+        return JSONResponse({"deleted_count": len(steps), "not_found_steps": []})
+
+    async def train(self, request: Request) -> Response:
+        self.jobs.append(await request.json())
+        self.steps.append(max(self.steps, default=0) + 1)
+        return JSONResponse({"id": "job"})
+
+    async def events(self, _: Request) -> Response:
+        said: list[tuple[str, dict[str, float]]] = [
+            ("training_started", {"num_sequences": 2}),
+            ("gradient_step", {"loss": 0.5}),
+            ("training_ended", {}),
+        ]
+        data = [{"id": kind, "type": kind, "data": details} for kind, details in said]
+        return JSONResponse({"data": data, "has_more": False})
+
+    async def complete(self, request: Request) -> Response:
+        model = (await request.json())["model"]
+        self.asked.append(model)
+        message = {"role": "assistant", "content": "A summary."}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        answer = {"id": "1", "object": "chat.completion", "created": 1, "model": model}
+        return JSONResponse({**answer, "choices": [choice]})
+
+
+class Backend(WandbBackend):
+    """Its checkpoints are files of this test's; W&B's artifacts speak another protocol."""
+
+    def _pull(self, model: Model, step: int, into: Path) -> None:
+        into.mkdir(parents=True)
+        (into / "adapter_model.safetensors").write_text(f"weights {step}")
+
+
+@pytest.fixture
+async def wandb() -> AsyncIterator[tuple[Wandb, str]]:
+    service = Wandb()
+    server = LoopServer(service.app())
+    await server.start()
+    yield service, f"http://127.0.0.1:{server.port}/v1"
+    await server.stop()
+
+
+@pytest.fixture
+async def trainer(wandb: tuple[Wandb, str], tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    backend = Backend(tmp_path / "trainer", KEY, wandb[1])
+    server = LoopServer(trainer_app(backend, tmp_path / "trainer", "token"))
+    await server.start()
+    remote = RemoteTrainer(f"http://127.0.0.1:{server.port}", "token", tmp_path / "art")
+    yield remote
+    await remote.close()
+    await server.stop()
+    await backend.close()
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[Model]:
+    model: Model = art.TrainableModel(name="m", project="p", base_model="qwen", report_metrics=[])
+    yield model
+    if model._openai_client:
+        await model._openai_client.close()
+
+
+async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
+    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
+) -> None:
+    service, _ = wandb
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    answer = await model.openai_client().chat.completions.create(
+        model=model.get_inference_name(0), messages=[{"role": "user", "content": "summarize"}]
+    )
+    assert (service.asked, answer.model) == (["wandb-artifact:///us/p/m:step0"], "m@0")
+    result = await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
+    assert (result.step, len(service.jobs)) == (1, 1)
+    assert 0.5 in result.metrics.values()
+    store = FolderStore(tmp_path / "store")
+    checkpoint = await trainer.commit(model, 1, store.url, "m", "digest")
+    assert [file.path for file in checkpoint.files] == ["adapter_model.safetensors"]
+    again = await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
+    assert (again.metrics, len(service.jobs)) == (result.metrics, 1)
+
+
+async def test_what_wandb_trained_and_nobody_committed_is_forgotten(
+    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    service, _ = wandb
+    service.steps = [1]
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    assert (service.deleted, service.steps) == ([1], [])
+
+
+async def test_a_model_that_another_run_trained_there_is_left_alone(
+    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    service, _ = wandb
+    service.steps = [1, 2, 3]
+    await trainer.begin(model, "a-run")
+    with pytest.raises(TrainerError, match="trained to step 3 already"):
+        await model.register(trainer)
+    assert service.deleted == []
+
+
+async def test_who_only_serves_a_model_deletes_nothing_of_it(
+    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
+) -> None:
+    service, _ = wandb
+    service.steps = [1, 2]  # in training, the second not yet committed
+    store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
+    Backend._pull(None, model, 1, folder)  # type: ignore[arg-type]
+    commit(store, "m", 1, folder, "digest")
+    await trainer.fetch(model, 1, store.url, "m")
+    await model.register(trainer)
+    assert (service.deleted, service.steps) == ([], [1, 2])
+
+
+async def test_a_checkpoint_that_wandb_lacks_is_named(
+    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
+) -> None:
+    store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
+    Backend._pull(None, model, 4, folder)  # type: ignore[arg-type]
+
+    commit(store, "m", 4, folder, "digest")
+    await trainer.restore(model, 4, store.url, "m", "a-run")
+    with pytest.raises(TrainerError, match="lacks checkpoint 4"):
+        await model.register(trainer)
+
+
+def test_without_a_key_the_sentence_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="WANDB_API_KEY"):
+        open_wandb(tmp_path)
+
+
+def test_no_machine_is_rented_for_it() -> None:
+    rented = {"where": "sky"}
+    with pytest.raises(ValueError, match="W&B's machines"):
+        TrainConfig.model_validate(
+            {"trainer": {"kind": "serverless"}, "cluster": rented, "store": "s3://b"}
+        )

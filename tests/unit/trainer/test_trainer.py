@@ -1,0 +1,418 @@
+"""The trainer over HTTP: behind its token, once for each step, and ART's own client on top."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import art
+import httpx
+import pytest
+from art.types import TrainResult
+from openai.types.chat.chat_completion import Choice
+
+from precis.cluster.site import Address
+from precis.errors import RolloutError, StepConflict, TrainerError, TrainerLost, Unauthorized
+from precis.extractive.serving import LoopServer
+from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.llm.server import Choice as Answer
+from precis.store import FolderStore
+from precis.trainer import RemoteTrainer
+from precis.trainer.host import Host
+from precis.trainer.journal import Journal
+from precis.trainer.protocol import (
+    BeginRequest,
+    FileRequest,
+    ModelSpec,
+    TrainedStep,
+    TrainerState,
+    decode_groups,
+    digest_of,
+    encode_groups,
+)
+from precis.trainer.server import trainer_app
+from tests.support.newest_checkpoint import file_key
+
+TOKEN = "a-token"
+Model = art.TrainableModel[Any, Any]
+
+
+class CountingBackend:
+    """A backend that trains nothing and remembers what it was asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.step, self.trained = path, 0, 0
+        self.pause = 0.0
+        self.inference_url = "http://127.0.0.1:9/v1"
+        self.error: Exception | None = None
+        self.seen: list[art.TrajectoryGroup] = []
+
+    async def register(self, model: Any) -> None:
+        self._checkpoint(model)
+
+    async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
+        return self.inference_url, "inner"
+
+    def _model_inference_name(self, model: Any, step: int | None = None) -> str:
+        return f"{model.name}@{self.step if step is None else step}"
+
+    async def _get_step(self, model: Any) -> int:
+        return self.step
+
+    async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
+        pass
+
+    async def train(
+        self, model: Any, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
+    ) -> TrainResult:
+        await asyncio.sleep(self.pause)
+        if self.error:
+            raise self.error
+        self.seen, self.trained, self.step = (
+            list(trajectory_groups),
+            self.trained + 1,
+            self.step + 1,
+        )
+        self._checkpoint(model)
+        return TrainResult(self.step, {"loss/train": 0.5, **kwargs})
+
+    async def _train_sft(self, *_: Any) -> AsyncIterator[dict[str, float]]:
+        yield {}
+
+    async def close(self) -> None:
+        pass
+
+    def _checkpoint(self, model: Model) -> None:
+        folder = self.path / model.project / "models" / model.name / "checkpoints"
+        (folder / f"{self.step:04d}").mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.step:04d}" / "weights").write_text(str(self.step))
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> CountingBackend:
+    return CountingBackend(tmp_path / "trainer")
+
+
+@pytest.fixture
+async def url(backend: CountingBackend) -> AsyncIterator[str]:
+    server = LoopServer(trainer_app(backend, backend.path, TOKEN))
+    await server.start()
+    yield f"http://127.0.0.1:{server.port}"
+    await server.stop()
+
+
+@pytest.fixture
+async def trainer(url: str, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    remote = RemoteTrainer(url, TOKEN, tmp_path / "art")
+    yield remote
+    await remote.close()
+
+
+@pytest.fixture
+async def model(trainer: RemoteTrainer, tmp_path: Path) -> AsyncIterator[Model]:
+    model: Model = art.TrainableModel(
+        name="m", project="p", base_model="b", base_path=str(tmp_path), report_metrics=[]
+    )
+    await model.register(trainer)
+    yield model
+    if model._openai_client:  # making one only to close it takes a fifth of a second
+        await model._openai_client.close()
+
+
+def group(*rewards: float) -> art.TrajectoryGroup:
+    choice = Choice.model_validate(
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "words"},
+            "logprobs": {
+                "content": [{"token": "sentence_id:3", "logprob": -1.5, "top_logprobs": []}]
+            },
+        }
+    )
+    return art.TrajectoryGroup(
+        [
+            art.Trajectory(
+                messages_and_choices=[{"role": "user", "content": "summarize"}, choice],
+                reward=reward,
+                metadata={"index": at},
+            )
+            for at, reward in enumerate(rewards)
+        ]
+    )
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "a-token", "Bearer " + TOKEN + "x"])
+async def test_without_the_token_nothing_is_served(url: str, header: str | None) -> None:
+    headers = {"authorization": header} if header else {}
+    async with httpx.AsyncClient(base_url=url, headers=headers) as client:
+        for path in ("/healthz", "/v1/models"):
+            assert (await client.get(path)).status_code == 401
+        for path in ("/register", "/train", "/step", "/checkpoints/commit"):
+            assert (await client.post(path, json={})).status_code == 401
+
+
+async def test_a_wrong_token_is_an_error_of_its_own(url: str, tmp_path: Path) -> None:
+    stranger = RemoteTrainer(url, "wrong", tmp_path)
+    model: Model = art.TrainableModel(name="m", project="p", base_model="b")
+    with pytest.raises(Unauthorized):
+        await model.register(stranger)
+    await stranger.close()
+
+
+@pytest.fixture
+async def inference(backend: CountingBackend) -> AsyncIterator[None]:
+    """The backend's own endpoint, which the trainer passes requests on to."""
+
+    async def complete(request: ChatRequest) -> Completion:
+        return Completion(request.model, [Answer("a summary")])
+
+    server = LoopServer(completions_app(complete, lambda: ["m"], api_key="inner"))
+    await server.start()
+    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
+    yield
+    await server.stop()
+
+
+async def test_arts_client_works_through_the_proxy(inference: None, model: Model) -> None:
+    completion = await model.openai_client().chat.completions.create(
+        model=model.get_inference_name(0), messages=[{"role": "user", "content": "hello"}]
+    )
+    assert completion.model == "m@0"
+    assert completion.choices[0].message.content == "a summary"
+
+
+async def test_arts_gather_and_log_and_get_step_work(model: Model, trainer: RemoteTrainer) -> None:
+    async def rollout(reward: float) -> art.Trajectory:
+        return group(reward).trajectories[0]
+
+    groups = await art.gather_trajectory_groups(
+        [art.TrajectoryGroup([rollout(0.0), rollout(1.0)])]  # type: ignore[list-item]
+    )
+    result = await trainer.train(model, groups)
+    await model.log(groups, split="train", metrics=result.metrics, step=0)
+    assert await model.get_step() == 1
+    history = Path(model.base_path, "p", "models", "m", "history.jsonl").read_text()
+    assert '"train/reward": 0.5' in history or '"reward": 0.5' in history
+
+
+async def test_a_repeated_step_gets_the_stored_result(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    first = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
+    again = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
+    assert (first.step, first.metrics) == (again.step, again.metrics)
+    assert backend.trained == 1
+    assert first.metrics["learning_rate"] == 0.1
+
+
+async def test_a_repeat_on_other_groups_is_refused(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    await trainer.train(model, [group(0, 1)], step=0)
+    with pytest.raises(StepConflict, match="trained already on other groups"):
+        await trainer.train(model, [group(1, 0)], step=0)
+    with pytest.raises(StepConflict, match="at step 1 of m, not at 7"):
+        await trainer.train(model, [group(1, 0)], step=7)
+    assert backend.trained == 1
+
+
+async def test_of_two_requests_at_once_for_one_step_one_trains(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    backend.pause = 0.1
+    both = [
+        trainer.train(model, [group(0, 1)], step=0),
+        trainer.train(model, [group(1, 0)], step=0),
+    ]
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert backend.trained == 1
+    assert sum(isinstance(outcome, StepConflict) for outcome in outcomes) == 1
+
+
+async def test_a_client_that_went_away_is_attached_again(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    backend.pause = 0.3
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(trainer.train(model, [group(0, 1)], step=0), 0.1)
+    result = await trainer.train(model, [group(0, 1)], step=0)
+    assert (result.step, backend.trained) == (1, 1)
+
+
+async def test_a_backend_that_fails_says_why_and_can_be_asked_again(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend.error = ValueError("out of memory")
+    with pytest.raises(TrainerError, match="ValueError: out of memory"):
+        await trainer.train(model, [group(0, 1)], step=0)
+    backend.error = None
+    assert (await trainer.train(model, [group(0, 1)], step=0)).step == 1
+
+
+async def test_the_backend_gets_choices_with_their_log_probabilities(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    await trainer.train(model, [group(0.25, 1)])
+    choice = backend.seen[0].trajectories[0].messages_and_choices[-1]
+    assert isinstance(choice, Choice) and choice.logprobs and choice.logprobs.content
+    assert choice.logprobs.content[0].logprob == -1.5
+    assert [one.reward for one in backend.seen[0].trajectories] == [0.25, 1]
+
+
+async def test_a_checkpoint_is_committed_and_comes_back(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path / "store")
+    await trainer.train(model, [group(0, 1)])
+    await trainer.commit(model, 1, store.url, "m", "digest")
+    blob = store.get(file_key(store, "m", 1, "weights"))
+    assert blob is not None and blob.data == b"1"
+    await trainer.restore(model, 1, store.url, "m", "a-run")
+    kept = backend.path / "p" / "models" / "m" / "checkpoints"
+    assert [path.name for path in kept.iterdir()] == ["0001"]
+
+
+async def test_a_trainer_says_what_it_holds_and_of_which_run(
+    model: Model, trainer: RemoteTrainer
+) -> None:
+    assert (await trainer.state(model)).run == ""
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    await trainer.train(model, [group(0, 1)], step=0, run="a-run", note={"seen": 1})
+    state = await trainer.state(model)
+    assert (state.run, sorted(state.checkpoints), sorted(state.trained)) == ("a-run", [0, 1], [0])
+    assert state.trained[0].note == {"seen": 1}
+    assert [file.path for file in state.checkpoints[1]] == ["weights"]
+
+
+async def test_another_run_is_refused_until_it_restores(
+    model: Model, trainer: RemoteTrainer, tmp_path: Path
+) -> None:
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    with pytest.raises(StepConflict, match="of the run a-run, not of another"):
+        await trainer.train(model, [group(0, 1)], step=0, run="another")
+    store = FolderStore(tmp_path / "store")
+    await trainer.commit(model, 0, store.url, "m", "digest")
+    await trainer.restore(model, 0, store.url, "m", "another")
+    assert (await trainer.train(model, [group(0, 1)], step=0, run="another")).step == 1
+
+
+async def test_a_run_that_begins_anew_forgets_what_was_here(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    await trainer.begin(model, "a-run")
+    await trainer.train(model, [group(0, 1)], step=0)
+    await trainer.begin(model, "another")
+    state = await trainer.state(model)
+    assert (state.run, state.checkpoints, state.trained) == ("another", {}, {})
+
+
+class RecoveringBackend(CountingBackend):
+    """One whose checkpoints tell whether they are whole, as the embedded policy's do."""
+
+    def recover(self, checkpoint: Path) -> dict[str, float] | None:
+        return {"recovered": 1.0} if (checkpoint / "weights").exists() else None
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("kind", [RecoveringBackend, CountingBackend])
+async def test_a_training_that_a_kill_cut_off_counts_if_its_weights_are_saved(
+    kind: type[CountingBackend], saved: bool, tmp_path: Path
+) -> None:
+    spec = ModelSpec(name="m", project="p", base_model="b")
+    backend = kind(tmp_path)
+    killed = Host(backend, tmp_path)
+    await killed.begin(BeginRequest(model=spec, run="a-run"))
+    await killed.register(spec)
+    Journal(killed.folder(spec)).began(0, "groups", {"seen": 1})
+    if saved:
+        backend.step = 1
+        backend._checkpoint(killed.models["m"])
+    again = Host(backend, tmp_path)
+    state = TrainerState.model_validate(await again.state(spec))
+    if saved and kind is RecoveringBackend:
+        assert state.trained[0].result == {"step": 1, "metrics": {"recovered": 1.0}}
+        assert state.trained[0].note == {"seen": 1}
+        assert sorted(state.checkpoints) == [0, 1]
+    else:
+        assert (sorted(state.checkpoints), state.trained) == ([0], {})
+        assert not (again.folder(spec) / "checkpoints" / "0001").exists()
+
+
+def test_a_training_is_logged_once_however_often_it_is_found_finished(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.belongs("a-run", 0)
+    journal.began(0, "groups", {})
+    for _ in range(2):
+        journal.finished(0, TrainedStep(digest="groups", result={"step": 1}, note={}))
+    lines = (tmp_path / "trainings.jsonl").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    assert events == ["began", "trained"]
+    assert journal.pending is None
+
+
+async def test_a_checkpoint_that_can_not_be_uploaded_is_saved_on_this_side(
+    model: Model, trainer: RemoteTrainer, tmp_path: Path
+) -> None:
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    await trainer.save(model, 0, tmp_path / "kept")
+    assert (tmp_path / "kept" / "weights").read_text() == "0"
+
+
+@pytest.mark.parametrize("path", ["no-such-file", "link"])
+def test_only_a_checkpoints_own_files_are_sent(path: str, tmp_path: Path) -> None:
+    spec = ModelSpec(name="m", project="p", base_model="b")
+    host = Host(CountingBackend(tmp_path), tmp_path)
+    checkpoint = host.folder(spec) / "checkpoints" / "0000"
+    checkpoint.mkdir(parents=True)
+    (host.folder(spec) / "model.json").write_text("{}")
+    (checkpoint / "link").symlink_to(host.folder(spec) / "model.json")
+    with pytest.raises(TrainerError, match="has no file"):
+        host.file(FileRequest(model=spec, step=0, path=path))
+
+
+async def test_a_trainer_that_moved_is_followed(
+    model: Model, trainer: RemoteTrainer, tmp_path: Path
+) -> None:
+    elsewhere = CountingBackend(tmp_path / "elsewhere")
+    server = LoopServer(trainer_app(elsewhere, elsewhere.path, "another-token"))
+    await server.start()
+    client = model.openai_client()
+    await trainer.move_to(Address(f"http://127.0.0.1:{server.port}", "another-token"))
+    await model.register(trainer)
+    assert model.openai_client() is not client
+    assert str(model.openai_client().base_url).startswith(trainer.url)
+    await trainer.train(model, [group(0, 1)], step=0)
+    assert elsewhere.trained == 1
+    await server.stop()
+
+
+async def test_nobody_at_the_address_is_a_lost_trainer(tmp_path: Path) -> None:
+    gone = RemoteTrainer("http://127.0.0.1:9", TOKEN, tmp_path)
+    with pytest.raises(TrainerLost, match="no longer answers"):
+        await gone._get_step(art.TrainableModel(name="m", project="p", base_model="b"))
+    await gone.close()
+
+
+def test_groups_survive_the_wire() -> None:
+    groups = [group(0, 0.5), group(1)]
+    decoded = decode_groups(encode_groups(groups))
+    assert encode_groups(decoded) == encode_groups(groups)
+    assert digest_of(encode_groups(decoded)) == digest_of(encode_groups(groups))
+
+
+def test_the_digest_follows_the_rewards_and_not_the_timings() -> None:
+    slow, fast, other = group(0, 1), group(0, 1), group(0, 0.5)
+    slow.trajectories[0].metrics["duration"] = 3.0
+    assert digest_of(encode_groups([slow])) == digest_of(encode_groups([fast]))
+    assert digest_of(encode_groups([other])) != digest_of(encode_groups([fast]))
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+def test_a_reward_that_is_no_number_is_refused(reward: float) -> None:
+    with pytest.raises(RolloutError, match="leave the rollout out"):
+        encode_groups([group(reward)])

@@ -1,0 +1,198 @@
+"""A run that begins with another run's checkpoint."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from precis.config import FromCheckpoint, TrainConfig
+from precis.errors import ConfigError, CorruptCheckpoint, StoreError
+from precis.extractive.checkpoints import load, save
+from precis.records.ledger import Ledger, read_ledger, stored_ledger, write_ledger
+from precis.records.spend import Spend
+from precis.run.checkpoints import commit, committed_steps, restore
+from precis.run.lease import lease_key, leased
+from precis.store import FolderStore
+from precis.training.fork import begin_from_origin, check_origin, fork, origin_of
+from precis.training.run import Run
+from tests.support.dying_store import Killed, MortalStore
+from tests.support.newest_checkpoint import file_key
+from tests.unit.extractive.test_checkpoints import trained_at
+from tests.unit.records.test_ledger import record
+from tests.unit.run.test_runs import make_run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "store")
+    make_run(store, "m", 3)
+    return store
+
+
+def weights(store: FolderStore, model: str, step: int, folder: Path) -> bytes:
+    restore(store, model, step, folder / "restored")
+    return (folder / "restored" / "weights").read_bytes()
+
+
+def test_a_fork_begins_with_a_copy_of_the_origin(store: FolderStore, tmp_path: Path) -> None:
+    origin = origin_of(store, FromCheckpoint(model="m", step=2))
+    checkpoint = fork(store, "forked", origin, "its own settings")
+    assert (checkpoint.step, checkpoint.config) == (0, "its own settings")
+    assert (checkpoint.parent, checkpoint.record) == (None, None)
+    assert committed_steps(store, "forked") == [0]
+    assert weights(store, "forked", 0, tmp_path) == b"\x02" * 1000
+    assert fork(store, "forked", origin, "its own settings") == checkpoint
+
+
+def test_a_fork_crosses_stores(store: FolderStore, tmp_path: Path) -> None:
+    other = FolderStore(tmp_path / "other")
+    origin = origin_of(other, FromCheckpoint(model="m", step=1, store=store.url))
+    fork(other, "m", origin, "c")
+    assert weights(other, "m", 0, tmp_path) == b"\x01" * 1000
+    assert (origin.store, origin.corpus) == (store.url, "k")
+
+
+def test_no_step_means_the_newest_whole_one(store: FolderStore) -> None:
+    assert origin_of(store, FromCheckpoint(model="m")).step == 3
+    store.delete(file_key(store, "m", 3, "weights"))
+    assert origin_of(store, FromCheckpoint(model="m")).step == 2
+
+
+def test_an_origin_that_is_not_there_is_named(store: FolderStore) -> None:
+    with pytest.raises(ConfigError, match=r"no whole checkpoint 7 of 'm' \(there: 0, 1, 2, 3\)"):
+        origin_of(store, FromCheckpoint(model="m", step=7))
+    store.delete(file_key(store, "m", 2, "weights"))
+    with pytest.raises(ConfigError, match="no whole checkpoint 2"):
+        origin_of(store, FromCheckpoint(model="m", step=2))
+    with pytest.raises(StoreError, match="no ledger of 'nobody'"):
+        origin_of(store, FromCheckpoint(model="nobody"))
+
+
+def test_only_a_run_that_is_yet_to_begin_needs_its_origin(store: FolderStore) -> None:
+    gone = FromCheckpoint(model="m", step=7)
+    with pytest.raises(ConfigError, match="no whole checkpoint 7"):
+        check_origin(store, "forked", gone)
+    check_origin(store, "forked", None)
+    make_run(store, "forked", 1)
+    check_origin(store, "forked", gone)
+
+
+def test_an_origin_whose_contents_are_damaged_is_not_copied(store: FolderStore) -> None:
+    origin = origin_of(store, FromCheckpoint(model="m", step=2))
+    store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
+    with pytest.raises(CorruptCheckpoint, match="differs from its manifest"):
+        fork(store, "forked", origin, "c")
+    assert committed_steps(store, "forked") == []
+
+
+def test_an_origin_that_was_replaced_since_is_refused(store: FolderStore) -> None:
+    origin = origin_of(store, FromCheckpoint(model="m", step=2))
+    with pytest.raises(CorruptCheckpoint, match="was replaced since 'forked' was begun"):
+        fork(store, "forked", origin.model_copy(update={"files": "others"}), "c")
+    assert committed_steps(store, "forked") == []
+
+
+NOTHING = Spend()
+
+
+class Beginning(Run):
+    """A run that has come as far as its ledger."""
+
+    def __init__(
+        self, store: FolderStore, wanted: FromCheckpoint | None, corpus: str = "k"
+    ) -> None:
+        self.config = TrainConfig(model="forked", from_checkpoint=wanted)
+        self.store, self.identity = store, "c"
+        self.ledger, self._ledger_version = read_ledger(store, "forked", "c", corpus)
+
+    async def write_ledger(self, ledger: Ledger, spend: Spend = NOTHING) -> None:
+        self._ledger_version = write_ledger(self.store, ledger, self._ledger_version)
+        self.ledger = ledger
+
+
+async def begin(
+    store: FolderStore, wanted: FromCheckpoint | None, corpus: str = "k"
+) -> tuple[Ledger, list[str]]:
+    warnings: list[str] = []
+    run = Beginning(store, wanted, corpus)
+    async with leased(store, "forked", "test", take_over=True) as run.lease:
+        await begin_from_origin(run, warnings.append)
+    return run.ledger, warnings
+
+
+async def begin_and_die(folder: Path, writes: int, wanted: FromCheckpoint) -> bool:
+    """Whether a run that begins is killed before so many writes."""
+    try:
+        await begin(MortalStore(folder, writes), wanted)
+    except Killed:
+        return True
+    return False
+
+
+async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    restore(store, "m", 0, newer := tmp_path / "newer")
+    newest, begun_with, writes, killed = FromCheckpoint(model="m"), [], 0, True
+    while killed:
+        cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
+        killed = await begin_and_die(cut_off.root, writes, newest)
+        commit(cut_off, "m", 4, newer, "c")
+        ledger, version = read_ledger(cut_off, "m", "c", "k")
+        write_ledger(cut_off, ledger.advanced(record(3)), version)
+        ledger, _ = await begin(cut_off, newest)
+        assert ledger.origin is not None
+        assert origin_of(cut_off, FromCheckpoint(model="forked")).files == ledger.origin.files
+        begun_with.append(ledger.origin.step)
+        writes += 1
+    # Before the ledger is written nothing is decided; then come a file, manifest and pointer.
+    assert begun_with == [4, 3, 3, 3, 3]
+
+
+async def test_a_run_that_has_begun_or_begins_untrained_is_left_alone(store: FolderStore) -> None:
+    ledger, _ = await begin(store, None)
+    assert ledger.origin is None and store.keys("forked/") == [lease_key("forked")]
+    make_run(store, "forked", 1)
+    before = store.sizes("forked/checkpoints/")
+    await begin(store, FromCheckpoint(model="m"))
+    assert store.sizes("forked/checkpoints/") == before
+    assert stored_ledger(store, "forked").origin is None
+
+
+async def test_other_documents_than_the_origins_are_warned_of(store: FolderStore) -> None:
+    _, warnings = await begin(store, FromCheckpoint(model="m"), corpus="others")
+    assert "some that are held out here may be among them" in warnings[0]
+
+
+def test_the_ledger_says_where_a_run_is_from(store: FolderStore) -> None:
+    origin = origin_of(store, FromCheckpoint(model="m", step=2))
+    ledger = Ledger(model="forked", config="c", corpus="k").begun_from(origin)
+    assert Ledger.model_validate_json(ledger.model_dump_json()).rewound(0).origin == origin
+
+
+def test_the_origin_is_part_of_what_a_run_is() -> None:
+    judge = {"model": "j"}
+    plain = TrainConfig(model="forked")
+    forked = plain.model_copy(update={"from_checkpoint": FromCheckpoint(model="m")})
+    later = plain.model_copy(update={"from_checkpoint": FromCheckpoint(model="m", step=2)})
+    assert len({one.identity("k", judge) for one in (plain, forked, later)}) == 3
+
+
+def test_a_run_cannot_begin_with_itself() -> None:
+    for store in ("", "here"):
+        with pytest.raises(ValidationError, match="precis runs restart"):
+            TrainConfig.model_validate(
+                {
+                    "model": "m",
+                    "store": "here",
+                    "from_checkpoint": {"model": "m", "step": 1, "store": store},
+                }
+            )
+
+
+def test_a_policy_goes_on_from_the_step_that_it_is_put_at(tmp_path: Path) -> None:
+    saved = save(tmp_path / "origin", trained_at(7))
+    (tmp_path / "fork" / "checkpoints").mkdir(parents=True)
+    saved.rename(tmp_path / "fork" / "checkpoints" / "0000")
+    assert load(tmp_path / "fork", 0).step == 0

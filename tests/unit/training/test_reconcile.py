@@ -1,0 +1,212 @@
+"""Where a run goes on, for what its ledger, its store and its trainer may say."""
+
+import hashlib
+from collections.abc import Collection
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precis.errors import CorruptCheckpoint
+from precis.records.ledger import Ledger, StepRecord
+from precis.records.manifests import Checkpoint, File, files_digest
+from precis.records.spend import Spend
+from precis.trainer.protocol import TrainedStep, TrainerState
+from precis.training.reconcile import Plan, reconcile
+
+RUN = "ours"
+
+
+def record(step: int) -> StepRecord:
+    return StepRecord(
+        step=step,
+        digest=f"groups {step}",
+        reward=0.5,
+        reward_std=0.1,
+        words=300,
+        groups_trained=5,
+        groups_dropped={},
+        unscored={},
+        disqualified={},
+        trainer={},
+        seconds={},
+        judge=Spend(usd=0.25),
+    )
+
+
+def files(step: int, content: str = "weights") -> tuple[File, ...]:
+    digest = hashlib.sha256(f"{content} {step}".encode()).hexdigest()
+    return (File(path="weights", bytes=9, sha256=digest),)
+
+
+def ledger_at(step: int) -> Ledger:
+    ledger = Ledger(model="m", config="c", corpus="k", run_id=RUN)
+    for each in range(step):
+        ledger = ledger.advanced(record(each), files_digest(files(each + 1)))
+    return ledger
+
+
+def stored(*steps: int) -> dict[int, Checkpoint]:
+    return {
+        step: Checkpoint(
+            model="m",
+            step=step,
+            parent=step - 1 if step else None,
+            config="c",
+            run=RUN,
+            files=files(step),
+            record=record(step - 1) if step else None,
+        )
+        for step in steps
+    }
+
+
+def trained(step: int) -> TrainedStep:
+    note = record(step).model_dump(mode="json")
+    return TrainedStep(digest=f"groups {step}", result={"step": step + 1, "metrics": {}}, note=note)
+
+
+def trainer(base: int, newest: int, *, run: str = RUN, content: str = "weights") -> TrainerState:
+    """A trainer that began from checkpoint `base` and has trained up to `newest`."""
+    return TrainerState(
+        run=run,
+        checkpoints={step: files(step, content) for step in range(base, newest + 1)},
+        trained={step: trained(step) for step in range(base, newest)},
+    )
+
+
+NOBODY = TrainerState()
+
+
+@pytest.mark.parametrize(
+    ("whole", "held", "expected"),
+    [
+        pytest.param([3], trainer(0, 3), Plan(ledger_at(3), "keep"), id="all agree"),
+        pytest.param(
+            [3],
+            trainer(2, 4),
+            Plan(ledger_at(3), "keep", ahead=(trained(3),)),
+            id="trained, not uploaded",
+        ),
+        pytest.param([3, 4], trainer(2, 4), Plan(ledger_at(4), "keep"), id="uploaded, not booked"),
+        pytest.param([3, 4], NOBODY, Plan(ledger_at(4), "restore"), id="uploaded, trainer gone"),
+        pytest.param([2], trainer(1, 3), Plan(ledger_at(3), "keep", upload=True), id="healed"),
+        pytest.param([3], trainer(0, 2), Plan(ledger_at(3), "restore"), id="trainer behind"),
+        pytest.param([3], NOBODY, Plan(ledger_at(3), "restore"), id="trainer gone"),
+        pytest.param(
+            [3], trainer(3, 4, run="theirs"), Plan(ledger_at(3), "restore"), id="another run's"
+        ),
+        pytest.param(
+            [3], trainer(3, 4, content="other"), Plan(ledger_at(3), "restore"), id="other weights"
+        ),
+        pytest.param(
+            [1], NOBODY, Plan(ledger_at(3).rewound(1), "restore"), id="damaged, trainer gone"
+        ),
+        pytest.param(
+            [1],
+            trainer(1, 2),
+            Plan(ledger_at(3).rewound(1), "keep", ahead=(trained(1),)),
+            id="damaged, trainer a step behind",
+        ),
+    ],
+)
+def test_a_run_at_step_three_goes_on(whole: list[int], held: TrainerState, expected: Plan) -> None:
+    assert reconcile(ledger_at(3), stored(*whole), held) == expected
+
+
+@pytest.mark.parametrize("held", [NOBODY, trainer(0, 2, run="theirs")])
+def test_a_new_model_begins_and_uploads_its_start(held: TrainerState) -> None:
+    assert reconcile(ledger_at(0), {}, held) == Plan(ledger_at(0), "begin", upload=True)
+
+
+def test_a_new_model_that_was_begun_keeps_its_start() -> None:
+    assert reconcile(ledger_at(0), {}, trainer(0, 0)) == Plan(ledger_at(0), "keep", upload=True)
+
+
+def test_a_run_whose_checkpoints_are_all_gone_stops() -> None:
+    with pytest.raises(CorruptCheckpoint, match="up to step 3 is whole"):
+        reconcile(ledger_at(3), {}, NOBODY)
+
+
+def test_a_manifest_without_a_record_is_not_taken_for_a_step() -> None:
+    bare = stored(3, 4)
+    bare[4] = bare[4].model_copy(update={"record": None})
+    assert reconcile(ledger_at(3), bare, NOBODY) == Plan(ledger_at(3), "restore")
+
+
+def test_a_manifest_that_another_run_was_late_to_write_is_not_taken_for_a_step() -> None:
+    late = stored(3, 4)
+    late[4] = late[4].model_copy(update={"run": "theirs"})
+    assert reconcile(ledger_at(3), late, NOBODY) == Plan(ledger_at(3), "restore")
+
+
+def test_a_trainer_with_a_gap_is_restored() -> None:
+    gap = trainer(3, 5)
+    gap = gap.model_copy(update={"trained": {3: trained(3)}})
+    assert reconcile(ledger_at(3), stored(3), gap) == Plan(ledger_at(3), "restore")
+
+
+steps = st.integers(0, 5)
+states = st.one_of(
+    st.just(NOBODY),
+    st.builds(
+        lambda ends, run, content: trainer(min(ends), max(ends), run=run, content=content),
+        st.tuples(steps, steps),
+        st.sampled_from([RUN, RUN, "theirs"]),
+        st.sampled_from(["weights", "weights", "other"]),
+    ),
+)
+
+
+@given(at=steps, whole=st.sets(st.integers(0, 6)), held=states)
+def test_nothing_that_is_left_anywhere_is_lost_and_nothing_is_made_up(
+    at: int, whole: set[int], held: TrainerState
+) -> None:
+    known = stored(*(step for step in whole if step >= at or step == _before(whole, at)))
+    try:
+        plan = reconcile(ledger_at(at), known, held)
+    except CorruptCheckpoint:
+        assert not any(step <= at for step in whole)
+        ours = held.run == RUN and held.checkpoints.get(at) == files(at)
+        assert not ours
+        return
+    goes_on = plan.ledger.next_step
+    assert plan.ledger.steps == ledger_at(goes_on).steps
+    assert plan.ledger.usd == 0.25 * max(at, goes_on)  # what was spent stays spent
+    assert [one.note["step"] for one in plan.ahead] == [
+        goes_on + index for index in range(len(plan.ahead))
+    ]
+    # What the store has from the ledger's step on, without a gap, is never done again.
+    if at in whole:
+        assert goes_on >= max(end for end in range(at, 8) if set(range(at, end + 1)) <= whole)
+    if plan.trainer == "keep":
+        assert held.run == RUN and goes_on in held.checkpoints
+        assert goes_on + len(plan.ahead) == max(held.checkpoints)
+        assert plan.upload or held.checkpoints[goes_on] == known[goes_on].files
+    if plan.trainer == "restore":
+        assert goes_on in known
+    if plan.trainer == "begin":
+        assert goes_on == 0 and 0 not in whole
+
+
+@given(at=steps, whole=st.sets(st.integers(0, 6), min_size=1), held=states)
+def test_reconciling_what_was_reconciled_changes_nothing(
+    at: int, whole: set[int], held: TrainerState
+) -> None:
+    known = stored(*(step for step in whole if step >= at or step == _before(whole, at)))
+    try:
+        plan = reconcile(ledger_at(at), known, held)
+    except CorruptCheckpoint:
+        return
+    after = held
+    if plan.trainer == "restore":
+        after = trainer(plan.ledger.next_step, plan.ledger.next_step)
+    if plan.trainer == "begin":
+        after = trainer(0, 0)
+    again = reconcile(plan.ledger, known, after)
+    assert again.ledger == plan.ledger
+    assert (again.trainer, again.upload, again.ahead) == ("keep", plan.upload, plan.ahead)
+
+
+def _before(whole: Collection[int], at: int) -> int | None:
+    return max((step for step in whole if step <= at), default=None)

@@ -1,0 +1,147 @@
+"""One fictional document: which facts it states, where they stand, and what is asked of it."""
+
+import string
+from dataclasses import dataclass
+from random import Random
+
+from precis.standins.grader import UNANSWERABLE
+from tools.corpus.grammar import Draw, Fact, Story
+
+QUESTIONS = 5
+_WORDS_MIN, _WORDS_MAX = 620, 1030
+_UNANSWERABLE = (0, 1, 1, 1, 2)
+"""How many of a document's questions it does not answer: one in five on average."""
+_UNASKED = (2, 3, 3, 4)
+_HEADED_SHARE = 0.45
+_ASIDES = 9
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, its golden answers, and whether the document has them."""
+
+    question: str
+    answer: str
+    long_answer: str
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A document with its questions, in the words of RepLiQA's schema."""
+
+    id: str
+    topic: str
+    text: str
+    asked: tuple[Asked, ...]
+
+
+def compose(story: Story, rng: Random) -> Composed:
+    """A document of one story's topic, with as many questions as RepLiQA asks."""
+    draw = Draw(rng, story.names)
+    facts = rng.sample(story.facts, len(story.facts))
+    unanswerable = rng.choice(_UNANSWERABLE)
+    told, rest = facts[: QUESTIONS - unanswerable], facts[QUESTIONS - unanswerable :]
+    asked = [_told(fact, draw, rng) for fact in told]
+    unasked = [_told(fact, draw, rng).long_answer for fact in rest[: rng.choice(_UNASKED)]]
+    missing = _missing(story, rest[max(_UNASKED) :], unanswerable, draw, rng)
+    text = _text(story, [item.long_answer for item in asked] + unasked, draw, rng)
+    questions = rng.sample([*asked, *missing], QUESTIONS)
+    return Composed(_identifier(rng), story.topic, text, tuple(questions))
+
+
+def _told(fact: Fact, draw: Draw, rng: Random) -> Asked:
+    own = draw.own_values(fact)
+    sentence = draw.tell(rng.choice(fact.tellings), own)
+    question = draw.tell(rng.choice(fact.questions), own)
+    return Asked(question, draw.tell(fact.answer, own).strip("“”"), sentence)
+
+
+def _missing(story: Story, unused: list[Fact], count: int, draw: Draw, rng: Random) -> list[Asked]:
+    """Questions that fit the topic but that the document is silent about."""
+    foreign = [rng.choice(fact.questions) for fact in unused[:1]]
+    chosen = rng.sample([*story.sections["absent"], *foreign], count)
+    return [Asked(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE) for question in chosen]
+
+
+def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
+    """Title and paragraphs; facts and background fall anywhere between the passages."""
+
+    def one(section: str) -> str:
+        return draw.tell(rng.choice(story.sections[section]), {})
+
+    opening, closing = one("openings"), one("closings")
+    passages = _passages(story, draw, rng)
+    details = [draw.tell(line, {}) for line in _shuffled(story, "background", rng)]
+    loose = [*facts, *details[: rng.randint(5, len(details))]]
+    room = rng.randint(_WORDS_MIN, _WORDS_MAX) - _length(" ".join([opening, closing, *loose]))
+    kept: list[str] = []
+    for passage in passages:
+        if room <= 0 and len(kept) >= 4:
+            break
+        kept.append(passage)
+        room -= _length(passage)
+    paragraphs = _paragraphs([opening, *kept, closing], loose, rng)
+    if rng.random() < _HEADED_SHARE:
+        paragraphs = _headed(paragraphs, story.sections["headings"])
+    return "\n\n".join([one("titles"), *paragraphs])
+
+
+def _length(text: str) -> int:
+    """What stands between white space: however words are counted, the corpus stays the same."""
+    return len(text.split())
+
+
+def _passages(story: Story, draw: Draw, rng: Random) -> list[str]:
+    """The story's own filler and asides that any story may have, in turn by chance."""
+    lines = [*_shuffled(story, "filler", rng), *_shuffled(story, "asides", rng)[:_ASIDES]]
+    return [draw.tell(line, {}) for line in rng.sample(lines, len(lines))]
+
+
+def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]:
+    """Scatter single sentences before and after the passages, crowding some of them.
+
+    Every document crowds other paragraphs, so over the corpus no position is favoured.
+    """
+    crowding = [rng.random() ** 2 + 0.05 for _ in passages]
+    before: list[list[str]] = [[] for _ in passages]
+    after: list[list[str]] = [[] for _ in passages]
+    for sentence in rng.sample(loose, len(loose)):
+        place = rng.choices(range(len(passages)), crowding)[0]
+        last, first = place == len(passages) - 1, place == 0
+        side = after if first or (not last and rng.random() < 0.6) else before
+        side[place].append(sentence)
+    whole = [
+        " ".join([*before[place], passage, *after[place]]) for place, passage in enumerate(passages)
+    ]
+    return _joined(whole, rng)
+
+
+def _joined(paragraphs: list[str], rng: Random) -> list[str]:
+    """Some neighbours run together, so that paragraphs differ in length as an author's do."""
+    joined = [paragraphs[0]]
+    for paragraph in paragraphs[1:-1]:
+        if rng.random() < 0.25 and _length(joined[-1] + paragraph) < 150:
+            joined[-1] += " " + paragraph
+        else:
+            joined.append(paragraph)
+    return [*joined, paragraphs[-1]]
+
+
+def _headed(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
+    """A heading before about every third paragraph, in the story's order."""
+    headed: list[str] = []
+    waiting = list(headings)
+    for place, paragraph in enumerate(paragraphs):
+        if place % 3 == 1 and waiting and place < len(paragraphs) - 1:
+            headed.append(waiting.pop(0))
+        headed.append(paragraph)
+    return headed
+
+
+def _shuffled(story: Story, section: str, rng: Random) -> list[str]:
+    lines = story.sections[section]
+    return rng.sample(lines, len(lines))
+
+
+def _identifier(rng: Random) -> str:
+    return "".join(rng.choices(string.ascii_lowercase, k=8))

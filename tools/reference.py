@@ -1,0 +1,77 @@
+"""The configuration reference in the README, made from the config models.
+
+`python -m tools.reference` writes it between the two markers; a test checks that it is
+up to date.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from precis.config import BenchmarkConfig, TrainConfig
+from precis.record import Settings
+from precis.settings.cluster import DownConfig, SweepConfig
+
+README = Path(__file__).parents[1] / "README.md"
+_BEGIN, _END = "<!-- configuration -->", "<!-- /configuration -->"
+
+
+def reference() -> str:
+    """All settings of the flows as markdown tables: one for each model."""
+    configs = (TrainConfig, BenchmarkConfig, DownConfig, SweepConfig)
+    models = dict.fromkeys(model for config in configs for model in _models(config))
+    return "\n\n".join(_table(model) for model in models)
+
+
+def with_reference(readme: str) -> str:
+    """The README with the reference between its markers."""
+    before, begin, rest = readme.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{README.name} has no {_BEGIN} … {_END} markers")
+    return f"{before}{begin}\n{reference()}\n{end}{after}"
+
+
+def _models(model: type[Settings]) -> Iterator[type[Settings]]:
+    """The model, then those that its fields hold."""
+    yield model
+    for field in model.model_fields.values():
+        for kind in (field.annotation, *get_args(field.annotation)):  # `Settings | None` too
+            if isinstance(kind, type) and issubclass(kind, Settings):
+                yield from _models(kind)
+
+
+def _table(model: type[Settings]) -> str:
+    rows = [_row(name, field) for name, field in model.model_fields.items()]
+    head = f"**{model.__name__}**: {_sentence(model.__doc__)}"
+    return "\n".join([head, "", "| setting | default | |", "| --- | --- | --- |", *rows])
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    return f"| `{name}` | {_default(field)} | {_sentence(field.description)} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "to be given"
+    # What the environment decides has no default in the form, which would go before it.
+    value: Any = (
+        field.examples[0] if field.examples else field.get_default(call_default_factory=True)
+    )
+    if isinstance(value, Settings):
+        return f"{type(value).__name__}"
+    if get_origin(field.annotation) is tuple and get_args(field.annotation):
+        value = list(value)
+    return f"`{value!r}`"
+
+
+def _sentence(text: str | None) -> str:
+    first = (text or "").strip().partition("\n\n")[0]
+    return re.sub(r"\s+", " ", first).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    README.write_text(with_reference(README.read_text()))
