@@ -29,7 +29,7 @@ from precis.records.documents import read_documents
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.summaries.prompt import summary_messages
-from precis.trainer import RemoteTrainer
+from precis.trainer.client import RemoteTrainer
 
 _TOKENS_A_WORD = 1.4
 

@@ -21,7 +21,7 @@ from precis.extractive.policy import untrained
 from precis.records.documents import Document, read_documents
 from precis.statistics.intervals import ratio_interval
 from precis.summaries.baselines import lead, shuffled
-from precis.summaries.prompt import WORDS_MAX
+from precis.words import WORDS_MAX
 
 _PROSE = "tests/data/prose_tuning.parquet"
 _SEEDS = (1, 2, 3)

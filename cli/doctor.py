@@ -12,7 +12,7 @@ from rich.text import Text
 
 from cli import server as prefect_server
 from cli.up import ROOT
-from precis import checks as checkup
+from precis import checks
 from precis.checks import Check, Row, examine
 from precis.cleartext import keys_in_clear
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
@@ -45,21 +45,21 @@ def examined(deployment: str, console: Console) -> bool:
 
 def checks_of(config: RunConfig) -> dict[str, Check]:
     """The checks that a configuration calls for."""
-    checks: dict[str, Check] = {
-        "Python": checkup.check_python,
-        "packages": checkup.check_packages,
+    planned: dict[str, Check] = {
+        "Python": checks.check_python,
+        "packages": checks.check_packages,
         "Prefect": prefect_server.check,
-        "disk": lambda: checkup.check_disk(Environment().home),
-        "documents": lambda: checkup.check_documents(config.documents),
-        "store": lambda: checkup.check_store(config.store),
-        "judge": lambda: checkup.check_judge(config.judge),
-        "W&B": checkup.check_wandb,
+        "disk": lambda: checks.check_disk(Environment().home),
+        "documents": lambda: checks.check_documents(config.documents),
+        "store": lambda: checks.check_store(config.store),
+        "judge": lambda: checks.check_judge(config.judge),
+        "W&B": checks.check_wandb,
         "licence": lambda: check_licence(config.trainer),
     }
     if config.cluster.where == "local":
-        return checks
+        return planned
     budget_usd = config.budget_usd if isinstance(config, TrainConfig) else None
-    return checks | {
+    return planned | {
         "SkyPilot's keys": lambda: infra_enabled(config.cluster),
         "GPU": lambda: gpu_offered(config.cluster),
         "budget": lambda: budget_lasts(config.cluster, budget_usd),

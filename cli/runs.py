@@ -14,10 +14,11 @@ from rich.table import Table
 from cli.tables import checkpoints_table, facts, runs_table, steps_table
 from cli.terminal import fail, say, sentences
 from precis.environment import Environment
-from precis.run import restart as restarting
 from precis.run.checkpoints import committed_steps
 from precis.run.export import Format, export
 from precis.run.overview import Overview, Unreadable, kept_checkpoints, overview, overviews
+from precis.run.restart import reached
+from precis.run.restart import restart as restart_run
 from precis.store import Store, open_store
 
 app = typer.Typer(no_args_is_help=True, help="The runs of a store.")
@@ -102,7 +103,7 @@ def restart(
         at = _opened(store)
         if not yes:
             _ask_before_deleting(at, model, step)
-        ledger = asyncio.run(restarting.restart(at, model, step))
+        ledger = asyncio.run(restart_run(at, model, step))
         _console().print(
             f"{model} is at step {ledger.next_step} again, and goes on from there when it is next "
             f"started. What it has spent, ${ledger.usd:.2f}, stays counted.",
@@ -113,7 +114,7 @@ def restart(
 
 def _ask_before_deleting(store: Store, model: str, step: int) -> None:
     """Go on only where somebody agrees to lose what came after a step."""
-    ledger = restarting.reached(store, model, step)
+    ledger = reached(store, model, step)
     later = [one for one in committed_steps(store, model) if one > step]
     lost = f"{ledger.next_step - step} steps and {len(later)} checkpoints after step {step}"
     question = f"This deletes the {lost} of {model} in {store.url}, for good. Go on?"

@@ -34,8 +34,8 @@ from precis.inference.texts import Text, find_files, read_text
 from precis.models.prompt import words_of
 from precis.models.reference import Reference, find_model, newest_model
 from precis.store import open_store
-from precis.summaries.prompt import WORDS_MAX
 from precis.text import count_words
+from precis.words import WORDS_MAX
 
 Judge = Literal["lexical", "openrouter", "google", "url"]
 

@@ -15,7 +15,7 @@ from precis.environment import Environment
 from precis.record import Name, Settings
 from precis.settings.cluster import ClusterConfig
 from precis.settings.trainer import ExtractiveTrainer, Trainer
-from precis.summaries.prompt import WORDS_MAX
+from precis.words import WORDS_MAX
 
 SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
 """A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""

@@ -9,6 +9,9 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator
 
+WORDS_MAX = 350
+"""The longest summary that can earn a reward, in words."""
+
 _INVISIBLE = re.compile(
     # Unicode's Default_Ignorable_Code_Point, and the controls that are no white space.
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"

@@ -17,7 +17,6 @@ from precis.benchmark.lineup import turns
 from precis.benchmark.measure import (
     TRAINED,
     Outcome,
-    curve_of,
     measure,
     measure_ceiling,
     results_of,
@@ -30,6 +29,7 @@ from precis.records.results import results_key, write_results
 from precis.records.verdict import Unscored
 from precis.report import wording
 from precis.report.benchmark import Benchmark, benchmark_of
+from precis.report.curve import curve_of
 from precis.report.files import report_files
 from precis.report.html import report_html
 from precis.report.markdown import benchmark_report

@@ -23,7 +23,7 @@ from precis.judge.ruler import RulerJudge
 from precis.processes.child import Service, child_service
 from precis.settings.cluster import ClusterConfig
 from precis.store import open_store
-from precis.trainer import RemoteTrainer
+from precis.trainer.client import RemoteTrainer
 from precis.training.run import Run, Services, work_folder
 from tasks.policy import RETRIED
 

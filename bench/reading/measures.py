@@ -10,7 +10,7 @@ from precis.standins.grader import UNANSWERABLE, grade
 from precis.standins.reader import answer
 from precis.statistics.intervals import Interval, ratio_interval
 from precis.summaries.baselines import lead, shuffled
-from precis.summaries.prompt import WORDS_MAX
+from precis.words import WORDS_MAX
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from precis.extractive.samples import Sample, with_advantages
 from precis.extractive.training import advanced, passes
 from precis.records.documents import Document
 from precis.settings.trainer import ExtractiveTrainer
-from precis.summaries.prompt import WORDS_MAX
+from precis.words import WORDS_MAX
 
 GROUPS = 5
 ROLLOUTS = 8

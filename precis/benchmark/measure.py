@@ -24,13 +24,11 @@ from precis.judge import JudgeClient, Scored, Unscored, Verdict
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, stored_ledger
 from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of
-from precis.report.curve import StepPoint
+from precis.records.verdict import Disqualified
 from precis.run.overview import models_in
 from precis.sampling.rollouts import Rollout, together
 from precis.settings.overrides import laid_over
-from precis.statistics.intervals import Interval
 from precis.store import Store
-from precis.summaries.rewards import Disqualified
 
 TRAINED = "trained"
 """What the model that is trained here is called among the contenders."""
@@ -212,13 +210,3 @@ def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> li
         return [step for step in committed if step % config.every == 0 or step in ends]
     wanted = ends if config.checkpoints == "ends" else ends[1:]
     return list(dict.fromkeys(wanted))
-
-
-def curve_of(ledger: Ledger) -> list[StepPoint]:
-    """The learning curve as the ledger knows it: a point for each adapter."""
-    accuracies = {one.step: Interval(one.accuracy, one.low, one.high) for one in ledger.validations}
-    points = [
-        StepPoint(one.step, one.reward, accuracies.get(one.step), sum(one.seconds.values()))
-        for one in ledger.steps
-    ]
-    return [*points, StepPoint(ledger.next_step, accuracy=accuracies.get(ledger.next_step))]

@@ -10,7 +10,8 @@ from precis.errors import BudgetReached
 from precis.judge import JudgeClient, Scored, Unscored, Verdict
 from precis.judge.forecast import forecast
 from precis.records.documents import Document
-from precis.summaries.rewards import Disqualified, disqualified, zero
+from precis.records.verdict import Disqualified
+from precis.summaries.rewards import disqualified, zero
 
 
 class Referee:

@@ -2,20 +2,18 @@
 
 `JudgeClient` turns a document and a summary into a `Verdict`. A file for each noun:
 
-    verdict    what comes out: `Scored | Unscored`
     prompts    the words that the judge reads, with all data fenced
     protocol   which requests a verdict takes, and what a valid reply is
-    replies    from an HTTP response to a reply or a failure
-    limits     the account's rates, kept and adapted to
-    providers  where the judge is and which key it wants
-    lanes      the connections
-    bounded    what comes back: never too large, and without our keys in it
-    hedging    asking twice what is late
-    transport  one request over HTTP
-    tries      retries, and the deadline that they share
+    transport  one request, within the limits and before a deadline
     asking     a reply from the cache, or from the judge
     client     all of it together
-    cache, spend, ruler, forecast, audit: what stands around it
+    cache      replies on disk
+    ruler      ranking the summaries of a document against each other
+    forecast   what a run will ask and pay
+    audit      checking the judge's verdicts
+    ceiling    whether it can read the documents at all
+
+How any server of language models is asked stands in `precis.llm`.
 """
 
 from precis.judge.client import JudgeClient

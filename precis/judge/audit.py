@@ -88,8 +88,8 @@ def sampled(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
     """So many summaries that a judge ruled on, at random but the same for the same seed.
 
     Args:
-        results: rows as in `precis.records.results.SCHEMA`. Unscored summaries, and those that scored
-            zero unread, have no verdict to check and are left out.
+        results: rows as in `precis.records.results.SCHEMA`. Unscored summaries, and those
+            that scored zero unread, have no verdict to check and are left out.
     """
     ruled = results.filter(pl.col("cause").is_null() & pl.col("disqualified").is_null())
     groups = ruled.sort(KEY, nulls_last=False).partition_by(_BY_SUMMARY, maintain_order=True)

@@ -16,7 +16,7 @@ from precis.judge.prompts import UNANSWERABLE
 from precis.judge.protocol import Graded, Prompt, answer_prompt, batches, grade_prompt
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, prices_of, usd
-from precis.summaries.prompt import WORDS_MAX
+from precis.words import WORDS_MAX
 
 _CHARACTERS_PER_TOKEN = 4
 """Of English prose and of JSON around it; the usual rule for the tokenizers of hosted models."""

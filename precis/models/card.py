@@ -21,7 +21,7 @@ from precis.records.results import result_keys, scan_results
 from precis.statistics.standings import Contender, Standing, summarise
 
 TRAINED = "trained"
-"""What `precis.benchmark.measure` calls the model that is trained here; importing it takes seconds."""
+"""What `precis.benchmark.measure`, which takes seconds to import, calls the trained model."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any
 from precis.benchmark.contender import parameters_of
 from precis.config import ContenderConfig
 from precis.models.record import TrainingRecord
-from precis.summaries.prompt import WORDS_MAX, summary_messages
+from precis.summaries.prompt import summary_messages
+from precis.words import WORDS_MAX
 
 PROMPT_FILE = "prompt.json"
 DOCUMENT = "{document}"

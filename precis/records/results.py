@@ -16,10 +16,9 @@ import polars as pl
 
 from precis.errors import StoreError
 from precis.records.documents import Document
-from precis.records.verdict import Answer, Ranked, Scored, Unscored
+from precis.records.verdict import Answer, Disqualified, Ranked, Scored, Unscored
 from precis.store import Store
 from precis.store.files import files_of
-from precis.summaries.rewards import Disqualified
 from precis.text import count_words
 
 Row = dict[str, Any]

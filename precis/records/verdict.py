@@ -1,6 +1,10 @@
 """What a judge says of a summary. A missing score is a type, never a number."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Disqualified = Literal["empty", "over_length", "wrong_script"]
+"""Why a summary scores zero before any judge is asked."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
+from precis.records.ledger import Ledger
 from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shortened
 from precis.statistics.intervals import Interval
 
@@ -44,6 +45,16 @@ class StepPoint:
         low, high = metrics.get("accuracy_low", mean), metrics.get("accuracy_high", mean)
         accuracy = None if mean is None else Interval(mean, low, high)
         return cls(metrics["step"], metrics.get("reward"), accuracy, metrics.get("seconds"))
+
+
+def curve_of(ledger: Ledger) -> list[StepPoint]:
+    """The learning curve as the ledger knows it: a point for each adapter."""
+    accuracies = {one.step: Interval(one.accuracy, one.low, one.high) for one in ledger.validations}
+    points = [
+        StepPoint(one.step, one.reward, accuracies.get(one.step), sum(one.seconds.values()))
+        for one in ledger.steps
+    ]
+    return [*points, StepPoint(ledger.next_step, accuracy=accuracies.get(ledger.next_step))]
 
 
 def learning_curve(

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from precis.benchmark.measure import curve_of
 from precis.records.ledger import Ledger, Validation
 from precis.report import wording
-from precis.report.curve import learning_curve
+from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import Change, Seen, best_and_worst, most_changed
 from precis.report.markdown import escape, picture, table
 from precis.report.phases import phases

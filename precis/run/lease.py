@@ -6,10 +6,10 @@
         …
 
 The lease is the object `{model}/lease.json`, moved by conditional writes only. Its holder renews
-it three times in its life; who finds it dead (`precis.run.holder`), or is told to take it over, writes
-its own name over it, and the former holder's next renewal fails. `check` renews too. So a clock
-that is wrong can cost a live run its lease, but two runs never both pass `check`: that is decided
-by the store's versions.
+it three times in its life; who finds it dead (`precis.run.holder`), or is told to take it over,
+writes its own name over it, and the former holder's next renewal fails. `check` renews too. So a
+clock that is wrong can cost a live run its lease, but two runs never both pass `check`: that is
+decided by the store's versions.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Going back to an earlier step of a run, for good.
 
 On resume a run goes on from whatever its store and its trainer hold beyond the ledger
-(`precis.training.reconcile`), as far as it is the run's own. So the ledger is written first, and names
-another run, to which no later checkpoint belongs, wherever it is. Until that one write the old run
-can be resumed, and after it the restarted one:
+(`precis.training.reconcile`), as far as it is the run's own. So the ledger is written first, and
+names another run, to which no later checkpoint belongs, wherever it is. Until that one write the
+old run can be resumed, and after it the restarted one:
 
     ledger                                  the restarted run, from here on
     pointer                                 the same

@@ -29,8 +29,9 @@ from precis.judge import JudgeClient, Ranked, Scored, Unscored
 from precis.judge.ruler import RulerJudge
 from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.records.documents import Document
+from precis.records.verdict import Disqualified
 from precis.summaries.prompt import summary_messages
-from precis.summaries.rewards import Disqualified, disqualified, zero
+from precis.summaries.rewards import disqualified, zero
 from precis.text import count_words
 
 T = TypeVar("T")

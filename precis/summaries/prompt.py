@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precis.errors import RolloutError
-
-WORDS_MAX = 350
-"""The longest summary that can earn a reward, in words."""
+from precis.words import WORDS_MAX
 
 _SYSTEM = (
     "You write summaries that keep the facts. A reader who has only your summary will be asked "
@@ -64,7 +62,8 @@ def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
                 return SummaryRequest(_unfenced(text), int(limit.group(1)) if limit else WORDS_MAX)
     raise RolloutError(
         "No document found in the messages: an embedded policy expects one user message with the "
-        "text between <document> and </document>, as precis.summaries.prompt.summary_messages makes it."
+        "text between <document> and </document>, as "
+        "precis.summaries.prompt.summary_messages makes it."
     )
 
 

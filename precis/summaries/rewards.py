@@ -3,13 +3,10 @@
 import unicodedata
 from collections import Counter
 from functools import cache, lru_cache
-from typing import Literal
 
 from precis.records.documents import Document
-from precis.records.verdict import Answer, Scored
+from precis.records.verdict import Answer, Disqualified, Scored
 from precis.words import count_glued, count_words, pieces
-
-Disqualified = Literal["empty", "over_length", "wrong_script"]
 
 _FOREIGN_SHARE_MAX = 0.1
 _OWN_SHARE_MIN = 0.02

@@ -24,7 +24,7 @@ from precis.records.spend import Spend
 from precis.report.examples import Seen
 from precis.run.lease import Lease, leased
 from precis.store import Store, open_store
-from precis.trainer import RemoteTrainer
+from precis.trainer.client import RemoteTrainer
 from precis.training.meter import Meter
 from precis.training.stopwatch import Stopwatch
 

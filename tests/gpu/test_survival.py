@@ -28,7 +28,7 @@ from precis.records.ledger import Ledger, stored_ledger
 from precis.sampling.rollouts import Summary, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
-from precis.trainer import RemoteTrainer
+from precis.trainer.client import RemoteTrainer
 from precis.training.run import PROJECT
 
 MODEL = os.environ.get("PRECIS_GPU_MODEL", "")

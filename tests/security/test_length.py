@@ -13,9 +13,8 @@ from precis.records.documents import Document, read_documents
 from precis.standins.grader import grade
 from precis.standins.reader import answer
 from precis.summaries.baselines import central, lead
-from precis.summaries.prompt import WORDS_MAX
 from precis.summaries.rewards import disqualified
-from precis.words import count_words
+from precis.words import WORDS_MAX, count_words
 
 CORPUS = read_documents(DocumentsConfig(source="bundled"))
 TWELVE = CORPUS[::16]

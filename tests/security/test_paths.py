@@ -25,8 +25,7 @@ from precis.settings.trainer import ArtTrainer, ServerlessTrainer
 from precis.store import FolderStore, Store
 from precis.store.protocol import SMALL_BYTES_MAX
 from precis.store.s3 import S3Store
-from precis.trainer import RemoteTrainer
-from precis.trainer.client import _error
+from precis.trainer.client import RemoteTrainer, _error
 from precis.trainer.protocol import Event, FileRequest, ModelSpec, TrainerState
 from precis.training.fork import fork, origin_of
 from tests.unit.records.test_ledger import record

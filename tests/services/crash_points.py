@@ -24,7 +24,7 @@ import tasks.rollouts
 import tasks.training
 from precis.judge import JudgeClient
 from precis.store.s3 import S3Store
-from precis.trainer import RemoteTrainer
+from precis.trainer.client import RemoteTrainer
 from precis.trainer.journal import Journal
 
 Role = Literal["flow", "trainer"]

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from precis import checks as checkup
+from precis import checks
 from precis.checks import Row, examine
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.errors import StoreRefused
@@ -70,22 +70,22 @@ async def row_of(check: Awaitable[str]) -> Row:
 
 
 async def test_this_environment_passes() -> None:
-    assert await checkup.check_python()
-    assert "prefect 3." in await checkup.check_packages()
+    assert await checks.check_python()
+    assert "prefect 3." in await checks.check_packages()
 
 
 async def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ["prefect<3", "no-such-thing>=1"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: asked)
-    row = await row_of(checkup.check_packages())
+    row = await row_of(checks.check_packages())
     assert not row.ok and row.remedy == "Run `make install`."
     assert "prefect 3." in row.detail and "(wants <3)" in row.detail
     assert "no-such-thing missing" in row.detail
 
 
 async def test_a_disk_without_room_is_refused(tmp_path: Path) -> None:
-    assert "GB free" in await checkup.check_disk(tmp_path / "not" / "yet", 0)
-    row = await row_of(checkup.check_disk(tmp_path, 10**9))
+    assert "GB free" in await checks.check_disk(tmp_path / "not" / "yet", 0)
+    row = await row_of(checks.check_disk(tmp_path, 10**9))
     assert not row.ok and "1000000000 GB are needed" in row.remedy
 
 
@@ -94,7 +94,7 @@ async def test_a_server_that_answers_is_well_and_gets_our_password(
 ) -> None:
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
     with server(200) as (api, shown):
-        assert await checkup.check_server(api) == f"server 3.8.8 at {api}"
+        assert await checks.check_server(api) == f"server 3.8.8 at {api}"
     assert shown == ["Basic YW5hOnNlY3JldA=="]
 
 
@@ -103,33 +103,33 @@ async def test_a_server_that_wants_a_password_says_where_to_put_it(
 ) -> None:
     monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
     with server(401) as (api, _):
-        row = await row_of(checkup.check_server(api))
+        row = await row_of(checks.check_server(api))
     assert not row.ok and "PREFECT_API_AUTH_STRING" in row.remedy
 
 
 async def test_a_server_that_is_not_there_fails_and_none_at_all_is_well() -> None:
-    row = await row_of(checkup.check_server("http://127.0.0.1:1/api"))
+    row = await row_of(checks.check_server("http://127.0.0.1:1/api"))
     assert not row.ok and "precis up" in row.remedy
-    assert "precis up" in await checkup.check_server(None)
+    assert "precis up" in await checks.check_server(None)
 
 
 async def test_a_store_that_can_be_written_is_well(tmp_path: Path) -> None:
-    assert str(tmp_path) in await checkup.check_store(str(tmp_path))
+    assert str(tmp_path) in await checks.check_store(str(tmp_path))
 
 
 async def test_a_judge_without_its_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "")
-    row = await row_of(checkup.check_judge(JudgeConfig(provider="openrouter")))
+    row = await row_of(checks.check_judge(JudgeConfig(provider="openrouter")))
     assert not row.ok
     assert "OPENROUTER_API_KEY" in row.detail + row.remedy
-    assert "needs no key" in await checkup.check_judge(JudgeConfig())
+    assert "needs no key" in await checks.check_judge(JudgeConfig())
 
 
 async def test_a_corpus_smaller_than_its_split_fails() -> None:
-    row = await row_of(checkup.check_documents(DocumentsConfig(train_size=10**6)))
+    row = await row_of(checks.check_documents(DocumentsConfig(train_size=10**6)))
     assert not row.ok and "TRAIN_SIZE" in row.detail + row.remedy
     small = DocumentsConfig(train_size=8, val_size=4)
-    assert "8 to train on, 4 held out" in await checkup.check_documents(small)
+    assert "8 to train on, 4 held out" in await checks.check_documents(small)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,6 @@ async def test_a_wandb_key_is_taken_by_its_form(
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", key)
     monkeypatch.setenv("WANDB_MODE", "offline")
-    row = await row_of(checkup.check_wandb())
+    row = await row_of(checks.check_wandb())
     assert row.ok is ok
     assert not key or key not in row.detail

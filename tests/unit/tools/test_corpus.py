@@ -13,8 +13,8 @@ import pytest
 
 from precis.standins.grader import UNANSWERABLE, grade
 from precis.standins.reader import answer
-from precis.summaries.prompt import WORDS_MAX
 from precis.text import count_words, sentences
+from precis.words import WORDS_MAX
 from tools.corpus.compose import Asked, Composed
 from tools.corpus.make import PATH, corpus, write
 

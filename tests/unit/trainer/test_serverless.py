@@ -17,7 +17,7 @@ from precis.errors import ConfigError, TrainerError
 from precis.extractive.serving import LoopServer
 from precis.run.checkpoints import commit
 from precis.store import FolderStore
-from precis.trainer import RemoteTrainer
+from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
 from precis.trainer.serverless import WandbBackend, open_wandb
 from tests.unit.trainer.test_trainer import Model, group

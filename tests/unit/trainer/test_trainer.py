@@ -18,7 +18,7 @@ from precis.extractive.serving import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.llm.server import Choice as Answer
 from precis.store import FolderStore
-from precis.trainer import RemoteTrainer
+from precis.trainer.client import RemoteTrainer
 from precis.trainer.host import Host
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
