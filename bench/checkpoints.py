@@ -147,7 +147,8 @@ def race(ways: list[Way], source: Path, rounds: int) -> dict[str, tuple[float, f
 def commit_seconds(settings: S3Environment, folder: Path) -> tuple[float, float]:
     """Wall and processor seconds of one commit: hashes, upload, manifest, pointer."""
     store = S3Store(_BUCKET, "commits", settings)
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    cpu = time.process_time()
     commit(store, "m", 1, folder, "digest")
     return time.perf_counter() - wall, time.process_time() - cpu
 

@@ -59,7 +59,8 @@ def overhead(
 
 def _both_ways(up: Server, steps: int, pause_s: float, rounds: int) -> tuple[Floats, Floats]:
     """What each step takes, bare and through the flow; both at once, favouring neither."""
-    bare, flow = [], []
+    bare = []
+    flow = []
     with ThreadPoolExecutor() as both:
         for _ in range(rounds):
             ways = [both.submit(_run, up, mode, steps, pause_s) for mode in ("bare", "flow")]

@@ -24,13 +24,16 @@ from bench.overhead import instant
 from tests.services.browser import chromium_page
 
 _CHART = "img[src^='data:image/png']"
-REPORT_KB, NODES, PAGE_S = 500, 10_000, 10
+REPORT_KB = 500
+NODES = 10_000
+PAGE_S = 10
 _RECORDED_S = 10
 
 
 def thousand(steps: Annotated[int, typer.Option(help="Steps to run.")] = 1000) -> None:
     """Run the steps, look at the pages, and print what was found."""
-    table, wrong = Table("", "", title=f"{steps:,} instant steps"), []
+    table = Table("", "", title=f"{steps:,} instant steps")
+    wrong = []
     with server("sqlite") as up:
         fresh_mb = up.memory_mb
         seconds, peak_mb = _run(up, steps)
@@ -56,7 +59,8 @@ def thousand(steps: Annotated[int, typer.Option(help="Steps to run.")] = 1000) -
 def _run(up: Server, steps: int) -> tuple[float, float]:
     """Run the flow; its seconds and the most memory that the server had meanwhile, in MB."""
     config = instant(steps, f"{up.environment['PRECIS_HOME']}/store").model_dump_json()
-    start, peak = time.monotonic(), up.memory_mb
+    start = time.monotonic()
+    peak = up.memory_mb
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.flow.stepping", "flow", config, "0"],
         env=up.environment,
@@ -88,7 +92,8 @@ def _recorded(up: Server) -> dict[str, Any]:
 
 
 def _count_logs(api: httpx.Client, run: str) -> int:
-    count, page = 0, 200
+    count = 0
+    page = 200
     while page == 200:
         body = {"logs": {"flow_run_id": {"any_": [run]}}, "limit": 200, "offset": count}
         page = len(api.post("/logs/filter", json=body).json())

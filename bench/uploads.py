@@ -27,7 +27,8 @@ from precis.environment import S3Environment
 from precis.records.ledger import StepRecord, stored_ledger
 from precis.store.s3 import S3Store
 
-_BUCKET, _MODEL = "precis-bench", "uploads"
+_BUCKET = "precis-bench"
+_MODEL = "uploads"
 _PHASES = ("gather", "wait")
 
 

@@ -65,7 +65,8 @@ async def _action(
     if action["type"] == "send-notification":
         # The triggered automation is an event in Prefect's feed either way.
         return {**action, "block_document_id": channel} if channel else {"type": "do-nothing"}
-    if name := action.get("deployment"):
+    name = action.get("deployment")
+    if name:
         try:
             deployment = await client.read_deployment_by_name(name)
         except ObjectNotFound as error:

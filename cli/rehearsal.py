@@ -98,7 +98,8 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
 
     started = time.perf_counter()
     server.wait()
-    if trouble := asyncio.run(unreachable()):
+    trouble = asyncio.run(unreachable())
+    if trouble:
         console.print(trouble, soft_wrap=True)
     with _bar(console) as bar:
         report = asyncio.run(_watched(train, config, server, bar))
@@ -176,18 +177,23 @@ class _Lines(Progress):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console=console, disable=True)
-        self._line, self._phase, self._at = "", "", -math.inf
+        self._line = ""
+        self._phase = ""
+        self._at = -math.inf
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)
         shown = self.tasks[task_id]
-        phase, at = shown.description, time.monotonic()
+        phase = shown.description
+        at = time.monotonic()
         steps = f"{phase}: step {shown.completed:.0f} of {shown.total:.0f}"
         words = (steps, shown.fields["reward"], shown.fields["accuracy"])
         line = ", ".join(word for word in words if word)
         if line != self._line and (phase != self._phase or at - self._at >= _LINE_S):
             self.console.print(line, soft_wrap=True)
-            self._line, self._phase, self._at = line, phase, at
+            self._line = line
+            self._phase = phase
+            self._at = at
 
 
 def _bar(console: Console) -> Progress:
@@ -217,5 +223,6 @@ def _print_results(
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
-    if sentence := shortcoming(stored_ledger(open_store(config.store), config.model)):
+    sentence = shortcoming(stored_ledger(open_store(config.store), config.model))
+    if sentence:
         console.print(f"[yellow]{sentence}[/]", soft_wrap=True)

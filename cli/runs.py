@@ -58,7 +58,8 @@ def show(
     """Show one run: its settings, its steps, its checkpoints and whether they are whole."""
     with sentences():
         at = _opened(store)
-        run, checkpoints = overview(at, model, datetime.now(UTC)), kept_checkpoints(at, model)
+        run = overview(at, model, datetime.now(UTC))
+        checkpoints = kept_checkpoints(at, model)
         told = facts(run)
         width = max(len(name) for name, _ in told)
         for name, value in told:

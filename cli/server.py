@@ -105,7 +105,8 @@ def attach() -> str:
     Raises:
         PrecisError: there is none, or it does not answer, or refuses our password.
     """
-    if (api := find()) is None:
+    api = find()
+    if api is None:
         raise PrecisError(
             "No Prefect server is configured or up: set PREFECT_API_URL, or run `precis up`."
         )
@@ -127,13 +128,15 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
             not known; the port is in use.
         PrecisError: the configured one does not answer, or is no Prefect server.
     """
-    if configured := configured_api():
+    configured = configured_api()
+    if configured:
         server = _only_if_not(share, PrefectServer(configured, ours=False))
         asyncio.run(check())
         return server
     os.environ.update(process.SETTINGS)
     os.environ["PREFECT_HOME"] = str(process.home())
-    if running := _running():
+    running = _running()
+    if running:
         server = _only_if_not(share, PrefectServer(running, ours=True))
     else:
         started = process.start("0.0.0.0" if share else process.LOOPBACK, port)

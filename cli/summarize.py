@@ -123,7 +123,8 @@ def _questions(path: Path | None, found: Sequence[Path]) -> list[Asked]:
             f"{path}: with several documents each question has to name its `file`."
         )
     about = {one for file in found for one in questions_about(str(file), asked)}
-    if unknown := sorted({one.file for one in asked if one not in about}):
+    unknown = sorted({one.file for one in asked if one not in about})
+    if unknown:
         raise DocumentsError(f"{path}: no document is called {', '.join(unknown)}.")
     return asked
 

@@ -30,7 +30,8 @@ def runs_table(runs: Sequence[Overview]) -> Table:
 
 def facts(run: Overview) -> list[tuple[str, str]]:
     """What there is to say of a run as a whole, its settings included, with its names."""
-    ledger, origin = run.ledger, run.ledger.origin
+    ledger = run.ledger
+    origin = run.ledger.origin
     begun = f"{origin.model}, step {origin.step}, in {origin.store}" if origin else "untrained"
     held = f"{run.holder} since {run.holder.since:%Y-%m-%d %H:%M} UTC" if run.holder else "nobody"
     return [
@@ -74,7 +75,8 @@ def steps_table(ledger: Ledger, last: int) -> Table:
             f"{sum(step.seconds.values()):.1f}",
             f"{step.judge.usd:.4f}",
         )
-    if newest := accuracies.get(ledger.next_step):
+    newest = accuracies.get(ledger.next_step)
+    if newest:
         table.add_row(str(ledger.next_step), "", "", _with_interval(newest), "", "")
     return table
 

@@ -131,14 +131,16 @@ async def _work(limit: int, query_s: float, say: Say) -> None:
 
 async def _finish(worker: ProcessWorker, shift: Shift, say: Say) -> None:
     """Wait for the runs that are going; cancel them where that is asked for."""
-    told, deadline = Stage.WORKING, float("inf")
+    told = Stage.WORKING
+    deadline = float("inf")
     while going := _going(worker):
         if shift.stage > told:
             told = shift.stage
             say(await _farewell(worker.client, going, told))
             if told == Stage.CANCELLING:
                 deadline = time.monotonic() + _CANCEL_PATIENCE_S
-                if failure := await _failure(lambda: _cancel(worker.client, _going(worker))):
+                failure = await _failure(lambda: _cancel(worker.client, _going(worker)))
+                if failure:
                     say(f"The Prefect server did not take that: {failure}")
         if shift.stage == Stage.LEAVING or time.monotonic() > deadline:
             raise PrecisError(

@@ -17,7 +17,8 @@ from precis.settings.cluster import ClusterConfig
 from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
-SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
+SEED_MIN = -(2**63)
+SEED_MAX = 2**63 - 1
 """A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -383,7 +384,8 @@ class BenchmarkConfig(RunConfig):
     def _names_differ(self) -> Self:
         rules = ("trained", "extractive", *self.baselines, *self.hosted)
         names = [*rules, *(one.called for one in self.contenders)]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
             raise ValueError(
                 f"two contenders are called {', '.join(twice)}: give one of them another name"
             )

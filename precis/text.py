@@ -58,7 +58,8 @@ def sentences(text: str) -> list[str]:
         if piece.strip():
             found.append(piece.strip())
         start = boundary.end()
-    if tail := text[start:].strip():
+    tail = text[start:].strip()
+    if tail:
         found.append(tail)
     return found
 

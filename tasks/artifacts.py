@@ -37,7 +37,8 @@ async def log_step(run: Run, step: int, gathered: Gathered | None = None) -> Non
 
     Without its rollouts, which a process before this one has gathered, its metrics alone.
     """
-    metrics, groups = step_metrics(run.ledger, step), gathered.groups if gathered else None
+    metrics = step_metrics(run.ledger, step)
+    groups = gathered.groups if gathered else None
     await run.model.log(groups, split="train", metrics=metrics, step=step)
     if run.wandb:
         run.wandb.log(step, metrics)

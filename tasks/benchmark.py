@@ -64,7 +64,8 @@ class BenchmarkReport:
 @task(name="forecast", task_run_name="forecast of {round.name}'s benchmark", **RETRIED)
 async def foretell_cost(round: Round) -> None:
     """Say what the benchmark will cost, before it costs anything."""
-    config, logger = round.config, get_run_logger()
+    config = round.config
+    logger = get_run_logger()
     ahead = await look_ahead(
         round.writers,
         round.referee,
@@ -114,7 +115,8 @@ async def measure_contender(round: Round, writer: Writer) -> None:
     outcomes = await measure(writer, round.referee, round.corpus.validation, tell)
     if writer.entry.contender.model == TRAINED and any(map(_unreachable, outcomes)):
         await (await round.served()).trainer.state(trainable(round.config))
-    judge, night = round.services.judge, round.night
+    judge = round.services.judge
+    night = round.night
     round.frames.append(results_of(writer.entry, outcomes, judge, round.corpus, night))
 
 
@@ -155,7 +157,8 @@ async def publish_report(round: Round) -> BenchmarkReport:
 
 async def _tell_wandb(round: Round, benchmark: Benchmark) -> None:
     """Log to the W&B run of the training, where there is a key; it is waited for a bounded time."""
-    run_id, settings = round.ledger.run_id if round.ledger else round.night.id, round.config
+    run_id = round.ledger.run_id if round.ledger else round.night.id
+    settings = round.config
     with TemporaryDirectory() as folder:
         files = work_folder(settings) / "wandb"
         async with wandb_log(round.name, run_id, settings.model_dump(), files) as log:
@@ -168,7 +171,8 @@ def _unreachable(outcome: Outcome) -> bool:
 
 
 def _facts(round: Round) -> dict[str, str]:
-    written, judged = round.budget.spend.usd, round.budget.usd - round.budget.spend.usd
+    written = round.budget.spend.usd
+    judged = round.budget.usd - round.budget.spend.usd
     unpriced = ", some at an unknown price" if round.budget.spend.unpriced else ""
     return {
         "Model": round.name,
@@ -183,7 +187,8 @@ def _facts(round: Round) -> dict[str, str]:
 
 
 def _documents(round: Round) -> str:
-    count, own = len(round.corpus.validation), round.config.test_documents
+    count = len(round.corpus.validation)
+    own = round.config.test_documents
     found = f"{count} of {own.source}" if own else f"{count} held out"
     return f"{found}, {round.trained_on} of them trained on" if round.trained_on else found
 
@@ -201,7 +206,8 @@ def _lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:
 
 
 def _store_report(round: Round, benchmark: Benchmark, page: str) -> None:
-    store, files = round.store, report_files(benchmark, page)
+    store = round.store
+    files = report_files(benchmark, page)
     with TemporaryDirectory() as temporary:
         results = Path(temporary) / "results.parquet"
         write_results(benchmark.frame, results)

@@ -44,11 +44,15 @@ class Board:
     """
 
     def __init__(self, client: PrefectClient, name: str, keys: tuple[str, str], look: Look) -> None:
-        self._client, self._name, self._keys, self._look = client, name, keys, look
+        self._client = client
+        self._name = name
+        self._keys = keys
+        self._look = look
         self._run = UUID(flow_run.id)
         self._logger = get_run_logger()
         self._artifacts: dict[str, UUID] = {}
-        self._news, self._closing = asyncio.Event(), asyncio.Event()
+        self._news = asyncio.Event()
+        self._closing = asyncio.Event()
         self._report_due = time.monotonic() + _REPORT_PAUSE_S
 
     def update(self) -> None:
@@ -95,7 +99,8 @@ class Board:
             self._logger.warning("Prefect's UI could not be brought up to date: %s", error)
 
     async def _show_progress(self, view: TrainingView) -> None:
-        done, steps = min(view.ledger.next_step, view.plan.steps), view.plan.steps
+        done = min(view.ledger.next_step, view.plan.steps)
+        steps = view.plan.steps
         name = f"{self._name}: step {done} of {steps}"
         await self._client.update_flow_run(self._run, name=name)
         await self._put(self._keys[0], "progress", 100 * done / steps, progress_line(view))

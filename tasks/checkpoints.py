@@ -67,14 +67,16 @@ async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreErr
 @task(name="validate", task_run_name="step {run.ledger.next_step}: validate {run.name}", **RETRIED)
 async def validate(run: Run) -> None:
     """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger."""
-    validation, spend = await _validation(run, run.ledger.next_step), run.unbooked
+    validation = await _validation(run, run.ledger.next_step)
+    spend = run.unbooked
     await run.write_ledger(run.ledger.validated(validation, spend.usd), spend)
 
 
 async def sweep(run: Run) -> None:
     """Delete the checkpoints that are not to be kept; what fails is tried again next time."""
     accuracies = {one.step: one.accuracy for one in run.ledger.validations}
-    policy, at = run.config.retention, run.ledger.next_step
+    policy = run.config.retention
+    at = run.ledger.next_step
     try:
         await asyncio.to_thread(prune, run.store, run.name, policy, accuracies, at, run.lease.id)
     except LeaseLost:

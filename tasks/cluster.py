@@ -49,7 +49,8 @@ async def services(config: RunConfig) -> AsyncIterator[Services]:
 
     What is started here is stopped when the block ends, however it ends.
     """
-    if (running := _services.get()) is not None:
+    running = _services.get()
+    if running is not None:
         yield running
         return
     async with AsyncExitStack() as stack:
@@ -79,7 +80,8 @@ async def training_at(run: Run) -> AsyncIterator[None]:
 @asynccontextmanager
 async def serving(config: RunConfig) -> AsyncIterator[Served]:
     """A trainer to serve checkpoints: that of the flow around this one, or one started here."""
-    if (running := _served.get()) is not None:
+    running = _served.get()
+    if running is not None:
         yield running
         return
     work = work_folder(config)

@@ -64,7 +64,8 @@ async def _book(run: Run) -> None:
 
 
 async def _finish_commit(run: Run) -> None:
-    if (committing := run.committing) is None:
+    committing = run.committing
+    if committing is None:
         return
     await asyncio.wait({committing}, timeout=COMMIT_GRACE_S)
     if not committing.done():
@@ -85,7 +86,8 @@ def _terminating_in_order() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # the signal goes elsewhere
         return
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
     told = False
 
     def end() -> None:

@@ -21,7 +21,8 @@ async def judge_slots(config: RunConfig) -> AsyncIterator[None]:
     Raises:
         JudgeUnavailable: no slots came free in half an hour.
     """
-    name, wanted = config.judge_concurrency_limit, config.judge.limits.in_flight
+    name = config.judge_concurrency_limit
+    wanted = config.judge.limits.in_flight
     async with AsyncExitStack() as stack:
         if name:
             slots = concurrency(name, occupy=wanted, timeout_seconds=_PATIENCE_S, strict=True)

@@ -38,8 +38,11 @@ class Round:
     """A benchmark at work, and what it has measured so far. (Not a dataclass: see `Run`.)"""
 
     def __init__(self, config: BenchmarkConfig, corpus: Corpus, services: Services) -> None:
-        self.config, self.corpus, self.services = config, corpus, services
-        self.store, self.night = open_store(config.store), Night.now()
+        self.config = config
+        self.corpus = corpus
+        self.services = services
+        self.store = open_store(config.store)
+        self.night = Night.now()
         self.ledger: Ledger | None = None
         self.writers: list[Writer] = []
         self.frames: list[pl.DataFrame] = []
@@ -48,9 +51,11 @@ class Round:
         self.nights = 0
         self.trained_on = 0
         self.before: pl.DataFrame | None = None
-        judge, before = services.judge, services.judge.spend
+        judge = services.judge
+        before = services.judge.spend
         self.budget = Budget(config.dollars_max, lambda: judge.spend.since(before).usd)
-        self.kept, self.judged_for_money = Kept(self.store), config.judge.provider != "lexical"
+        self.kept = Kept(self.store)
+        self.judged_for_money = config.judge.provider != "lexical"
         kept = self.kept if self.judged_for_money else None
         self.referee = Referee(judge, config.judge, config.rollouts, self.budget, kept)
         self.stack = AsyncExitStack()
@@ -186,7 +191,8 @@ async def _warn_of_trained_on(round: Round) -> None:
 async def _trained(round: Round) -> list[Entry]:
     if round.config.checkpoints == "none":
         return []
-    store, rollouts = round.store, round.config.rollouts
+    store = round.store
+    rollouts = round.config.rollouts
     round.ledger = await asyncio.to_thread(stored_ledger, store, round.name)
     if round.config.test_documents is None and round.ledger.corpus != round.corpus.digest:
         raise ConfigError(
@@ -195,7 +201,8 @@ async def _trained(round: Round) -> list[Entry]:
             "or name documents of the benchmark's own in `test_documents`."
         )
     await _warn_of_trained_on(round)
-    model, trainer = trainable(round.config), (await round.served()).trainer
+    model = trainable(round.config)
+    trainer = (await round.served()).trainer
     present = await asyncio.to_thread(committed_steps, store, round.name)
     committed = [step for step in present if step <= round.ledger.next_step]
     steps = checkpoints_to_take(committed, round.config)
@@ -203,7 +210,8 @@ async def _trained(round: Round) -> list[Entry]:
         digest = round.ledger.checkpoints.get(step, "")
         await trainer.fetch(model, step, store.url, round.name, digest)
     await model.register(trainer)
-    url, key = str(model.inference_base_url), str(model.inference_api_key)
+    url = str(model.inference_base_url)
+    key = str(model.inference_api_key)
     return [
         local(
             Contender(TRAINED, step),

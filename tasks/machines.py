@@ -27,6 +27,7 @@ async def sweep_machines(config: SweepConfig) -> list[Swept]:
     if not api.is_installed():
         return []  # nothing was rented from here
     swept = await sweep(private_home(), config.spare_hours)
-    if failed := [f"{one.cluster} ({one.why})" for one in swept if one.done == "failed"]:
+    failed = [f"{one.cluster} ({one.why})" for one in swept if one.done == "failed"]
+    if failed:
         raise ClusterError(f"Could not be swept: {', '.join(failed)}. Look at `sky status`.")
     return swept

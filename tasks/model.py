@@ -40,7 +40,8 @@ async def resume(run: Run) -> None:
     await begin_from_origin(run, get_run_logger().warning)
     await asyncio.to_thread(keep_trained_on, run.store, run.ledger, run.corpus)
     kept = (run.store, run.ledger, run.kept_folder, run.lease.id)
-    if step := await asyncio.to_thread(upload_kept, *kept):
+    step = await asyncio.to_thread(upload_kept, *kept)
+    if step:
         get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
     training = training_record(run.config, run.judge.identity["model"])
@@ -96,10 +97,12 @@ async def _recover(run: Run, error: TrainerLost) -> None:
 
 async def _abandon_commit(run: Run) -> None:
     """See the commit end that the lost trainer was at; what came of it, `resume` finds out."""
-    if (committing := run.committing) is not None:
+    committing = run.committing
+    if committing is not None:
         await asyncio.wait({committing})
         run.committing = None
-        if (error := committing.exception()) and not isinstance(error, TrainerLost):
+        error = committing.exception()
+        if error and not isinstance(error, TrainerLost):
             raise error
 
 
@@ -134,8 +137,10 @@ async def _follow(run: Run, plan: Plan) -> None:
 
 
 async def _plan(run: Run, damaged: set[int]) -> Plan:
-    logger, at = get_run_logger(), run.ledger.next_step
-    passed_over, digests = frozenset(damaged), run.ledger.checkpoints
+    logger = get_run_logger()
+    at = run.ledger.next_step
+    passed_over = frozenset(damaged)
+    digests = run.ledger.checkpoints
     whole = await asyncio.to_thread(
         whole_around, run.store, run.name, at, logger.warning, passed_over, digests
     )

@@ -18,8 +18,10 @@ from tasks.policy import RETRIED
 @task(name="compare nights", task_run_name="compare {round.name} with before", **RETRIED)
 async def compare_nights(round: Round) -> None:
     """Set tonight against the benchmarks before, and raise an event where somebody is worse."""
-    store, config = round.store, round.config
-    tonight, night = pl.concat(round.frames), round.night.id
+    store = round.store
+    config = round.config
+    tonight = pl.concat(round.frames)
+    night = round.night.id
     before = await asyncio.to_thread(
         results_before, store, round.name, night, config.compare_nights
     )

@@ -35,7 +35,8 @@ async def preflight(run: Run) -> None:
     Raises:
         PrecisError: what stands in the way: a key, a bucket, a limit, a GPU that nobody offers.
     """
-    if restriction := restriction_of(run.config.trainer):
+    restriction = restriction_of(run.config.trainer)
+    if restriction:
         get_run_logger().warning("%s", restriction)
     rows = await examine(_checks(run), _DEADLINE_S)
     if all(row.ok for row in rows):
@@ -91,7 +92,8 @@ async def _ceiling(run: Run) -> str:
     found = await measure_ceiling(run.store, judge, run.corpus, CEILING_DOCUMENTS)
     if found is None:
         return "not measured: the judge failed on a document"
-    if warning := check_ceiling(found, run.config.ceiling_min, judge.identity["model"]):
+    warning = check_ceiling(found, run.config.ceiling_min, judge.identity["model"])
+    if warning:
         get_run_logger().warning("%s", warning)
     return f"the judge answers {found:.0%} of the questions from the full documents"
 
@@ -121,7 +123,8 @@ async def foretell(run: Run) -> None:
 
 def judging_ahead(run: Run) -> Forecast:
     """What judging the rest of the run takes, its validations and benchmark included."""
-    config, held_out = run.config, run.corpus.validation
+    config = run.config
+    held_out = run.corpus.validation
     steps = range(run.ledger.next_step, config.steps)
     rollouts = len(steps) * config.rollouts.groups_per_step * config.rollouts.rollouts_per_group
     adapters = {config.steps, *(step for step in (*steps, 0) if step % config.validate_every == 0)}
@@ -156,7 +159,8 @@ def _tell(run: Run, ahead: Forecast) -> None:
 
 async def _shared_limit(run: Run) -> str:
     """A step that asked for more slots than there are would wait for ever."""
-    name, wanted = run.config.judge_concurrency_limit, run.config.judge.limits.in_flight
+    name = run.config.judge_concurrency_limit
+    wanted = run.config.judge.limits.in_flight
     if not name:
         return "none is used"
     async with get_client() as client:

@@ -55,7 +55,8 @@ def completed(ledger: Ledger, report: R) -> R:
 
     The state keeps the usual name and type, and whoever called the flow gets the report.
     """
-    if (sentence := shortcoming(ledger)) is None:
+    sentence = shortcoming(ledger)
+    if sentence is None:
         return report
     get_run_logger().warning("%s", sentence)
     return cast(R, Completed(message=sentence, data=report))

@@ -35,7 +35,8 @@ async def train_step(run: Run, step: int, gathered: Gathered) -> StepRecord:
         judge=run.unbooked,
         machine_usd=run.machine.unbooked_usd,
     )
-    note, start = record.model_dump(mode="json"), time.perf_counter()
+    note = record.model_dump(mode="json")
+    start = time.perf_counter()
     options = run.config.trainer.options
     result = await run.trainer.train(
         run.model, gathered.groups, step=step, run=run.ledger.run_id, note=note, **options

@@ -16,7 +16,8 @@ from precis.record import Settings
 from precis.settings.cluster import DownConfig, SweepConfig
 
 README = Path(__file__).parents[1] / "README.md"
-_BEGIN, _END = "<!-- configuration -->", "<!-- /configuration -->"
+_BEGIN = "<!-- configuration -->"
+_END = "<!-- /configuration -->"
 
 
 def reference() -> str:

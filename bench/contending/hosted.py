@@ -59,7 +59,8 @@ def hosted(
     for name, outcomes in found.items():
         scored = sum(isinstance(one.verdict, Scored) for one in outcomes)
         print(f"{name:<12}{scored} of {documents} scored; ideal {ideals[name]:.1f} s")
-    slowest, causes = max(ideals.values()), _causes(found)
+    slowest = max(ideals.values())
+    causes = _causes(found)
     print(f"wall time   {wall_s:.1f} s: {wall_s / slowest:.2f} × the slowest contender's ideal")
     print(f"one by one  {sum(ideals.values()):.1f} s at best")
     require(not causes, f"A summary was not scored: {dict(causes)}.")
@@ -75,7 +76,8 @@ async def _measured(
     async with AsyncExitStack() as stack:
         judge_url, *urls = await stack.enter_async_context(served([JUDGE, *CONTENDERS.values()]))
         client = JudgeClient(Endpoint(judge_url, "m", "key"), judge_config)
-        judge, kept = await stack.enter_async_context(client), Kept(open_store(folder))
+        judge = await stack.enter_async_context(client)
+        kept = Kept(open_store(folder))
         stack.callback(kept.close)
         await kept.open()
         budget = Budget(None)

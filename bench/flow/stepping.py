@@ -61,7 +61,8 @@ def _timed(pause_s: float) -> list[tuple[float, float]]:
 
 def main(mode: str, config: str, pause_s: str) -> None:
     """Run it and print the seconds of all steps but the last, by clock and of CPU, as JSON."""
-    settings, begun = TrainConfig.model_validate_json(config), _timed(float(pause_s))
+    settings = TrainConfig.model_validate_json(config)
+    begun = _timed(float(pause_s))
     if mode == "bare":
         with _without_prefect():
             asyncio.run(train_flow.train.fn(settings))

@@ -22,7 +22,8 @@ class Case:
 
 def cases(groups: int, rollouts: int, seed: int) -> list[Case]:
     """So many summaries of so many documents: a random third of a document's sentences."""
-    draw, documents = Random(seed), read_documents(DocumentsConfig())
+    draw = Random(seed)
+    documents = read_documents(DocumentsConfig())
     return [
         Case(document, a_third(document.text, draw))
         for document in draw.sample(documents, groups)

@@ -20,7 +20,8 @@ from tests.support.faulty import OVER_IN_FLIGHT
 
 _GEMINI_LIKE = Latency(median_s=0.8, p99_s=4.0)
 _IN_FLIGHT_MAX = 64
-_REQUESTS_RATIO, _WALL_RATIO = 10, 8
+_REQUESTS_RATIO = 10
+_WALL_RATIO = 8
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Step:
 
 async def notebook_step(server: Server, step: Sequence[Case]) -> Step:
     """Judge a step's summaries as the notebook does."""
-    judge, began = Notebook(server.url), time.perf_counter()
+    judge = Notebook(server.url)
+    began = time.perf_counter()
     verdicts = await asyncio.gather(*(judge.score(case) for case in step))
     wall_s = time.perf_counter() - began
     await judge.close()
@@ -44,9 +46,11 @@ async def notebook_step(server: Server, step: Sequence[Case]) -> Step:
 
 async def our_step(judge: JudgeClient, step: Sequence[Case]) -> Step:
     """Judge a step's summaries with `JudgeClient`."""
-    before, began = judge.spend, time.perf_counter()
+    before = judge.spend
+    began = time.perf_counter()
     verdicts = await scored(judge, step)
-    wall_s, spend = time.perf_counter() - began, judge.spend.since(before)
+    wall_s = time.perf_counter() - began
+    spend = judge.spend.since(before)
     return Step(spend.calls + spend.given_up, wall_s, spend, verdicts)
 
 
@@ -108,7 +112,8 @@ def _summarized(pairs: Sequence[tuple[Step, Step]]) -> None:
 
 
 def _row(name: str, theirs: Sequence[float], ours: Sequence[float]) -> float:
-    their, our = mean(theirs), mean(ours)
+    their = mean(theirs)
+    our = mean(ours)
     ratio = their / our if our else float("inf")
     print(f"{name:<22}{their:>17.4g}{our:>10.4g}{f'{ratio:.1f}x':>9}", flush=True)
     return ratio

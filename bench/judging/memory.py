@@ -19,7 +19,8 @@ from precis.sampling.rollouts import gather
 from tests.support.faults import Latency
 
 _IN_FLIGHT = 64
-_MIB_MAX, _MIB_GROWTH_MAX = 600, 20
+_MIB_MAX = 600
+_MIB_GROWTH_MAX = 20
 _DESCRIPTORS = 16
 """What a process may have open besides its connections."""
 
@@ -32,7 +33,8 @@ def memory(
     steps: Annotated[int, typer.Option(help="How often to repeat it.")] = 5,
 ) -> None:
     """Memory and file descriptors of a process that gathers 1,000 rollouts in one step."""
-    documents, rollouts = read_documents(DocumentsConfig())[:groups], RolloutsConfig()
+    documents = read_documents(DocumentsConfig())[:groups]
+    rollouts = RolloutsConfig()
     print(f"{groups * rollouts.rollouts_per_group:,} rollouts a step, generated and judged")
     rows = asyncio.run(_gathered(documents, rollouts, steps))
     require(max(mib for mib, _ in rows) < _MIB_MAX, f"The process took {_MIB_MAX} MiB or more.")
@@ -67,6 +69,7 @@ async def _gathered(
 def _shown(when: str, wall_s: float) -> Footprint:
     """Resident memory in MiB, and open file descriptors, of this process (Linux)."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    mib, descriptors = pages * os.sysconf("SC_PAGESIZE") / 2**20, len(os.listdir("/proc/self/fd"))
+    mib = pages * os.sysconf("SC_PAGESIZE") / 2**20
+    descriptors = len(os.listdir("/proc/self/fd"))
     print(f"{when:<8}{mib:>6.0f} MiB{descriptors:>6} file descriptors{wall_s:>7.1f} s", flush=True)
     return mib, descriptors

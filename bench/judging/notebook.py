@@ -26,7 +26,8 @@ class Notebook:
     """ART's summarizer notebook: a question at a time, answer and grade, summary and document."""
 
     def __init__(self, url: str, slots: int = _SLOTS) -> None:
-        self._url, self._slots = f"{url}/chat/completions", asyncio.Semaphore(slots)
+        self._url = f"{url}/chat/completions"
+        self._slots = asyncio.Semaphore(slots)
         self._http = httpx.AsyncClient(timeout=None)
         self.spend = Spend()
 

@@ -82,7 +82,8 @@ async def served(
         process.stdin.close()
         seen = json.loads(await process.stdout.readline())
         await process.wait()
-        server.requests, server.peak_per_minute = seen["requests"], seen["peak"]
+        server.requests = seen["requests"]
+        server.peak_per_minute = seen["peak"]
         server.counts = Counter(seen["counts"])
 
 

@@ -64,11 +64,13 @@ def other_names(gold: str, text: str, draw: Random) -> Iterator[str]:
 def opposites(gold: str) -> Iterator[str]:
     """The answer with its yes or no, or one denial, turned round."""
     rest = gold
-    if verdict := re.match(r"(yes|no)\b", gold, re.IGNORECASE):
+    verdict = re.match(r"(yes|no)\b", gold, re.IGNORECASE)
+    if verdict:
         yield ("No" if verdict.group().lower() == "yes" else "Yes") + gold[verdict.end() :]
         rest = gold[verdict.end() :]
     lead = gold[: len(gold) - len(rest)]
-    if denial := _DENIAL.search(rest):
+    denial = _DENIAL.search(rest)
+    if denial:
         yield lead + rest[: denial.start()] + rest[denial.end() :]
     elif not _OTHER_DENIAL.search(rest) and (auxiliary := _AUXILIARY.search(rest)):
         yield lead + rest[: auxiliary.end()] + " not" + rest[auxiliary.end() :]

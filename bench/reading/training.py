@@ -21,7 +21,8 @@ ROLLOUTS = 8
 
 def trained_on(documents: Sequence[Document], steps: int, seed: int) -> Policy:
     """The policy after so many steps of so many groups, as a rehearsal trains it."""
-    chance, state = Random(seed), start(seed)
+    chance = Random(seed)
+    state = start(seed)
     for step in range(steps):
         generator = np.random.default_rng([seed, step])
         batch = chance.sample(documents, GROUPS)

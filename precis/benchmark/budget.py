@@ -22,7 +22,8 @@ class Budget:
     def __init__(
         self, dollars_max: float | None, judging: Callable[[], float] = lambda: 0.0
     ) -> None:
-        self._dollars_max, self._judging = dollars_max, judging
+        self._dollars_max = dollars_max
+        self._judging = judging
         self.spend = Spend()
         self._reserved: dict[int, float] = {}
         self._freed = asyncio.Event()
@@ -56,7 +57,8 @@ class Budget:
             self._freed.clear()
             await self._freed.wait()
         self._next += 1
-        own, self._reserved[self._next] = self._next, usd
+        own = self._next
+        self._reserved[self._next] = usd
         try:
             yield
         finally:

@@ -96,7 +96,8 @@ class Kept:
             return None
 
     async def _put(self, name: str, record: dict[str, Any]) -> None:
-        key, data = f"{_PREFIX}{name}.json", json.dumps(record, ensure_ascii=False).encode()
+        key = f"{_PREFIX}{name}.json"
+        data = json.dumps(record, ensure_ascii=False).encode()
         await self._in_thread(self._store.put, key, data)
         self._known.add(key)
         self._read[key] = data

@@ -47,8 +47,12 @@ class Writer:
     """
 
     def __init__(self, entry: Entry, words_max: int, budget: Budget, kept: Kept | None) -> None:
-        self.entry, self._words_max, self._budget, self._kept = entry, words_max, budget, kept
-        self._limiter, self._tries = Limiter(entry.settings.limits), Tries(entry.settings)
+        self.entry = entry
+        self._words_max = words_max
+        self._budget = budget
+        self._kept = kept
+        self._limiter = Limiter(entry.settings.limits)
+        self._tries = Tries(entry.settings)
         self._lanes = Lanes(entry.endpoint, entry.settings.call_timeout_s)
         self._rejected: Unscored | None = None
 
@@ -151,7 +155,8 @@ class Writer:
 
     def _count(self, usage: Usage, *, given_up: bool = False) -> float | None:
         """Book a request, and say what it cost; None where that is not known."""
-        model, price = self.entry.endpoint.model, self.entry.price
+        model = self.entry.endpoint.model
+        price = self.entry.price
         prices = {model: price} if price else {}
         self._budget.spend += Spend.of_call(model, usage, prices, given_up=given_up)
         return usd(model, usage, prices)
@@ -194,7 +199,8 @@ def _said(body: Mapping[str, Any]) -> tuple[str, str]:
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Failed("empty", "The response has no choices.")
-    message, finish = choices[0].get("message"), choices[0].get("finish_reason")
+    message = choices[0].get("message")
+    finish = choices[0].get("finish_reason")
     said = message if isinstance(message, dict) else {}
     if finish == "content_filter" or said.get("refusal"):
         raise Failed("refused", f"The model refused: {str(said.get('refusal') or finish)[:200]}")

@@ -12,7 +12,8 @@ from precis.llm.providers import Endpoint
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
 
-_TOKENS_A_WORD, _TOKENS_SPARE = 2, 64
+_TOKENS_A_WORD = 2
+_TOKENS_SPARE = 64
 """Room for a summary of the words allowed, in any tokenizer: past it one is over-length anyway."""
 _FREE = Price(0.0, 0.0)
 
@@ -101,7 +102,8 @@ def parameters_of(config: ContenderConfig, words_max: int) -> dict[str, Any]:
     name for it.
     """
     tokens = _TOKENS_A_WORD * words_max + _TOKENS_SPARE
-    effort, routed = config.reasoning_effort, config.provider == "openrouter"
+    effort = config.reasoning_effort
+    routed = config.provider == "openrouter"
     thought: dict[str, Any] = {}
     if effort:
         thought = {"reasoning": {"effort": effort}} if routed else {"reasoning_effort": effort}

@@ -35,12 +35,14 @@ async def rehearsed(
         ConfigError: that model was trained on other documents, or is no embedded policy.
         StoreError: the store holds no such model.
     """
-    if not (model := config.extractive):
+    model = config.extractive
+    if not model:
         yield []
         return
     with TemporaryDirectory(prefix="precis-") as folder:
         step = await asyncio.to_thread(_fetched, store, model, corpus_digest, Path(folder))
-        key, endpoint = secrets.token_urlsafe(16), Endpoint({model: Path(folder)})
+        key = secrets.token_urlsafe(16)
+        endpoint = Endpoint({model: Path(folder)})
         server = LoopServer(completions_app(endpoint.complete, endpoint.models, key))
         await server.start()
         try:

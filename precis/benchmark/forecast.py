@@ -13,7 +13,8 @@ from precis.records.documents import Document
 from precis.records.spend import Usage
 from precis.summaries.prompt import summary_messages
 
-_CHARACTERS_A_TOKEN, _WORDS_A_TOKEN = 4, 0.75
+_CHARACTERS_A_TOKEN = 4
+_WORDS_A_TOKEN = 0.75
 """Of English prose; the usual rule for the tokenizers of hosted models."""
 
 

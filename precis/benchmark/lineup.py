@@ -31,7 +31,8 @@ def hosted_entries(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[Ent
 
 def rule_entries(config: BenchmarkConfig, standins: Service) -> list[Entry]:
     """The baselines, which the stand-ins serve."""
-    url, rollouts = f"{standins.url}/v1", config.rollouts
+    url = f"{standins.url}/v1"
+    rollouts = config.rollouts
     return [
         local(
             Contender(name),

@@ -138,7 +138,8 @@ async def measure_ceiling(
         parts.append(len(documents))
     asked_of = json.dumps(parts, sort_keys=True).encode()
     key = f"ceilings/{hashlib.sha256(asked_of).hexdigest()[:16]}.json"
-    if kept := await asyncio.to_thread(store.get, key):
+    kept = await asyncio.to_thread(store.get, key)
+    if kept:
         return float(json.loads(kept.data)["accuracy"])
     verdicts = list((await judge.ceiling(documents)).values())
     scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]

@@ -33,8 +33,11 @@ class Referee:
         budget: Budget,
         kept: Kept | None,
     ) -> None:
-        self._judge, self._config, self._rollouts = judge, config, rollouts
-        self._budget, self._kept = budget, kept
+        self._judge = judge
+        self._config = config
+        self._rollouts = rollouts
+        self._budget = budget
+        self._kept = kept
 
     async def known(self, document: Document, text: str) -> Verdict | None:
         """The verdict that takes no judge, or None."""
@@ -49,9 +52,11 @@ class Referee:
             JudgeError: the judge rejects the key, the model or the request as such.
             StoreError: the verdict can't be kept.
         """
-        if why := disqualified(text, document, self._rollouts.words_max):
+        why = disqualified(text, document, self._rollouts.words_max)
+        if why:
             return zero(document), why
-        if (kept := await self._recalled(document, text)) is not None:
+        kept = await self._recalled(document, text)
+        if kept is not None:
             return kept, None
         try:
             async with self._budget.reserved(self._expected_usd(document)):
@@ -68,7 +73,8 @@ class Referee:
     def _expected_usd(self, document: Document) -> float:
         if not self._budget.limited:
             return 0.0
-        model, words = self._judge.identity["model"], self._rollouts.words_max
+        model = self._judge.identity["model"]
+        words = self._rollouts.words_max
         ahead = forecast(
             self._config, model, [document], summaries=1, summary_words=words, ceiling=False
         )

@@ -262,7 +262,8 @@ class _Lines(io.TextIOBase):
     """A stream that hands each line on, without the terminal's colours."""
 
     def __init__(self, log: Log) -> None:
-        self._log, self._rest = log, ""
+        self._log = log
+        self._rest = ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = re.split(r"[\r\n]", self._rest + text)

@@ -34,7 +34,10 @@ class LocalSite:
     def __init__(
         self, folder: Path, seed: int, log: Path, backend: BackendName = "extractive"
     ) -> None:
-        self._folder, self._seed, self._log, self._backend = folder, seed, log, backend
+        self._folder = folder
+        self._seed = seed
+        self._log = log
+        self._backend = backend
         self._child = AsyncExitStack()
         self._service: Service | None = None
 

@@ -46,7 +46,10 @@ class SkyPilotSite:
         self.name = cluster_name(work.model, work.store)
         self.cluster: Cluster | None = None
         """The machine, once it is up, with its price."""
-        self._work, self._config, self._home, self._log = work, config, home, log
+        self._work = work
+        self._config = config
+        self._home = home
+        self._log = log
         self._tunnel: Tunnel | None = None
         self._pinging: asyncio.Task[None] | None = None
 
@@ -77,7 +80,8 @@ class SkyPilotSite:
 
     async def _find(self) -> Address | None:
         """The trainer that runs already, if it answers."""
-        began, keys = time.monotonic(), read_keys(self._home, self.name)
+        began = time.monotonic()
+        keys = read_keys(self._home, self.name)
         self.cluster = await api.find(self.name)
         if keys is None or self.cluster is None or self.cluster.status != "UP":
             return None

@@ -67,13 +67,16 @@ async def _settle(cluster: Cluster, home: Path, spare_hours: float) -> Swept:
     def swept(done: Literal["taken down", "kept", "failed"], why: str) -> Swept:
         return Swept(cluster.name, cluster.infra, cluster.usd_per_hour, done, why)
 
-    model, store = cluster.envs.get("PRECIS_MODEL"), cluster.envs.get("PRECIS_STORE")
+    model = cluster.envs.get("PRECIS_MODEL")
+    store = cluster.envs.get("PRECIS_STORE")
     if model is None or store is None:
         return swept("kept", "was not launched by this version of Précis")
-    if (hours := (time.time() - cluster.launched_at) / 3600) < spare_hours:
+    hours = (time.time() - cluster.launched_at) / 3600
+    if hours < spare_hours:
         return swept("kept", f"was launched {hours:.1f} hours ago")
     try:
-        if (holder := await _live_holder(model, store)) is not None:
+        holder = await _live_holder(model, store)
+        if holder is not None:
             return swept("kept", f"is at work for {holder}")
         await api.down(cluster.name)
     except (ClusterError, StoreError) as error:

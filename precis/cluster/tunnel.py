@@ -32,7 +32,9 @@ class Tunnel:
     """
 
     def __init__(self, ssh: Sequence[str], port: int, log: Log) -> None:
-        self._ssh, self._port, self._log = tuple(ssh), port, log
+        self._ssh = tuple(ssh)
+        self._port = port
+        self._log = log
         self._local_port = _free_port()
         self._keeping: asyncio.Task[None] | None = None
 
@@ -48,7 +50,8 @@ class Tunnel:
 
     async def close(self) -> None:
         """Disconnect; doing it again has no further effect."""
-        keeping, self._keeping = self._keeping, None
+        keeping = self._keeping
+        self._keeping = None
         if keeping is not None:
             keeping.cancel()
             with suppress(asyncio.CancelledError):

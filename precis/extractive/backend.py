@@ -58,7 +58,8 @@ class ExtractiveBackend:
     def __init__(
         self, *, path: str | Path, seed: int = 1, settings: ExtractiveTrainer | None = None
     ) -> None:
-        self._path, self._seed = Path(path), seed
+        self._path = Path(path)
+        self._seed = seed
         self._settings = settings or ExtractiveTrainer()
         self._folders: dict[str, Path] = {}
         self._training = asyncio.Lock()
@@ -105,8 +106,10 @@ class ExtractiveBackend:
         settings = self._settings_with(options)
         groups = list(trajectory_groups)
         async with self._training:
-            trained, seen = self._latest(model), []
-            kept, samples = advanced(trained), with_advantages([samples_of(one) for one in groups])
+            trained = self._latest(model)
+            seen = []
+            kept = advanced(trained)
+            samples = with_advantages([samples_of(one) for one in groups])
             for done in passes(trained, samples, settings):
                 kept = done.trained
                 seen.append(done.metrics)
@@ -133,7 +136,8 @@ class ExtractiveBackend:
         """Learn to pick the sentences of given summaries: one step, its metrics by batch."""
         samples = [imitated(trajectory) for trajectory in trajectories]
         size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
-        starts, rates = range(0, len(samples), size), _rates(config.learning_rate)
+        starts = range(0, len(samples), size)
+        rates = _rates(config.learning_rate)
         async with self._training:
             trained = self._latest(model)
             for at, rate in zip(starts, rates, strict=False):
@@ -179,7 +183,8 @@ class ExtractiveBackend:
         return load(self._folder(model), self._step(model))
 
     def _settings_with(self, options: dict[str, Any]) -> ExtractiveTrainer:
-        if unknown := sorted(set(options) - set(_OPTIONS)):
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
             raise TypeError(
                 f"The embedded policy has no training option {', '.join(unknown)}: it takes "
                 f"{', '.join(_OPTIONS)}."

@@ -41,7 +41,8 @@ class Trained:
 
 def start(seed: int) -> Trained:
     """Step 0."""
-    policy, zero = untrained(seed), np.zeros(len(NAMES))
+    policy = untrained(seed)
+    zero = np.zeros(len(NAMES))
     return Trained(0, policy, policy.weights, Adam(zero, zero, 0))
 
 

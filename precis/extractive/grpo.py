@@ -12,7 +12,9 @@ from precis.extractive.features import Floats
 from precis.extractive.grids import pick_logprobs
 from precis.extractive.samples import Batch
 
-_BETA_MEAN, _BETA_SQUARE, _EPSILON = 0.9, 0.999, 1e-8
+_BETA_MEAN = 0.9
+_BETA_SQUARE = 0.999
+_EPSILON = 1e-8
 _LOG_RATIO_MAX = 20.0
 
 
@@ -56,7 +58,8 @@ def objective(
         reference: the picks' log-probabilities under the reference, as `logprobs_of` gives them.
     """
     now = pick_logprobs(_scores(weights, batch), batch.masks, batch.picks)
-    advantage, picks = batch.advantages[:, None], float(batch.valid.sum())
+    advantage = batch.advantages[:, None]
+    picks = float(batch.valid.sum())
     ratio = np.exp(np.clip(now.of_picks - batch.logprobs, -_LOG_RATIO_MAX, _LOG_RATIO_MAX))
     free = ratio * advantage
     clipped = np.clip(ratio, 1 - clip_epsilon, 1 + clip_epsilon) * advantage
@@ -86,7 +89,8 @@ def descend(
     count = adam.count + 1
     mean = _BETA_MEAN * adam.mean + (1 - _BETA_MEAN) * gradient
     square = _BETA_SQUARE * adam.square + (1 - _BETA_SQUARE) * gradient**2
-    mean_hat, square_hat = mean / (1 - _BETA_MEAN**count), square / (1 - _BETA_SQUARE**count)
+    mean_hat = mean / (1 - _BETA_MEAN**count)
+    square_hat = square / (1 - _BETA_SQUARE**count)
     step = learning_rate * mean_hat / (np.sqrt(square_hat) + _EPSILON)
     return weights - step, Adam(mean, square, count)
 

@@ -68,7 +68,8 @@ def pick(
         order = np.argsort(-(keys / temperature + generator.gumbel(size=len(keys))), kind="stable")
     else:
         order = np.lexsort((_ties(policy.seed, features.sentences), -keys))
-    picks, left = [], words_max
+    picks = []
+    left = words_max
     for index, words in zip(order.tolist(), features.words[order].tolist(), strict=True):
         if words <= left:
             picks.append(index)

@@ -92,7 +92,8 @@ def batch_of(samples: Sequence[Sample]) -> Batch:
     valid = np.zeros((count, turns), dtype=np.bool_)
     logprobs = np.zeros((count, turns))
     for row, sample in enumerate(samples):
-        size, length = len(sample.features.words), len(sample.picks)
+        size = len(sample.features.words)
+        length = len(sample.picks)
         matrix[row, :size] = sample.features.matrix
         masks[row, :length, :size] = candidates(
             sample.features.words, sample.picks, sample.words_max

@@ -31,7 +31,8 @@ def passes(
         return
     batch = batch_of(samples)
     reference = logprobs_of(trained.reference, batch)
-    weights, adam = trained.policy.weights, trained.adam
+    weights = trained.policy.weights
+    adam = trained.adam
     for _ in range(settings.epochs):
         found = objective(weights, batch, reference, settings.clip_epsilon, settings.kl_coefficient)
         weights, adam = descend(weights, adam, found.gradient, settings.learning_rate)

@@ -34,7 +34,9 @@ def imitated(trajectory: art.Trajectory) -> Sample:
     *before, _ = trajectory.messages_and_choices
     content = str(trajectory.messages()[-1].get("content"))
     request = request_in(_messages(before))
-    features, left, picks = featurize(request.text), request.words_max, []
+    features = featurize(request.text)
+    left = request.words_max
+    picks = []
     for index, sentence in enumerate(features.sentences):
         if sentence in content and features.words[index] <= left:
             picks.append(index)

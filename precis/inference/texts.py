@@ -48,10 +48,12 @@ def read_text(path: Path) -> Text:
     """
     if str(path) == STANDARD_INPUT:
         content = sys.stdin.buffer.read()
-        name, kind = "standard input", _kind_of(content)
+        name = "standard input"
+        kind = _kind_of(content)
     else:
         content = _content(path)
-        name, kind = str(path), path.suffix.lower()
+        name = str(path)
+        kind = path.suffix.lower()
     if kind not in _READERS:
         raise DocumentsError(
             f"{name}: {kind or 'a file without a suffix'} can't be read. Give one of "

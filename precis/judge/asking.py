@@ -22,7 +22,9 @@ class Asker:
     """Asks the judge only what the cache has no valid reply to, and keeps what it says."""
 
     def __init__(self, transport: Transport, config: JudgeConfig, cache: ReplyCache | None) -> None:
-        self._transport, self._tries, self._cache = transport, Tries(config), cache
+        self._transport = transport
+        self._tries = Tries(config)
+        self._cache = cache
         self._cached = 0
         self._under_way: dict[str, asyncio.Event] = {}
 

@@ -72,7 +72,9 @@ class ReplyCache:
     def __init__(
         self, path: Path, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.time
     ) -> None:
-        self._path, self._bytes_max, self._clock = path, bytes_max, clock
+        self._path = path
+        self._bytes_max = bytes_max
+        self._clock = clock
         self._pending: dict[str, str] = {}
         self._touched: set[str] = set()
         self._lookups = [0, 0]

@@ -58,7 +58,8 @@ class JudgeClient:
         cache: ReplyCache | None = None,
         prices: Prices | None = None,
     ) -> None:
-        self._endpoint, self._config = endpoint, config
+        self._endpoint = endpoint
+        self._config = config
         self._transport = Transport(endpoint, config, prices)
         self._asker = Asker(self._transport, config, cache)
         self.identity = {

@@ -29,7 +29,8 @@ from precis.records.verdict import Unscored
 if TYPE_CHECKING:
     import art
 
-_CHARACTERS_A_TOKEN, _TOKENS_A_SCORE = 3, 80
+_CHARACTERS_A_TOKEN = 3
+_TOKENS_A_SCORE = 80
 _TAG = re.compile("<")
 _TAG_BUT_FENCES = re.compile("<(?!/?document>)")
 
@@ -68,10 +69,12 @@ class RulerJudge:
         limiter: Limiter | None = None,
         prices: Prices | None = None,
     ) -> None:
-        self._endpoint, self._config = endpoint, config
+        self._endpoint = endpoint
+        self._config = config
         self._limiter = limiter or Limiter(limits_of(config))
         self._prices = prices_of(config) if prices is None else prices
-        self._art, self._tries = ArtRuler(endpoint, config), Tries(config)
+        self._art = ArtRuler(endpoint, config)
+        self._tries = Tries(config)
         self.spend = Spend()
 
     async def __aenter__(self) -> Self:

@@ -33,7 +33,8 @@ class ArtRuler:
     """
 
     def __init__(self, endpoint: Endpoint, config: JudgeConfig) -> None:
-        self._endpoint, self._score = endpoint, _ruler_score_group()
+        self._endpoint = endpoint
+        self._score = _ruler_score_group()
         self._openai = AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key,

@@ -22,7 +22,8 @@ from precis.llm.retry import Deadline
 from precis.records.spend import Prices, Spend, Usage, prices_of
 
 # Until the response tells: most text has more than three characters a token.
-_CHARACTERS_A_TOKEN, _TOKENS_AN_ENTRY = 3, 40
+_CHARACTERS_A_TOKEN = 3
+_TOKENS_AN_ENTRY = 40
 # How replies are asked for, from the strictest down; the prompts describe the JSON in any case.
 _FORMATS = ("json_schema", "json_object", "plain")
 _LATE = ("timeout", "The judge did not answer before the deadline.")
@@ -52,7 +53,8 @@ class Transport:
         self, endpoint: Endpoint, config: JudgeConfig, prices: Prices | None = None
     ) -> None:
         self.spend = Spend()
-        self._endpoint, self._config = endpoint, config
+        self._endpoint = endpoint
+        self._config = config
         self._prices = prices_of(config) if prices is None else prices
         self.limiter = Limiter(limits_of(config))
         # A judge on this machine has one CPU to share: asking it twice makes both slower.

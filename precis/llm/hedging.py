@@ -84,8 +84,10 @@ class Hedging:
         floor_s: float = _FLOOR_S,
         look_s: float = _LOOK_S,
     ) -> None:
-        self._quantile, self._limiter = quantile, limiter
-        self._floor_s, self._look_s = floor_s, look_s
+        self._quantile = quantile
+        self._limiter = limiter
+        self._floor_s = floor_s
+        self._look_s = look_s
         self._tails: defaultdict[str, Tail] = defaultdict(partial(Tail, quantile))
         self._all = Tail(quantile)
 
@@ -105,11 +107,13 @@ class Hedging:
         """
         if not self._quantile:
             return await ask(turn)
-        clock, own = asyncio.get_running_loop().time, self._tails[kind]
+        clock = asyncio.get_running_loop().time
+        own = self._tails[kind]
         began_s = clock()
 
         def late() -> bool:
-            now_s, tail = clock(), own if own.known else self._all
+            now_s = clock()
+            tail = own if own.known else self._all
             return now_s - began_s >= self._floor_s and tail.late(began_s, now_s)
 
         with own.under_way(began_s), self._all.under_way(began_s):
@@ -121,7 +125,8 @@ class Hedging:
     async def _hedged(
         self, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]], late: Callable[[], bool]
     ) -> T:
-        tokens, original = turn.tokens, asyncio.create_task(ask(turn))
+        tokens = turn.tokens
+        original = asyncio.create_task(ask(turn))
         try:
             while not await _ended(original, self._look_s):
                 if not late():

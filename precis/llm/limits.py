@@ -19,7 +19,10 @@ _WINDOW_S = 60.0
 # A share that shrinks by 15 % with a rejection and grows by 2 % with a success settles where
 # about one reply in ten is a rejection, and ignores rarer ones. Requests that were under way
 # together often fail together: they count as one round, which at most halves the share.
-_SLOWER, _FASTER, _ROUND_MIN, _SHARE_MIN = 0.85, 1.02, 0.5, 0.05
+_SLOWER = 0.85
+_FASTER = 1.02
+_ROUND_MIN = 0.5
+_SHARE_MIN = 0.05
 # A judge may ask for hours (a daily quota). Asking again after a minute finds out that it meant
 # it, costs nothing, and lets the verdicts that wait here fail instead of hang.
 _PAUSE_MAX_S = 60.0
@@ -62,11 +65,16 @@ class Limiter:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._limits, self._clock, self._sleep = limits, clock, sleep
-        self._queue, self._ended = asyncio.Lock(), asyncio.Event()
+        self._limits = limits
+        self._clock = clock
+        self._sleep = sleep
+        self._queue = asyncio.Lock()
+        self._ended = asyncio.Event()
         self._running = self._running_tokens = self._past_tokens = 0
         self._past: deque[tuple[float, int]] = deque()
-        self._share, self._round_share, self._round_began = 1.0, _SHARE_MIN, -math.inf
+        self._share = 1.0
+        self._round_share = _SHARE_MIN
+        self._round_began = -math.inf
         self._paused_until = -math.inf
 
     @property
@@ -127,7 +135,8 @@ class Limiter:
         """
         now = self._clock()
         if started_s is None or started_s >= self._round_began:
-            self._round_began, self._round_share = now, self._share * _ROUND_MIN
+            self._round_began = now
+            self._round_share = self._share * _ROUND_MIN
         self._share = max(self._share * _SLOWER, self._round_share, _SHARE_MIN)
         if retry_after_s is not None:
             self._paused_until = max(self._paused_until, now + min(retry_after_s, _PAUSE_MAX_S))

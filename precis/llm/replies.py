@@ -37,7 +37,8 @@ class Failed(Exception):
 
     def __init__(self, cause: str, detail: str, retry_after_s: float | None = None) -> None:
         super().__init__(detail)
-        self.cause, self.retry_after_s = cause, retry_after_s
+        self.cause = cause
+        self.retry_after_s = retry_after_s
 
 
 class SchemaRejected(Exception):
@@ -76,8 +77,10 @@ def reply_in(body: Mapping[str, Any]) -> str:
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Failed("empty", "The judge's response has no choices.")
-    choice, message = choices[0], choices[0].get("message")
-    finish, said = choice.get("finish_reason"), message if isinstance(message, dict) else {}
+    choice = choices[0]
+    message = choices[0].get("message")
+    finish = choice.get("finish_reason")
+    said = message if isinstance(message, dict) else {}
     if finish == "length":
         raise Failed("truncated", "The judge's reply was cut off at its length limit.")
     if finish == "content_filter" or said.get("refusal"):

@@ -42,7 +42,8 @@ class BoundedClient(httpx.AsyncClient):
         # A proxy that the environment names can't reach a server on this machine.
         trust_env = httpx.URL(url).host not in _LOOPBACK
         super().__init__(verify=tls_for(url), trust_env=trust_env, **options)
-        self._redactor, self._bytes_max = Redactor(key), bytes_max
+        self._redactor = Redactor(key)
+        self._bytes_max = bytes_max
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send a request and read the whole response.

@@ -30,7 +30,8 @@ class ApiError(Exception):
 
     def __init__(self, status: int, message: str, code: str) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status = status
+        self.code = code
 
     def response(self) -> JSONResponse:
         kind = "invalid_request_error" if self.status < 500 else "server_error"

@@ -64,13 +64,15 @@ def verify(
     Raises:
         MergeError: something is not; the message names the tensor.
     """
-    before, after = Weights(base), Weights(folder)
+    before = Weights(base)
+    after = Weights(folder)
     if set(before.files) != set(after.files):
         odd = min(set(before.files) ^ set(after.files))
         raise MergeError(f"The merged weights in {folder} and the base differ in having {odd}.")
     wanted = held = 0.0
     for name in before.files:
-        old, new = before.read(name), after.read(name)
+        old = before.read(name)
+        new = after.read(name)
         if new.shape != old.shape:
             raise MergeError(f"The merged tensor {name} has another shape than the base's.")
         if name in products:

@@ -54,7 +54,8 @@ def training_record(config: RunConfig, judge: str) -> TrainingRecord:
     Args:
         judge: the model that ruled.
     """
-    documents, trainer = config.documents, config.trainer
+    documents = config.documents
+    trainer = config.trainer
     on_hub = documents.source != "bundled" and not Path(documents.source).expanduser().exists()
     return TrainingRecord(
         base_model=trainer.base_model,

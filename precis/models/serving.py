@@ -142,7 +142,8 @@ def serve_policy(model: StoredModel, folder: Path, address: Address, key: str) -
 
 def own_key() -> tuple[str, bool]:
     """The key to ask for, and whether it is a new one that nobody knows yet."""
-    if (known := Environment().precis_api_key) is not None:
+    known = Environment().precis_api_key
+    if known is not None:
         return known.get_secret_value(), False
     return secrets.token_urlsafe(32), True
 

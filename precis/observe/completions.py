@@ -68,7 +68,8 @@ def seen_of_rollouts(
 ) -> Iterator[Seen]:
     """A step's summaries; those that were never written are no completions."""
     for rollout in (one for row in rollouts for one in row):
-        if (summary := rollout.summary) is None:
+        summary = rollout.summary
+        if summary is None:
             continue
         notes = {"split": split, "step": str(step), "index": str(rollout.index)}
         yield Seen(

@@ -18,7 +18,8 @@ from precis.llm.tls import tls_for
 from precis.observe.completions import Seen
 
 _TIMEOUT_S = 10
-_INTERNAL, _OK = 1, 1
+_INTERNAL = 1
+_OK = 1
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Langfuse:
 
     @classmethod
     def from_environment(cls, environment: Environment) -> Self | None:
-        public, secret = environment.langfuse_public_key, environment.langfuse_secret_key
+        public = environment.langfuse_public_key
+        secret = environment.langfuse_secret_key
         if public is None or secret is None:
             return None
         host = environment.langfuse_host

@@ -41,7 +41,8 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
 
 def _sample(rollout: Rollout) -> tuple[Any, ...]:
     assert rollout.summary is not None
-    verdict, document = rollout.verdict, rollout.document
+    verdict = rollout.verdict
+    document = rollout.document
     return (
         document.id,
         document.topic,

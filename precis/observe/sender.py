@@ -14,7 +14,8 @@ from precis.observe.completions import Seen
 QUEUE_MAX = 4000
 """Completions that may wait for a service; what comes on top is dropped, and counted."""
 BATCH_MAX = 50
-_TRIES, _PAUSE_S = 3, 0.5
+_TRIES = 3
+_PAUSE_S = 0.5
 _LOOK_S = 0.05
 
 logger = logging.getLogger(__name__)

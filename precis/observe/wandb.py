@@ -41,7 +41,8 @@ class WandbLog:
     def __init__(
         self, process: subprocess.Popen[bytes], page: Path, opening: Mapping[str, Any]
     ) -> None:
-        self._process, self._page = process, page
+        self._process = process
+        self._page = page
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._put(opening)  # not as an argument: any user of the machine may list those
         self._feeder = threading.Thread(target=self._feed, daemon=True)
@@ -117,7 +118,8 @@ async def wandb_log(
     page = folder / _PAGE
     page.unlink(missing_ok=True)
     environment = {"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()}
-    if trouble := await unreachable():
+    trouble = await unreachable()
+    if trouble:
         logger.warning("%s", trouble)
         environment["WANDB_MODE"] = "offline"
     with (folder / "wandb.log").open("ab") as output:

@@ -32,7 +32,8 @@ class Weave:
 
     @classmethod
     def from_environment(cls, environment: Environment) -> Self | None:
-        key, project = environment.wandb_api_key, environment.weave_project
+        key = environment.wandb_api_key
+        project = environment.weave_project
         if key is None or project is None:
             return None
         return cls(environment.weave_url.rstrip("/"), project, key.get_secret_value())

@@ -45,19 +45,22 @@ def cause_of(failure: str, log: str = "") -> str:
 
 def _in_our_words(failure: str) -> str:
     """The same, or for a want of memory what was free and which setting to change."""
-    if found := _FREE.search(failure):
+    found = _FREE.search(failure)
+    if found:
         return (
             f"The GPU's memory is taken: {found['free']} of {found['total']} GiB were free, and "
             f"vLLM was to take {found['wanted']} GiB (trainer.engine.gpu_memory_share: "
             f"{found['share']}). End what else uses the GPU, or lower that share."
         )
-    if found := _OUT_OF_MEMORY.search(failure):
+    found = _OUT_OF_MEMORY.search(failure)
+    if found:
         return (
             f"The GPU is out of memory: {found['free']} of {found['total']} were free, and "
             f"{found['wanted']} more were asked for. Lower trainer.engine.tokens_max, or "
             "trainer.engine.gpu_memory_share, which is vLLM's."
         )
-    if found := _SHORT_CACHE.search(failure):
+    found = _SHORT_CACHE.search(failure)
+    if found:
         return (
             f"vLLM has {found['free']} GiB of the GPU left for its cache, and one request of "
             f"{found['tokens']} tokens takes {found['wanted']} GiB. Raise "

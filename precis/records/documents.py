@@ -154,7 +154,8 @@ def group(rows: Iterable[Row]) -> list[Document]:
         first = firsts.setdefault(row["document_id"], row)
         if row["document_extracted"] != first["document_extracted"]:
             raise row.problem("document_extracted", f"differs from that of row {first.number}")
-        if (twin := seen.setdefault(row["question_id"], row)) is not row:
+        twin = seen.setdefault(row["question_id"], row)
+        if twin is not row:
             raise row.problem(
                 "question_id", f"{row['question_id']!r} is already that of row {twin.number}"
             )

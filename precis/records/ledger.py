@@ -231,7 +231,8 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
         StoreConflict: somebody else wrote the ledger in between.
         StoreError: it could not be read again, and is not written.
     """
-    key, data = ledger_key(ledger.model), ledger.model_dump_json().encode()
+    key = ledger_key(ledger.model)
+    data = ledger.model_dump_json().encode()
     _parsed(data, store, ledger.model)
     try:
         return store.put_if(key, data, over)

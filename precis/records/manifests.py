@@ -33,7 +33,8 @@ _STEP = re.compile(r"[0-9]{4,7}")
 
 
 def _plain(path: str) -> str:
-    if fault := fault_of(path):
+    fault = fault_of(path)
+    if fault:
         raise ValueError(f"{path[:200]!r} is no path of a checkpoint's file: it {fault}")
     return path
 
@@ -133,7 +134,8 @@ def steps_in(keys: Iterable[str]) -> list[int]:
     """
     steps = []
     for key in keys:
-        if found := _MANIFEST.fullmatch(key):
+        found = _MANIFEST.fullmatch(key)
+        if found:
             steps.append(_step(key, found.group(1)))
     return sorted(steps)
 

@@ -187,7 +187,8 @@ def _scan(store: Store, key: str, content: bytes, step: int) -> pl.LazyFrame:
 
 
 def _tidy(frame: pl.LazyFrame) -> pl.LazyFrame:
-    metadata, metrics = pl.col("metadata"), pl.col("metrics")
+    metadata = pl.col("metadata")
+    metrics = pl.col("metrics")
     decoded = frame.with_columns(
         metadata=metadata.str.json_decode(_METADATA), metrics=metrics.str.json_decode(_METRICS)
     )

@@ -32,7 +32,8 @@ LIGHT = Theme("#ffffff", "#1f2328", "#59636e", "#e4e8ec", "#c3cad1", "#0072b2", 
 DARK = Theme("#0d1117", "#e6edf3", "#9198a1", "#262c34", "#434b55", "#56b4e9", "#e69f00")
 
 _DPI = 144
-_NAME_MAX, _NAME_END = 32, 11
+_NAME_MAX = 32
+_NAME_END = 11
 """Characters of a name in a chart, and how many of them are its last."""
 
 
@@ -107,7 +108,8 @@ def axes_in(figure: Figure, theme: Theme, size: Size, margins: tuple[float, ...]
 
 def headline(figure: Figure, theme: Theme, size: Size, title: str, subtitle: str) -> None:
     """Title and subtitle, at the top left."""
-    x, height = 0.22 / size[0], size[1]
+    x = 0.22 / size[0]
+    height = size[1]
     figure.text(x, 1 - 0.34 / height, title, color=theme.ink, size=13.5, weight="bold")
     figure.text(x, 1 - 0.60 / height, subtitle, color=theme.muted, size=9.5)
 

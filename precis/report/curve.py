@@ -14,7 +14,9 @@ from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, l
 from precis.statistics.intervals import Interval
 
 _CURVE_SIZE: Size = (8.4, 4.6)
-_LEFT, _BOTTOM, _TOP = 0.68, 0.62, 0.92
+_LEFT = 0.68
+_BOTTOM = 0.62
+_TOP = 0.92
 _CHARACTER = 0.082
 _LABEL_GAP = 0.062
 _MARKERS_MAX = 40
@@ -42,7 +44,8 @@ class StepPoint:
     def of(cls, metrics: Mapping[str, Any]) -> Self:
         """Read step, reward, accuracy, accuracy_low, accuracy_high and seconds, where given."""
         mean = metrics.get("accuracy")
-        low, high = metrics.get("accuracy_low", mean), metrics.get("accuracy_high", mean)
+        low = metrics.get("accuracy_low", mean)
+        high = metrics.get("accuracy_high", mean)
         accuracy = None if mean is None else Interval(mean, low, high)
         return cls(metrics["step"], metrics.get("reward"), accuracy, metrics.get("seconds"))
 
@@ -106,13 +109,17 @@ def _draw_curve(
 
 def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label]:
     labels = []
-    if rewards := [(point.step, point.reward) for point in points if point.reward is not None]:
-        steps, values = [step for step, _ in rewards], _smooth([value for _, value in rewards])
+    rewards = [(point.step, point.reward) for point in points if point.reward is not None]
+    if rewards:
+        steps = [step for step, _ in rewards]
+        values = _smooth([value for _, value in rewards])
         axes.plot(steps, values, color=theme.second, linewidth=1.1, alpha=0.6)
         labels.append(Label("training reward", values[-1], theme.second))
-    if held := [(point.step, point.accuracy) for point in points if point.accuracy is not None]:
+    held = [(point.step, point.accuracy) for point in points if point.accuracy is not None]
+    if held:
         steps = [step for step, _ in held]
-        lows, highs = [each.low for _, each in held], [each.high for _, each in held]
+        lows = [each.low for _, each in held]
+        highs = [each.high for _, each in held]
         axes.fill_between(steps, lows, highs, color=theme.accent, alpha=0.16, linewidth=0)
         marker = "o" if len(held) <= _MARKERS_MAX else ""
         axes.plot(
@@ -168,5 +175,6 @@ def _curve_alt(points: Sequence[StepPoint], title: str) -> str:
     held = [(point.step, point.accuracy) for point in points if point.accuracy is not None]
     if not held:
         return f"{title}: no step was validated yet"
-    (first, start), (last, end) = held[0], held[-1]
+    (first, start) = held[0]
+    (last, end) = held[-1]
     return f"{title}: {start.mean:.1%} at step {first}, {end.mean:.1%} at step {last}"

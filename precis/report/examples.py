@@ -81,6 +81,7 @@ def score_of(judged: Judged) -> float | None:
 
 def common_words(first: str, second: str) -> float:
     """The share of words that two texts have in common, 0 to 1, wherever they stand."""
-    one, other = Counter(first.lower().split()), Counter(second.lower().split())
+    one = Counter(first.lower().split())
+    other = Counter(second.lower().split())
     both = one.total() + other.total()
     return 2 * (one & other).total() / both if both else 1.0

@@ -109,7 +109,8 @@ def _line(
     colour = theme.accent if last.trained else theme.muted
     days = [times.index(each.night) for each in line]
     if last.trained:
-        lows, highs = [each.accuracy.low for each in line], [each.accuracy.high for each in line]
+        lows = [each.accuracy.low for each in line]
+        highs = [each.accuracy.high for each in line]
         axes.fill_between(days, lows, highs, color=colour, alpha=0.16, linewidth=0)
     axes.plot(
         days,

@@ -15,7 +15,8 @@ _SIZE: Size = (8.4, 2.9)
 _MARGINS = (0.68, 0.55, 2.0, 0.82)
 _PHASES_MAX = 5
 """As many phases have a colour; where there are more, the shortest are drawn as `other`."""
-_GREEN, _PURPLE = "#009e73", "#cc79a7"  # Okabe and Ito's, like the theme's own
+_GREEN = "#009e73"  # Okabe and Ito's, like the theme's own
+_PURPLE = "#cc79a7"
 
 Seconds = Mapping[str, float]
 
@@ -58,7 +59,8 @@ def _draw(steps: Sequence[Seconds], names: Sequence[str], figure: Figure, theme:
     axes = axes_in(figure, theme, _SIZE, _MARGINS)
     heights = [[fmean(steps[at].get(name, 0.0) for at in each) for each in drawn] for name in names]
     bottoms = list(accumulate(heights, _plus, initial=[0.0] * len(drawn)))
-    lefts, widths = [each.start - 0.46 for each in drawn], [len(each) * 0.92 for each in drawn]
+    lefts = [each.start - 0.46 for each in drawn]
+    widths = [len(each) * 0.92 for each in drawn]
     labels = []
     colours = (theme.accent, theme.second, _GREEN, _PURPLE, theme.muted)
     for name, height, bottom, colour in zip(names, heights, bottoms, colours, strict=False):

@@ -15,7 +15,8 @@ def example(title: str, judged: Judged) -> str:
 
 def about(judged: Judged) -> str:
     """Document, score and length in a line."""
-    document, words = judged.document, count_words(judged.summary.text)
+    document = judged.document
+    words = count_words(judged.summary.text)
     return escape(f"{document.id} ({document.topic}): {_score(judged)}, {words} words")
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_SPARK_WIDTH, _SPARK_HEIGHT = 200, 44
+_SPARK_WIDTH = 200
+_SPARK_HEIGHT = 44
 _SPARK_POINTS_MAX = 200
 
 
@@ -35,8 +36,10 @@ def sparks(metrics: Sequence[Mapping[str, Any]]) -> list[Spark]:
 def _spark(name: str, line: list[tuple[int, float]]) -> Spark:
     thinned = [*line[:: max(1, len(line) // _SPARK_POINTS_MAX)], line[-1]]
     values = [value for _, value in line]
-    (first, _), (last, _) = line[0], line[-1]
-    low, high = min(values), max(values)
+    (first, _) = line[0]
+    (last, _) = line[-1]
+    low = min(values)
+    high = max(values)
     path = " ".join(
         f"{(step - first) / (last - first or 1) * _SPARK_WIDTH:.1f},"
         f"{_SPARK_HEIGHT - 2 - (value - low) / (high - low or 1) * (_SPARK_HEIGHT - 4):.1f}"

@@ -63,7 +63,8 @@ def draw_spots(
 def _covered(point: tuple[float, float], spot: Spot, inches: Scale) -> list[Box]:
     """What a point and the line of its interval cover."""
     x, y = point
-    low, high = inches(0.0, spot.accuracy.low)[1], inches(0.0, spot.accuracy.high)[1]
+    low = inches(0.0, spot.accuracy.low)[1]
+    high = inches(0.0, spot.accuracy.high)[1]
     return [Box(x - _POINT, y - _POINT, x + _POINT, y + _POINT), Box(x - 0.01, low, x + 0.01, high)]
 
 
@@ -72,7 +73,8 @@ def _name(
 ) -> None:
     """The contender's name where it was placed, in shares of the axes."""
     box = place.box
-    left, right = box.left / size[0], box.right / size[0]
+    left = box.left / size[0]
+    right = box.right / size[0]
     middle = (box.bottom + box.top) / 2 / size[1]
     side = "left" if (left + right) / 2 >= point[0] else "right"
     anchor = left if side == "left" else right
@@ -102,7 +104,8 @@ def _name(
 
 def _inches(axes: Axes, size: Size) -> Scale:
     """From the data's units to inches inside the axes, both linear."""
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    (left, right) = axes.get_xlim()
+    (bottom, top) = axes.get_ylim()
     width, height = size
     return lambda x, y: (
         (x - left) / (right - left) * width,

@@ -74,10 +74,12 @@ def _parts(view: TrainingView) -> Iterator[str]:
         yield picture(phases(_seconds(ledger)))
     yield totals(ledger, ahead)
     yield _last_steps(ledger)
-    if both := best_and_worst(view.seen.rollouts):
+    both = best_and_worst(view.seen.rollouts)
+    if both:
         yield example("Best summary of the last step", both[0])
         yield example("Worst summary of the last step", both[1])
-    if change := most_changed(view.seen):
+    change = most_changed(view.seen)
+    if change:
         yield _change(change)
     if view.links:
         lines = [f"- {escape(name)}: {_link(at)}" for name, at in view.links.items()]

@@ -12,7 +12,10 @@ from precis.report.strips import columns, step_axes
 
 _SIZE: Size = (8.4, 2.5)
 _PANEL = 2.7
-_LEFT, _BOTTOM, _RIGHT, _TOP = 0.68, 0.5, 0.26, 0.55
+_LEFT = 0.68
+_BOTTOM = 0.5
+_RIGHT = 0.26
+_TOP = 0.55
 
 Value = Callable[[StepRecord], float]
 
@@ -55,7 +58,8 @@ def _panel(
     start = place * _PANEL
     margins = (start + _LEFT, _BOTTOM, width - start - _PANEL + _RIGHT, _TOP)
     axes = axes_in(figure, theme, _SIZE, margins)
-    x, y = (start + 0.22) / width, 1 - 0.32 / height
+    x = (start + 0.22) / width
+    y = 1 - 0.32 / height
     figure.text(x, y, title, color=theme.ink, weight="bold", size=10)
     drawn = columns(len(steps))
     values = [fmean(value(steps[step]) for step in each) for each in drawn]

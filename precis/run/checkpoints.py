@@ -157,7 +157,8 @@ def whole_around(
         passed_over: steps that are known to be damaged.
         digests: what the ledger says of the checkpoints, by step.
     """
-    sizes, found = store.sizes(checkpoints_key(model)), dict[int, Checkpoint]()
+    sizes = store.sizes(checkpoints_key(model))
+    found = dict[int, Checkpoint]()
     expected = digests or {}
     for step in sorted(set(steps_in(sizes)) - set(passed_over), reverse=True):
         try:
@@ -230,7 +231,8 @@ def _files_to_commit(folder: Path) -> tuple[File, ...]:
 
 def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
     """The manifest that an earlier try has written of the same files, if those are all there."""
-    model, step = checkpoint.model, checkpoint.step
+    model = checkpoint.model
+    step = checkpoint.step
     try:
         there = intact(store, model, step, store.sizes(checkpoint_key(model, step)))
     except CorruptCheckpoint:
@@ -278,7 +280,8 @@ def files_in(folder: Path) -> tuple[File, ...]:
 def _file(folder: Path, path: Path) -> File:
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+    name = path.relative_to(folder).as_posix()
+    size = path.stat().st_size
     try:
         return File(path=name, bytes=size, sha256=digest)
     except ValidationError as error:

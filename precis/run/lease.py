@@ -36,8 +36,12 @@ class Lease:
     def __init__(
         self, store: Store, model: str, holder: Holder, ttl: timedelta, now: Clock
     ) -> None:
-        self.holder, self._store, self._model, self._ttl = holder, store, model, ttl
-        self._now, self._version = now, ""
+        self.holder = holder
+        self._store = store
+        self._model = model
+        self._ttl = ttl
+        self._now = now
+        self._version = ""
         self._lost: LeaseLost | None = None
         self._writing = asyncio.Lock()
 

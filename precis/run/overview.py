@@ -77,7 +77,8 @@ def overview(store: Store, model: str, now: datetime) -> Overview:
     Raises:
         StoreError: there is no such run, or its ledger or lease can't be read.
     """
-    ledger, holder = stored_ledger(store, model), read_lease(store, model)
+    ledger = stored_ledger(store, model)
+    holder = read_lease(store, model)
     alive = holder if holder and is_alive(holder, now) else None
     return Overview(model, ledger, written_at(store, ledger_key(model)), alive)
 

@@ -95,7 +95,8 @@ def _verify(store: Store, ledger: Ledger, step: int) -> None:
             f"{', '.join(map(str, committed)) or 'none'}."
         )
     with TemporaryDirectory() as temporary:
-        into, digest = Path(temporary) / "checkpoint", ledger.checkpoints.get(step, "")
+        into = Path(temporary) / "checkpoint"
+        digest = ledger.checkpoints.get(step, "")
         checkpoint = restore(store, ledger.model, step, into, digest)
     if checkpoint.config != ledger.config:
         raise CorruptCheckpoint(

@@ -21,7 +21,8 @@ def shortcoming(ledger: Ledger) -> str | None:
 def _learned_nothing(ledger: Ledger) -> str | None:
     if len(ledger.validations) < 2:
         return None
-    first, last = ledger.validations[0], ledger.validations[-1]
+    first = ledger.validations[0]
+    last = ledger.validations[-1]
     if last.accuracy - first.accuracy > hypot(_half_width(first), _half_width(last)):
         return None
     return (

@@ -18,7 +18,8 @@ def keep_trained_on(store: Store, ledger: Ledger, corpus: Corpus) -> None:
     if store.get(key) is not None:
         return
     digests = {_digest(document) for document in corpus.train}
-    if origin := ledger.origin:
+    origin = ledger.origin
+    if origin:
         digests |= _noted(open_store(origin.store), origin.model) or set()
     store.put(key, json.dumps(sorted(digests)).encode())
 

@@ -38,7 +38,8 @@ def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> 
     record = _record(folder)
     if record is None or record.step > ledger.next_step:
         return None
-    step, lacks_it = record.step + 1, record.step == ledger.next_step
+    step = record.step + 1
+    lacks_it = record.step == ledger.next_step
     if lacks_it:
         files = folder / FILES
         commit(store, ledger.model, step, files, ledger.config, record, ledger.run_id, lease)

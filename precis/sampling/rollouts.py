@@ -109,7 +109,8 @@ async def summarize(
         return Unscored("generation_failed", f"{model} answered {error.status_code}: {error}")
     except json.JSONDecodeError as error:
         return Unscored("generation_failed", f"{model} did not answer in JSON: {error}")
-    if (choice := _choice_in(completion)) is None:
+    choice = _choice_in(completion)
+    if choice is None:
         return Unscored("generation_failed", f"{model} answered without a completion.")
     if "@" in model and completion.model != model:
         raise StaleAdapter(f"{completion.model!r} answered where {model!r} was asked for.")
@@ -152,7 +153,8 @@ async def roll_out(
             summary = await summarize(client, model, document, config, seed=seed)
             if isinstance(summary, Unscored):
                 return Rollout(document, index, None, summary)
-            if why := disqualified(summary.text, document, config.words_max):
+            why = disqualified(summary.text, document, config.words_max)
+            if why:
                 return Rollout(document, index, summary, zero(document), why)
             verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
             return Rollout(document, index, summary, verdict)
@@ -242,7 +244,8 @@ async def gather_greedy(
 async def bounded(client: openai.AsyncOpenAI) -> AsyncIterator[openai.AsyncOpenAI]:
     """The same client, but no reply is larger than any may be, and none quotes its key."""
     every = httpx.Limits(max_connections=None)
-    url, key = str(client.base_url), client.api_key
+    url = str(client.base_url)
+    key = client.api_key
     async with BoundedClient(url, key, timeout=client.timeout, limits=every) as http:
         yield client.with_options(http_client=http)
 

@@ -36,7 +36,8 @@ def transcript(
 
 
 def _trajectory(rollout: Rollout, policy: str, words_max: int) -> art.Trajectory:
-    verdict, summary = rollout.verdict, rollout.summary
+    verdict = rollout.verdict
+    summary = rollout.summary
     messages: list[Any] = [*summary_messages(rollout.document.text, words_max)]
     return art.Trajectory(
         messages_and_choices=[*messages, summary.choice] if summary else messages,
@@ -58,7 +59,8 @@ def _metrics(rollout: Rollout) -> dict[str, float | int | bool]:
     found: dict[str, float | int | bool] = {"words": rollout.words}
     if isinstance(rollout.verdict, Scored):
         found |= {"correct": rollout.verdict.correct, "asked": rollout.verdict.asked}
-    if (summary := rollout.summary) is not None:
+    summary = rollout.summary
+    if summary is not None:
         found |= {
             "seconds": summary.seconds,
             "prompt_tokens": summary.prompt_tokens,

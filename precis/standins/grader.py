@@ -66,7 +66,8 @@ def grade(question: str, gold: str, answer: str) -> bool:
     """
     if UNANSWERABLE in (gold.strip(), answer.strip()):
         return gold.strip() == answer.strip()
-    asked, wanted = _read(question), _read(gold)
+    asked = _read(question)
+    wanted = _read(gold)
     parts = [_read(sentence) for sentence in sentences(answer)]
     given = _together(parts)
     if wanted.verdict and given.verdict and wanted.verdict != given.verdict:
@@ -97,7 +98,8 @@ def _stands_for(word: str, stems: frozenset[str]) -> bool:
 
 def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
     """Whether a sentence says the same as the golden answer, but for one denial."""
-    mine, golden = _plain(part, asked), _plain(wanted, asked)
+    mine = _plain(part, asked)
+    golden = _plain(wanted, asked)
     if len(mine & golden) < _SAME * max(len(mine), len(golden)):
         return False
     return (_denials(part, asked) - _denials(wanted, asked)) % 2 == 1
@@ -105,7 +107,8 @@ def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
 
 def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
     """Whether a sentence is a version of the golden answer with something else for a fact."""
-    mine, golden = _plain(part, asked), _plain(wanted, asked)
+    mine = _plain(part, asked)
+    golden = _plain(wanted, asked)
     shared = len(mine & golden)
     if shared < _ALIKE * len(golden) or shared + 1 < _ALIKE * len(mine):
         return False

@@ -75,15 +75,18 @@ def _combined(words: list[str]) -> Iterator[str]:
     for place, word in enumerate(words):
         number = _read(word)
         if value is not None and number is not None and _continues(value, number):
-            value, plain = value + number, ""
+            value = value + number
+            plain = ""
         elif word in _SCALES:
-            value, plain = (1 if value is None else value) * _SCALES[word], ""
+            value = (1 if value is None else value) * _SCALES[word]
+            plain = ""
         elif value is not None and word == "and" and _goes_on(value, words[place + 1 :]):
             continue
         else:
             if value is not None:
                 yield plain or _digits(value)
-            value, plain = number, word if word == "one" else ""
+            value = number
+            plain = word if word == "one" else ""
             if number is None:
                 yield word
     if value is not None:

@@ -28,7 +28,8 @@ def bca_bounds(
     # Ratios are of whole numbers and often tie with the estimate: half of the ties lie below it.
     below = np.mean(ratios < mean) + np.mean(ratios == mean) / 2
     bias = NORMAL.inv_cdf(float(np.clip(below, 1 / resamples, 1 - 1 / resamples)))
-    acceleration, reach = _acceleration(part - mean * whole), _reach(len(part), confidence)
+    acceleration = _acceleration(part - mean * whole)
+    reach = _reach(len(part), confidence)
     ends = [_shifted(bias, acceleration, side * reach) for side in (-1, 1)]
     low, high = np.quantile(ratios, ends)
     return float(low), float(high)

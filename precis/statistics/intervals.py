@@ -84,7 +84,8 @@ def ratio_interval(
     Raises:
         ValueError: no document, or a whole that is not positive.
     """
-    part, whole = np.asarray(parts, float), np.asarray(wholes, float)
+    part = np.asarray(parts, float)
+    whole = np.asarray(wholes, float)
     if not len(part) or len(part) != len(whole) or np.any(whole <= 0):
         raise ValueError("an interval needs one part for each whole, and wholes above zero")
     mean = float(part.sum() / whole.sum())
@@ -115,7 +116,8 @@ def paired_difference(
         second: correct answers of the second, in the same order of documents.
         asked: the answerable questions of each document.
     """
-    gains, whole = np.asarray(first, float) - np.asarray(second, float), np.asarray(asked, float)
+    gains = np.asarray(first, float) - np.asarray(second, float)
+    whole = np.asarray(asked, float)
     bounds = (-1.0, 1.0)
     if len(gains) > 1:
         bounds = bca_bounds(gains, whole, CONFIDENCE, seed, resamples)
@@ -155,7 +157,8 @@ def documents_needed(
     Raises:
         ValueError: the pilot has fewer than two documents.
     """
-    gains, whole = np.asarray(first, float) - np.asarray(second, float), np.asarray(asked, float)
+    gains = np.asarray(first, float) - np.asarray(second, float)
+    whole = np.asarray(asked, float)
     if len(gains) < 2:
         raise ValueError("a pilot needs two documents or more")
     spread = np.std((gains - whole * gains.sum() / whole.sum()) / whole.mean(), ddof=1)

@@ -92,7 +92,8 @@ class FolderStore:
             shutil.rmtree(emptied, ignore_errors=True)
 
     def clean(self) -> int:
-        before, removed = time.time() - _ABANDONED_AFTER_S, 0
+        before = time.time() - _ABANDONED_AFTER_S
+        removed = 0
         for temporary in self.root.rglob(f"{_OWN}-*.tmp"):
             with suppress(FileNotFoundError):
                 if temporary.stat().st_mtime < before:

@@ -89,7 +89,8 @@ def prove(store: Store) -> None:
     Raises:
         StoreRefused: the store does not keep what it is given, or overwrites what it must not.
     """
-    key, data = f"preflight-{secrets.token_hex(8)}", b"written by preflight"
+    key = f"preflight-{secrets.token_hex(8)}"
+    data = b"written by preflight"
     version = store.put_if(key, data, None)
     try:
         if store.get(key) != Blob(data, version):

@@ -67,7 +67,8 @@ class S3Store:
     def __init__(
         self, bucket: str, prefix: str = "", settings: S3Environment | None = None
     ) -> None:
-        self.bucket, self.prefix = bucket, prefix
+        self.bucket = bucket
+        self.prefix = prefix
         self.settings = settings or S3Environment()
         self._s3 = client_for(self.settings)
 
@@ -148,7 +149,8 @@ class S3Store:
                 answer = self._s3.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True}
                 )
-            if errors := answer.get("Errors"):
+            errors = answer.get("Errors")
+            if errors:
                 first = errors[0]
                 raise explained(
                     ClientError({"Error": first}, "DeleteObjects"),
@@ -157,7 +159,8 @@ class S3Store:
 
     def clean(self) -> int:
         """Abort the multipart uploads that nobody finished, which are stored and paid for."""
-        before, aborted = datetime.now(UTC) - _ABANDONED_AFTER, 0
+        before = datetime.now(UTC) - _ABANDONED_AFTER
+        aborted = 0
         with self._explaining(f"clean {self.url}"):
             pages = self._s3.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self.bucket, Prefix=self._below("")

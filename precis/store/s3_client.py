@@ -83,7 +83,8 @@ def finish(transfer: Any, patience_s: float) -> None:
 
 def ensure_bucket(client: Any, bucket: str, settings: S3Environment) -> None:
     """Create the bucket, in the client's region, unless it is there."""
-    region, where = client.meta.region_name, {}
+    region = client.meta.region_name
+    where = {}
     if not settings.aws_endpoint_url and region not in ("us-east-1", "aws-global"):
         where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
     try:

@@ -82,7 +82,8 @@ def _answered(error: ClientError, doing: str) -> StoreError:
     code = code_of(error)
     if code in _CONFLICT:
         return StoreConflict(f"Can't {doing}: it was written by somebody else in between.")
-    if reason := _REFUSED.get(_SAME.get(code, code)):
+    reason = _REFUSED.get(_SAME.get(code, code))
+    if reason:
         return StoreRefused(f"Can't {doing}: {reason}.")
     if code in _ABSENT:
         return StoreError(f"Can't {doing}: it is not there.")

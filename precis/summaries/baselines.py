@@ -88,7 +88,8 @@ def _service(summarize: Callable[[str, int], str]) -> Complete:
 def _filled(text: str, words_max: int, order: Order) -> str:
     """Take sentences in an order while they fit, and put them back in the document's."""
     found = sentences(text)
-    chosen, left = [], words_max
+    chosen = []
+    left = words_max
     for index in order(found):
         words = count_words(found[index])
         if words <= left:

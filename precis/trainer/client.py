@@ -80,13 +80,17 @@ class RemoteTrainer:
         path: Path,
         progress: Callable[[Json], None] = lambda data: None,
     ) -> None:
-        self.url, self._token, self._path, self._progress = url, token, path, progress
+        self.url = url
+        self._token = token
+        self._path = path
+        self._progress = progress
         self._http = self._client()
 
     async def move_to(self, address: Address) -> None:
         """Go on with a trainer at another address; models are to be registered again."""
         await self._http.aclose()
-        self.url, self._token = address.url, address.token
+        self.url = address.url
+        self._token = address.token
         self._http = self._client()
 
     def _client(self) -> httpx.AsyncClient:
@@ -102,7 +106,8 @@ class RemoteTrainer:
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Register the model with the trainer; its files on this side go under `path`."""
         model.base_path = str(self._path)
-        if (client := model._openai_client) is not None:  # of a trainer that was lost
+        client = model._openai_client
+        if client is not None:  # of a trainer that was lost
             model._openai_client = None
             await client.close()
 
@@ -132,7 +137,9 @@ class RemoteTrainer:
         Raises:
             StepConflict: the step was trained already on other groups.
         """
-        step, run, note = kwargs.pop("step", None), kwargs.pop("run", ""), kwargs.pop("note", {})
+        step = kwargs.pop("step", None)
+        run = kwargs.pop("run", "")
+        note = kwargs.pop("note", {})
         groups = encode_groups(trajectory_groups)
         request = TrainRequest(
             model=_spec(model),

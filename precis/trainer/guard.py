@@ -44,7 +44,8 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, token: str, client_lost_s: float = 0) -> None:
-        self._app, self._expected = app, f"Bearer {token}".encode()
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
         self._presence = Presence(client_lost_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

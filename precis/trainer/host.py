@@ -36,7 +36,8 @@ class Host:
     """A backend and what it has done, for one base folder."""
 
     def __init__(self, backend: art.Backend, path: Path) -> None:
-        self.backend, self.path = backend, path
+        self.backend = backend
+        self.path = path
         self.models: dict[str, art.TrainableModel[Any, Any]] = {}
         self.inference: tuple[str, str] | None = None
         self._settled: set[Path] = set()
@@ -78,10 +79,13 @@ class Host:
             return await self._train(request, progress)
 
     async def _train(self, request: TrainRequest, progress: Progress) -> Json:
-        if (done := self.trained(request)) is not None:
+        done = self.trained(request)
+        if done is not None:
             return done
-        model, journal = self._registered(request.model), self._journal(request.model)
-        if (at := await self.backend._get_step(model)) != request.step:
+        model = self._registered(request.model)
+        journal = self._journal(request.model)
+        at = await self.backend._get_step(model)
+        if at != request.step:
             raise StepConflict(
                 f"The trainer is at step {at} of {request.model.name}, not at {request.step}: "
                 "restore the checkpoint to continue from."
@@ -183,9 +187,11 @@ class Host:
 
     def _settle(self, journal: Journal) -> None:
         """Keep a training whose weights were saved before a kill; drop one that was not done."""
-        if (pending := journal.pending) is None:
+        pending = journal.pending
+        if pending is None:
             return
-        trained, recover = journal.trained(pending.step), getattr(self.backend, "recover", None)
+        trained = journal.trained(pending.step)
+        recover = getattr(self.backend, "recover", None)
         if trained is None and recover is not None:
             metrics = recover(journal.checkpoint(pending.step + 1))
             if metrics is not None:
@@ -208,7 +214,8 @@ class Host:
 
     async def _prune(self, request: CheckpointRequest) -> None:
         """Drop local checkpoints that are not needed to go on from what was just committed."""
-        if (model := self.models.get(request.model.name)) is not None:
+        model = self.models.get(request.model.name)
+        if model is not None:
             here = _numbered(self._journal(request.model).folder / "checkpoints")
             kept = [step for step in here if step > request.step - _KEPT]
             await self.backend._delete_checkpoint_files(model, kept)

@@ -69,7 +69,8 @@ class Jobs:
 
     def start(self, key: str, work: Callable[[Progress], Awaitable[Json]]) -> Job:
         """Start the work, or attach to it if it is under way."""
-        if (running := self._running.get(key)) is not None:
+        running = self._running.get(key)
+        if running is not None:
             return running
 
         def tell(data: dict[str, float]) -> None:

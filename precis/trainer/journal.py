@@ -77,7 +77,8 @@ class Journal:
 
     def abandoned(self) -> None:
         """The training that had begun came to nothing: its weights are dropped."""
-        if (pending := self.pending) is not None:
+        pending = self.pending
+        if pending is not None:
             shutil.rmtree(self.checkpoint(pending.step + 1), ignore_errors=True)
             (self.folder / "pending.json").unlink(missing_ok=True)
 

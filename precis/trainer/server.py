@@ -61,7 +61,8 @@ def trainer_app(backend: art.Backend, path: Path, token: str, client_lost_s: flo
 
 
 def _open_app(backend: art.Backend, path: Path) -> FastAPI:
-    host, jobs = Host(backend, path), Jobs()
+    host = Host(backend, path)
+    jobs = Jobs()
     inference = httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=httpx.Limits(max_connections=None))
 
     app = FastAPI(title="Précis trainer", docs_url=None, redoc_url=None, openapi_url=None)

@@ -79,7 +79,8 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
 
     A run that has its checkpoint 0, or begins untrained, is left alone.
     """
-    wanted, ledger = run.config.from_checkpoint, run.ledger
+    wanted = run.config.from_checkpoint
+    ledger = run.ledger
     if wanted is None or await asyncio.to_thread(_has_begun, run):
         return
     if ledger.origin is None:

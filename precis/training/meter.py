@@ -9,18 +9,23 @@ class Meter:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._usd, self._hours, self._booked = 0.0, 0.0, 0.0
+        self._usd = 0.0
+        self._hours = 0.0
+        self._booked = 0.0
         self._since: float | None = None
         self.usd_per_hour = 0.0
 
     def start(self, usd_per_hour: float) -> None:
         """A machine of this price is held from now on."""
         self.stop()
-        self.usd_per_hour, self._since = usd_per_hour, self._now()
+        self.usd_per_hour = usd_per_hour
+        self._since = self._now()
 
     def stop(self) -> None:
         """It is held no more; doing it again has no further effect."""
-        self._usd, self._hours, self._since = self.usd, self.hours, None
+        self._usd = self.usd
+        self._hours = self.hours
+        self._since = None
 
     def book(self, usd: float) -> None:
         """So much of it stands in a ledger."""

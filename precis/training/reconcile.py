@@ -89,7 +89,8 @@ def _holds(trainer: TrainerState, ledger: Ledger, as_in: Checkpoint | None = Non
     Args:
         as_in: the store's manifest of that checkpoint, which must name the same files.
     """
-    at, newest = ledger.next_step, max(trainer.checkpoints, default=-1)
+    at = ledger.next_step
+    newest = max(trainer.checkpoints, default=-1)
     files = trainer.checkpoints.get(at)
     return (
         trainer.run == ledger.run_id

@@ -68,8 +68,10 @@ class Run:
     trainer: RemoteTrainer
 
     def __init__(self, config: TrainConfig, corpus: Corpus, services: Services) -> None:
-        self.config, self.corpus = config, corpus
-        self.judge, self.ruler = services.judge, services.ruler
+        self.config = config
+        self.corpus = corpus
+        self.judge = services.judge
+        self.ruler = services.ruler
         self.store: Store = open_store(config.store)
         self.identity = config.identity(corpus.digest, self.judge.identity)
         self.model = trainable(config)
@@ -101,7 +103,8 @@ class Run:
     @asynccontextmanager
     async def observed(self) -> AsyncIterator[None]:
         """Tell W&B and the other observers while the block lasts, those there are keys for."""
-        config, folder = self.config.model_dump(), work_folder(self.config) / "wandb"
+        config = self.config.model_dump()
+        folder = work_folder(self.config) / "wandb"
         log = wandb_log(self.name, self.ledger.run_id, config, folder)
         async with log as self.wandb, observing() as self.observers:
             yield
@@ -128,12 +131,14 @@ class Run:
         self._ledger_version = await asyncio.to_thread(
             write_ledger, self.store, ledger, self._ledger_version
         )
-        self.ledger, self._booked = ledger, self._booked + spend
+        self.ledger = ledger
+        self._booked = self._booked + spend
 
     @property
     def validation_is_due(self) -> bool:
         """Whether adapter `next_step` is to be validated: every so many steps, and the last."""
-        at, config = self.next_step, self.config
+        at = self.next_step
+        config = self.config
         known = any(validation.step == at for validation in self.ledger.validations)
         return not known and (at % config.validate_every == 0 or at >= config.steps)
 

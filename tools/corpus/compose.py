@@ -8,7 +8,8 @@ from precis.standins.grader import UNANSWERABLE
 from tools.corpus.grammar import Draw, Fact, Story
 
 QUESTIONS = 5
-_WORDS_MIN, _WORDS_MAX = 620, 1030
+_WORDS_MIN = 620
+_WORDS_MAX = 1030
 _UNANSWERABLE = (0, 1, 1, 1, 2)
 """How many of a document's questions it does not answer: one in five on average."""
 _UNASKED = (2, 3, 3, 4)
@@ -40,7 +41,8 @@ def compose(story: Story, rng: Random) -> Composed:
     draw = Draw(rng, story.names)
     facts = rng.sample(story.facts, len(story.facts))
     unanswerable = rng.choice(_UNANSWERABLE)
-    told, rest = facts[: QUESTIONS - unanswerable], facts[QUESTIONS - unanswerable :]
+    told = facts[: QUESTIONS - unanswerable]
+    rest = facts[QUESTIONS - unanswerable :]
     asked = [_told(fact, draw, rng) for fact in told]
     unasked = [_told(fact, draw, rng).long_answer for fact in rest[: rng.choice(_UNASKED)]]
     missing = _missing(story, rest[max(_UNASKED) :], unanswerable, draw, rng)
@@ -69,7 +71,8 @@ def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
     def one(section: str) -> str:
         return draw.tell(rng.choice(story.sections[section]), {})
 
-    opening, closing = one("openings"), one("closings")
+    opening = one("openings")
+    closing = one("closings")
     passages = _passages(story, draw, rng)
     details = [draw.tell(line, {}) for line in _shuffled(story, "background", rng)]
     loose = [*facts, *details[: rng.randint(5, len(details))]]
@@ -107,7 +110,8 @@ def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]
     after: list[list[str]] = [[] for _ in passages]
     for sentence in rng.sample(loose, len(loose)):
         place = rng.choices(range(len(passages)), crowding)[0]
-        last, first = place == len(passages) - 1, place == 0
+        last = place == len(passages) - 1
+        first = place == 0
         side = after if first or (not last and rng.random() < 0.6) else before
         side[place].append(sentence)
     whole = [

@@ -51,7 +51,8 @@ def _date(rng: Random) -> str:
 
 
 def _time(rng: Random) -> str:
-    hour, half = rng.randint(1, 11), rng.choice(("a.m.", "p.m."))
+    hour = rng.randint(1, 11)
+    half = rng.choice(("a.m.", "p.m."))
     return f"{hour}:{rng.choice(('05', '10', '15', '20', '30', '40', '45', '50'))} {half}"
 
 

@@ -166,7 +166,8 @@ class GpuBackend(LocalBackend):
         dev_config: dev.TrainConfig,
         verbose: bool = False,
     ) -> AsyncIterator[dict[str, float]]:
-        service, step = await self._get_service(model), await self._get_step(model)
+        service = await self._get_service(model)
+        step = await self._get_step(model)
         updates = await asyncio.to_thread(self._updates, model, trajectory_groups, dev_config, step)
         summary = summarize_trajectory_groups(trajectory_groups)
         known = build_training_summary_metrics(summary, include_trainable_groups=True)
