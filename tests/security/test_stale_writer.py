@@ -31,6 +31,7 @@ from precis.run.retention import prune
 from precis.store import Blob, FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.reconcile import reconcile
+from tests.services.patience import PATIENCE_S
 from tests.support.newest_checkpoint import file_key
 from tests.unit.records.test_ledger import record
 from tests.unit.run.test_runs import make_run
@@ -72,7 +73,7 @@ class PausingStore(FolderStore):
     def _request(self) -> None:
         if self.requests == self._stops_before:
             self.has_stopped.set()
-            assert self.may_go_on.wait(30)
+            assert self.may_go_on.wait(PATIENCE_S)
         self.requests += 1
 
 
@@ -95,11 +96,11 @@ class Writer(threading.Thread):
 
     def run_until_it_stops(self) -> None:
         self.start()
-        assert self.store.has_stopped.wait(30)
+        assert self.store.has_stopped.wait(PATIENCE_S)
 
     def run_to_its_end(self) -> None:
         self.store.may_go_on.set()
-        self.join(30)
+        self.join(PATIENCE_S)
         assert not self.is_alive()
 
 

@@ -79,7 +79,7 @@ class Precis:
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         )
         return done.stdout
 

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+from collections.abc import Callable, Collection
 from typing import Any
 
 import httpx
@@ -85,3 +86,34 @@ def reached(
         time.sleep(0.3)
         found = api.get(f"/flow_runs/{run}").raise_for_status().json()
     return found
+
+
+def tasks_of(
+    api: httpx.Client, *runs: str, until: Callable[[list[dict[str, Any]]], bool]
+) -> list[dict[str, Any]]:
+    """The task runs of flow runs, once those that are asked for are there.
+
+    The server hears of them by events, which it may take up after the flow has ended.
+    """
+    query = {"flow_runs": {"id": {"any_": runs}}}
+    return _awaited(api, "/task_runs/filter", query, until)
+
+
+def logs_of(api: httpx.Client, run: str, last: str) -> list[str]:
+    """A flow run's log, once the line with these words is there: lines are sent in batches."""
+    query = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC"}
+
+    def is_whole(lines: Collection[dict[str, Any]]) -> bool:
+        return any(last in line["message"] for line in lines)
+
+    return [line["message"] for line in _awaited(api, "/logs/filter", query, is_whole)]
+
+
+def _awaited(
+    api: httpx.Client, path: str, query: dict[str, Any], until: Callable[[Any], bool]
+) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + PATIENCE_S
+    while not until(found := api.post(path, json=query).raise_for_status().json()):
+        assert time.monotonic() < deadline, f"{path} has only {found}"
+        time.sleep(0.3)
+    return list(found)

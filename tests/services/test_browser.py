@@ -5,14 +5,13 @@ import re
 import time
 from pathlib import Path
 
-import httpx
 import yaml
 from playwright.async_api import Page, expect
 
 from tests.services.browser import chromium_page, colours_of, log_in, photograph
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import PATIENCE_S
-from tests.services.prefect_api import AUTH, PASSWORD
+from tests.services.prefect_api import PASSWORD, async_client_of
 from tests.services.switched_judge import SwitchedJudge
 
 STEPS = 12
@@ -68,7 +67,8 @@ async def start_from_the_form(
     page: Page, deployed: Precis, judge: SwitchedJudge, store: Path
 ) -> None:
     ui = deployed.api.removesuffix("/api")
-    found = httpx.get(f"{deployed.api}/deployments/name/train/rehearsal", auth=AUTH).json()
+    async with async_client_of(deployed.api) as api:
+        found = (await api.get("/deployments/name/train/rehearsal")).raise_for_status().json()
     await page.goto(f"{ui}/v2/deployments/deployment/{found['id']}")
     await page.get_by_role("button", name="Run").first.click()
     await page.get_by_role("menuitem", name="Custom run").click()
@@ -98,17 +98,16 @@ async def submitted(page: Page, deployed: Precis, model: str) -> str:
     As a person would, press again where the notice says that it did not work, which is when the
     server's SQLite is locked. The notice with a link to the run goes before it can be clicked on.
     """
-    for _ in range(5):
-        await page.get_by_role("button", name="Submit").click()
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            found = httpx.post(
-                f"{deployed.api}/flow_runs/filter", json={"sort": "ID_DESC"}, auth=AUTH
-            )
-            for run in found.json() if found.is_success else ():
-                if run["parameters"].get("model") == model:
-                    return str(run["id"])
-            await asyncio.sleep(0.2)
+    async with async_client_of(deployed.api) as api:
+        for _ in range(5):
+            await page.get_by_role("button", name="Submit").click()
+            deadline = time.monotonic() + PATIENCE_S / 5
+            while time.monotonic() < deadline:
+                found = await api.post("/flow_runs/filter", json={"sort": "ID_DESC"})
+                for run in found.raise_for_status().json():
+                    if run["parameters"].get("model") == model:
+                        return str(run["id"])
+                await asyncio.sleep(0.2)
     raise AssertionError(f"no run of {model} was created")
 
 

@@ -16,7 +16,7 @@ from precis.records.results import scan_results
 from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
-from tests.services.prefect_api import client_of, created, reached
+from tests.services.prefect_api import client_of, created, logs_of, reached, tasks_of
 from tests.unit.records.test_documents import rows, write_jsonl
 
 CONFIG: dict[str, Any] = {
@@ -175,8 +175,8 @@ def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
         }
         run = run_deployment(deployed, "benchmark/rehearsal", given)
         assert run["state_type"] == "COMPLETED", run["state"]
-        logs = deployed.prefect("flow-run", "logs", run["id"])
-        said = " ".join(logs.split())
+        with client_of(deployed.api) as api:
+            said = " ".join(logs_of(api, run["id"], last="Finished in state Completed"))
         assert ("was trained on 40 of these 192 documents" in said) is warned
     measured = scan_results(FolderStore(tmp_path), "deployed").collect()
     counts = measured.group_by("corpus_digest").agg(pl.col("document_id").n_unique())
@@ -191,8 +191,12 @@ def test_a_benchmark_of_a_model_that_is_not_there_fails_at_once(
     assert run["state_type"] == "FAILED"
     assert "holds no ledger of 'nobody': train it first" in run["state"]["message"]
     with client_of(deployed.api) as api:
-        tasks = api.post("/task_runs/filter", json={"flow_runs": {"id": {"any_": [run["id"]]}}})
-    assert [task["run_count"] for task in tasks.raise_for_status().json()] == [1]
+        tasks = tasks_of(api, run["id"], until=_one_has_failed)
+    assert [task["run_count"] for task in tasks] == [1]
+
+
+def _one_has_failed(tasks: list[dict[str, Any]]) -> bool:
+    return any(task["state_type"] == "FAILED" for task in tasks)
 
 
 def _children_of(precis: Precis) -> list[str]:

@@ -17,15 +17,12 @@ from tests.services.patience import PATIENCE_S
 _PARENT = """
 import asyncio, pathlib, sys
 from precis.processes.child import child_service
-from tests.services.patience import PATIENCE_S
-
-from tests.services.patience import PATIENCE_S
 
 async def main():
     log = pathlib.Path(sys.argv[1])
     async with child_service("precis.standins.serve", ["--with-parent"], log) as service:
         print(service.pid, flush=True)
-        await asyncio.sleep(60)
+        await asyncio.sleep(3600)
 
 asyncio.run(main())
 """
@@ -78,7 +75,7 @@ async def test_a_child_never_waits_for_a_reader_of_what_it_prints(
     chatty.write_text(_CHATTY)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
     async with child_service("chatty", [], tmp_path / "log") as up, httpx.AsyncClient() as client:
-        assert (await client.get(up.url, timeout=30)).text == "printed"
+        assert (await client.get(up.url, timeout=PATIENCE_S)).text == "printed"
     log = (tmp_path / "log").read_text()
     assert log.count("the child's line") == 20_000
     assert log.count("the grandchild's line") == 20_000

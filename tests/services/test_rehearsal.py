@@ -18,12 +18,20 @@ from precis.records.ledger import Ledger
 from precis.training.run import work_folder
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
-from tests.services.prefect_api import client_of, runs_in
+from tests.services.prefect_api import client_of, runs_in, tasks_of
 
 STEPS = 8
 KILLS = [1, pytest.param(4, marks=pytest.mark.long)]
 """Of the command; `test_random_kills.py` kills the flow that it runs two hundred times."""
 KILL_SEED = 20260
+
+
+_OF_A_STEP = {
+    "step 3: gather rollouts of rehearsal-seed1",
+    "step 3: train rehearsal-seed1",
+    "step 3: commit rehearsal-seed1",
+    "step 3: log rehearsal-seed1",
+}
 
 
 def rehearse(precis: Precis, store: Path, *options: str) -> str:
@@ -94,14 +102,9 @@ def test_prefect_shows_the_run_its_steps_and_its_reports(
         states = {run["name"]: run["state_type"] for run in runs}
         assert states["train rehearsal-seed1: step 8 of 8"] == "COMPLETED"
         assert states["benchmark rehearsal-seed1"] == "COMPLETED"
-        of_these = {"flow_runs": {"id": {"any_": [run["id"] for run in runs]}}}
-        tasks = {run["name"] for run in api.post("/task_runs/filter", json=of_these).json()}
-        assert {
-            "step 3: gather rollouts of rehearsal-seed1",
-            "step 3: train rehearsal-seed1",
-            "step 3: commit rehearsal-seed1",
-            "step 3: log rehearsal-seed1",
-        } <= tasks
+        ids = [run["id"] for run in runs]
+        tasks_of(api, *ids, until=lambda tasks: {task["name"] for task in tasks} >= _OF_A_STEP)
+        of_these = {"flow_runs": {"id": {"any_": ids}}}
         artifacts = {a["key"]: a for a in api.post("/artifacts/filter", json=of_these).json()}
     assert artifacts["rehearsal-seed1-progress"]["data"] == 100
     assert "step 8 of 8" in artifacts["rehearsal-seed1-progress"]["description"]
@@ -155,7 +158,7 @@ def _kill_at(process: subprocess.Popen[str], moments: random.Random, store: Path
     time.sleep(moments.uniform(0, 1.5))
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    _, alive = psutil.wait_procs(children, timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert not alive, "a child outlived its parent"
 
 

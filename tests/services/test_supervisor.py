@@ -17,8 +17,8 @@ import pytest
 
 from precis.processes.supervisor import descendants, end_descendants
 from tests.services.conftest import ROOT
+from tests.services.patience import PATIENCE_S
 
-_GONE_S = 10.0
 _FLOW = """
 import asyncio, sys
 from pathlib import Path
@@ -136,8 +136,8 @@ def test_a_service_that_is_replaced_takes_its_engine_along(start: Start, tmp_pat
 
 
 def left_of(trainer: Trainer) -> set[str]:
-    """Who is still there after ten seconds; an empty set comes sooner."""
-    deadline = time.monotonic() + _GONE_S
+    """Who does not go; an empty set comes soon."""
+    deadline = time.monotonic() + PATIENCE_S
     while trainer.alive and time.monotonic() < deadline:
         time.sleep(0.1)
     return trainer.alive

@@ -131,6 +131,6 @@ async def test_a_server_that_goes_away_stops_nothing(
                 await asyncio.sleep(0.05)
     start = time.monotonic()
     log.log(1, {"reward": 0.5})
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 30
     await context.__aexit__(None, None, None)
     assert time.monotonic() - start < 60

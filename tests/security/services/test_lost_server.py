@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.services.conftest import SERVER, Precis
+from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of
 from tests.services.test_up import Up
 
@@ -27,7 +28,7 @@ from cli.server import PrefectServer, kept_up
 async def keep_up():
     said = []
     async with kept_up(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
-        async with asyncio.timeout(240):
+        async with asyncio.timeout(800):
             while len(said) < 2:
                 await asyncio.sleep(0.1)
         await asyncio.sleep(2)
@@ -53,7 +54,7 @@ def begin(precis: Precis, store: Path, **environment: str) -> subprocess.Popen[s
     """A rehearsal that has committed a step."""
     arguments = ("rehearse", "--steps", str(STEPS), "--store", str(store))
     process = precis.start(*arguments, **environment)
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while not (store / "rehearsal-seed1" / "ledger.json").exists():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
@@ -65,7 +66,7 @@ def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_pat
     try:
         process = begin(precis, tmp_path / "store")
         kill_server(precis)
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, output
         assert "The Prefect server had ended by itself, and was started again." in output
         assert "Traceback" not in output and "failed to process" not in output
@@ -82,7 +83,7 @@ def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_p
     process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
     kill_server(other)
     began = time.monotonic()
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert time.monotonic() - began < 120
     assert process.returncode == 1
     assert "does not answer any more. The same command continues" in " ".join(output.split())
@@ -95,7 +96,7 @@ def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -
     process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
     kill_server(other)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Interrupted. The same command continues" in " ".join(output.split())
     assert "Traceback" not in output
@@ -110,7 +111,7 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
         kill_server(precis)
         up.prints("was started again")
         with client_of(precis.api) as api:
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + PATIENCE_S
             while not _answers(api) and time.monotonic() < deadline:
                 time.sleep(0.2)
             assert api.get("/work_pools/precis").is_success, "its data is gone"

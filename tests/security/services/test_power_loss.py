@@ -20,6 +20,7 @@ from precis.trainer.journal import Journal
 from tests.security.services.disk import CALLS, Disk
 from tests.services.conftest import ROOT
 from tests.services.needs import need
+from tests.services.patience import PATIENCE_S
 
 STEPS = 3
 PROGRAM = """
@@ -72,7 +73,9 @@ def recorded(folder: Path) -> list[str]:
     every_byte = ("-xx", "-s", "100000000", "-y")
     traced = (need("strace", "strace"), *every_byte, "-e", f"trace={CALLS}", "-o", str(record))
     program = (sys.executable, "-c", PROGRAM, str(folder / "root"), str(STEPS))
-    subprocess.run([*traced, *program], cwd=ROOT, check=True, timeout=300, capture_output=True)
+    subprocess.run(
+        [*traced, *program], cwd=ROOT, check=True, timeout=PATIENCE_S, capture_output=True
+    )
     return record.read_text().splitlines()
 
 

@@ -11,6 +11,7 @@ import httpx
 from precis.cluster.site import Address
 from precis.cluster.skypilot import answers
 from precis.cluster.tunnel import Tunnel
+from tests.services.patience import PATIENCE_S
 
 _SSH = """
 import asyncio, sys
@@ -99,7 +100,7 @@ async def far_end() -> AsyncIterator[int]:
 
 
 async def until_answered(address: Address) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 if await answers(address):
@@ -110,6 +111,6 @@ async def until_answered(address: Address) -> None:
 
 
 async def until_lines(file: Path, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while len(file.read_text().splitlines()) < count:
             await asyncio.sleep(0.05)

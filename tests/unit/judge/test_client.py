@@ -336,8 +336,8 @@ async def test_waiting_for_a_turn_does_not_use_up_a_verdict_s_deadline() -> None
 
     declined = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
     limits = JudgeLimits(in_flight=1)
-    async with judge_of(*[slow] * 4, limits=limits, verdict_timeout_s=0.6) as (judge, _):
-        verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(4)))
+    async with judge_of(*[slow] * 12, limits=limits, verdict_timeout_s=2) as (judge, _):
+        verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(12)))
     assert all(isinstance(verdict, Scored) for verdict in verdicts)
 
 

@@ -17,6 +17,7 @@ from precis.llm.limits import Limiter, Turn
 from precis.llm.replies import Failed
 from precis.records.documents import Document, Question
 from precis.records.spend import Price
+from tests.services.patience import PATIENCE_S
 
 
 def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
@@ -109,7 +110,7 @@ async def test_two_failures_are_one_failed_try() -> None:
 async def test_giving_up_gives_up_both() -> None:
     ask = Requests((30, "first"), (30, "second"))
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.5):
+        async with asyncio.timeout(2):
             await first(hedging(), ask)
     assert (ask.sent, ask.cancelled) == (2, 2)
 
@@ -238,7 +239,7 @@ async def judging(**settings: Any) -> AsyncIterator[tuple[JudgeClient, SlowNowAn
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             await asyncio.sleep(0.01)
 

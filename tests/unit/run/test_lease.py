@@ -12,6 +12,7 @@ from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.run.holder import Holder, is_alive
 from precis.run.lease import lease_key, leased, read_lease
 from precis.store import FolderStore
+from tests.services.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -113,14 +114,15 @@ async def test_whoever_lost_a_lease_does_not_give_it_back(store: FolderStore) ->
 
 async def test_of_many_runs_that_begin_at_once_one_gets_the_lease(store: FolderStore) -> None:
     won: list[int] = []
+    answered = asyncio.Barrier(8)
 
     async def begin(number: int) -> None:
         try:
             async with leased(store, "m", str(number)):
                 won.append(number)
-                await asyncio.sleep(0.1)
+                await answered.wait()
         except LeaseHeld:
-            return
+            await answered.wait()
 
     await asyncio.gather(*(begin(number) for number in range(8)))
     assert len(won) == 1
@@ -129,7 +131,7 @@ async def test_of_many_runs_that_begin_at_once_one_gets_the_lease(store: FolderS
 async def test_a_lease_is_renewed_while_its_run_works(store: FolderStore) -> None:
     async with leased(store, "m", "first", ttl_s=0.06) as lease:
         begun = lease.holder
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while lease.holder.renewals < 2:
                 await asyncio.sleep(0.01)
         assert lease.holder.expires > begun.expires
@@ -182,7 +184,9 @@ async def test_a_dead_process_of_this_machine_holds_nothing(store: FolderStore) 
         "        os.kill(os.getpid(), 9)\n"
         "asyncio.run(main())"
     )
-    subprocess.run([sys.executable, "-c", program, str(store.root)], timeout=30, check=False)
+    subprocess.run(
+        [sys.executable, "-c", program, str(store.root)], timeout=PATIENCE_S, check=False
+    )
     left = read_lease(store, "m")
     assert left is not None and (left.run, left.released) == ("killed", False)
     async with leased(store, "m", "next") as lease:

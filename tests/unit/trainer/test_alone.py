@@ -9,6 +9,7 @@ import pytest
 
 from precis.errors import TrainerError
 from precis.trainer.watchdog import watched
+from tests.services.patience import PATIENCE_S
 
 _ALONE = """
 import asyncio, sys
@@ -24,12 +25,13 @@ async def nothing(message=None):
     pass
 
 async def main():
-    guard = Guard(app, "a-token", 0.4)
+    lost_s, asks = float(sys.argv[3]), int(sys.argv[4])
+    guard = Guard(app, "a-token", lost_s)
     if sys.argv[1] == "served":  # as uvicorn does it: one lifespan, as long as the process
         await guard({"type": "lifespan"}, asyncio.Event().wait, nothing)
     headers = [(b"authorization", b"Bearer " + sys.argv[2].encode())]
     request = {"type": "http", "path": sys.argv[1], "headers": headers}
-    for _ in range(8):
+    for _ in range(asks):
         await guard(request, nothing, nothing)
         await asyncio.sleep(0.1)
     print("lived")
@@ -38,18 +40,21 @@ asyncio.run(main())
 """
 
 
-def life(asks: str, token: str = "a-token") -> subprocess.CompletedProcess[str]:
-    """A trainer that ends 0.4 s after its client was last heard of, asked for 0.8 s.
+def life(
+    asks: str, token: str = "a-token", lost_s: float = 0.4, times: int = 6000
+) -> subprocess.CompletedProcess[str]:
+    """A trainer that ends so long after its client was last heard of, asked every 0.1 s.
 
     Args:
         asks: the status that the client is answered with; `served` for nobody who asks.
+        times: how often it is asked; six thousand are ten minutes.
     """
-    command = [sys.executable, "-c", _ALONE, asks, token]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", _ALONE, asks, token, str(lost_s), str(times)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_a_trainer_lives_as_long_as_its_client_is_served() -> None:
-    assert "lived" in life("200").stdout
+    assert "lived" in life("200", lost_s=3, times=45).stdout
 
 
 @pytest.mark.parametrize(
