@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from precis.records.ledger import Ledger, Validation
-from precis.run.overview import Kept, Overview
+from precis.run.overview import Overview, StoredCheckpoint
 
 _MB = 1_000_000
 
@@ -81,7 +81,7 @@ def steps_table(ledger: Ledger, last: int) -> Table:
     return table
 
 
-def checkpoints_table(checkpoints: Sequence[Kept]) -> Table:
+def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> Table:
     """Each checkpoint with its size and what it lacks."""
     table = _table("checkpoint", "MB", "")
     for one in checkpoints:

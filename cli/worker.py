@@ -32,7 +32,7 @@ _CANCEL_PATIENCE_S = 90.0
 Say = Callable[[str], None]
 
 
-class Stage(IntEnum):
+class ShutdownStage(IntEnum):
     """How far a worker is on its way out."""
 
     WORKING = 0
@@ -41,20 +41,20 @@ class Stage(IntEnum):
     LEAVING = 3
 
 
-class Shift:
+class WorkerShutdown:
     """A worker's time at work, which signals bring to its end."""
 
     def __init__(self) -> None:
-        self.stage = Stage.WORKING
+        self.stage = ShutdownStage.WORKING
         self._changed = asyncio.Event()
 
     def interrupted(self) -> None:
         """Ctrl-C: one stage further."""
-        self._to(Stage(min(self.stage + 1, Stage.LEAVING)))
+        self._to(ShutdownStage(min(self.stage + 1, ShutdownStage.LEAVING)))
 
     def terminated(self) -> None:
         """SIGTERM: cancel what is going."""
-        self._to(max(self.stage, Stage.CANCELLING))
+        self._to(max(self.stage, ShutdownStage.CANCELLING))
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the next signal."""
@@ -76,7 +76,7 @@ class Shift:
             loop.remove_signal_handler(signal.SIGINT)
             loop.remove_signal_handler(signal.SIGTERM)
 
-    def _to(self, stage: Stage) -> None:
+    def _to(self, stage: ShutdownStage) -> None:
         self.stage = stage
         self._changed.set()
 
@@ -111,14 +111,14 @@ def _first_of(group: ExceptionGroup[Exception]) -> Exception:
 
 
 async def _work(limit: int, query_s: float, say: Say) -> None:
-    shift = Shift()
+    shift = WorkerShutdown()
     with shift.listening():
         async with ProcessWorker(work_pool_name=POOL, limit=limit) as worker:
             beat_s = get_current_settings().worker.heartbeat_seconds
             beating = asyncio.create_task(_beat(worker, beat_s))
             try:
                 answered = True
-                while shift.stage == Stage.WORKING:
+                while shift.stage == ShutdownStage.WORKING:
                     failure = await _failure(worker.get_and_submit_flow_runs)
                     if failure and answered:
                         say(f"The Prefect server did not answer, and is asked on: {failure}")
@@ -129,20 +129,20 @@ async def _work(limit: int, query_s: float, say: Say) -> None:
                 beating.cancel()
 
 
-async def _finish(worker: ProcessWorker, shift: Shift, say: Say) -> None:
+async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> None:
     """Wait for the runs that are going; cancel them where that is asked for."""
-    told = Stage.WORKING
+    told = ShutdownStage.WORKING
     deadline = float("inf")
     while going := _going(worker):
         if shift.stage > told:
             told = shift.stage
             say(await _farewell(worker.client, going, told))
-            if told == Stage.CANCELLING:
+            if told == ShutdownStage.CANCELLING:
                 deadline = time.monotonic() + _CANCEL_PATIENCE_S
                 failure = await _failure(lambda: _cancel(worker.client, _going(worker)))
                 if failure:
                     say(f"The Prefect server did not take that: {failure}")
-        if shift.stage == Stage.LEAVING or time.monotonic() > deadline:
+        if shift.stage == ShutdownStage.LEAVING or time.monotonic() > deadline:
             raise PrecisError(
                 f"Left {len(going)} of its runs killed. Retry each in Prefect's UI, or with "
                 "`prefect flow-run retry`: it continues from its last commit."
@@ -150,13 +150,13 @@ async def _finish(worker: ProcessWorker, shift: Shift, say: Say) -> None:
         await shift.pause(_POLL_S)
 
 
-async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: Stage) -> str:
+async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: ShutdownStage) -> str:
     names = ", ".join([await _name(client, run) for run in going])
     return {
-        Stage.DRAINING: f"Waiting for {names}. No other run is taken. Ctrl-C again cancels.",
-        Stage.CANCELLING: f"Cancelling {names}, which may clean up for half a minute. "
+        ShutdownStage.DRAINING: f"Waiting for {names}. No other run is taken. Ctrl-C again cancels.",
+        ShutdownStage.CANCELLING: f"Cancelling {names}, which may clean up for half a minute. "
         "Ctrl-C again kills.",
-        Stage.LEAVING: f"Killing {names}.",
+        ShutdownStage.LEAVING: f"Killing {names}.",
     }[stage]
 
 

@@ -13,7 +13,7 @@ from tasks.benchmark import (
 )
 from tasks.cluster import services
 from tasks.documents import load_test_documents, look_up_run
-from tasks.lineup import begun, line_up, with_trainer
+from tasks.lineup import line_up, open_benchmark, with_trainer
 from tasks.nightly import compare_nights
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
@@ -28,7 +28,7 @@ async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
     await adopt_secrets()
     config = await look_up_run(config)
     corpus = await load_test_documents(config)
-    async with services(config) as up, begun(config, corpus, up) as round:
+    async with services(config) as up, open_benchmark(config, corpus, up) as round:
         await with_trainer(round, partial(line_up, round))
         await foretell_cost(round)
         await measure_all(round)

@@ -6,18 +6,18 @@ from prefect.runtime import flow_run
 from flows.benchmark import benchmark
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.training.run import Run
-from tasks.artifacts import log_validation, shown
+from tasks.artifacts import log_validation, report_progress
 from tasks.benchmark import BenchmarkReport
-from tasks.board import Board
-from tasks.checkpoints import settle, sweep, validate
+from tasks.board import ProgressReporter
+from tasks.checkpoints import sweep, validate, wait_for_commit
 from tasks.cluster import services, training_at
 from tasks.committing import commit_beside
 from tasks.documents import load_documents
-from tasks.ending import stop_at_budget, winding_up
+from tasks.ending import finish_commit_on_exit, stop_at_budget
 from tasks.events import announce_trained
 from tasks.model import recovering, resume
 from tasks.parameters import named, takes_settings
-from tasks.preflight import foretell, preflight
+from tasks.preflight import announce_cost, preflight
 from tasks.rollouts import gather_or_pause
 from tasks.secrets import adopt_secrets
 from tasks.states import completed, says_why_it_stops
@@ -40,8 +40,8 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
         async with run.holding(f"{config.model} ({flow_run.id})"), training_at(run):
             async with recovering(run):
                 await resume(run)
-            await foretell(run)
-            async with shown(run) as board, winding_up(run):
+            await announce_cost(run)
+            async with report_progress(run) as board, finish_commit_on_exit(run):
                 while not run.is_done:
                     async with recovering(run):
                         await go_on(run, board)
@@ -52,11 +52,11 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
     return completed(run.ledger, None)
 
 
-async def go_on(run: Run, board: Board) -> None:
+async def go_on(run: Run, board: ProgressReporter) -> None:
     """What comes next: a validation where one is due, and a step of training."""
     await stop_at_budget(run)
     if run.validation_is_due:
-        await settle(run)
+        await wait_for_commit(run)
         await validate(run)
         await log_validation(run)
         await sweep(run)
@@ -64,9 +64,9 @@ async def go_on(run: Run, board: Board) -> None:
         await take_step(run, run.next_step, board)
 
 
-async def take_step(run: Run, step: int, board: Board) -> None:
+async def take_step(run: Run, step: int, board: ProgressReporter) -> None:
     """One step of training; its checkpoint goes to the store while the next step gathers."""
     gathered = await gather_or_pause(run, step)
-    await settle(run)
+    await wait_for_commit(run)
     record = await train_step(run, step, gathered)
     commit_beside(run, record, gathered, board)

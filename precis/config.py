@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from precis.environment import Environment
-from precis.record import Name, Settings
+from precis.record import Name, Record
 from precis.settings.cluster import ClusterConfig
 from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
@@ -37,7 +37,7 @@ Hosted = Literal[
 """Hosted models by the names that `precis.benchmark.presets` knows them under."""
 
 
-class DocumentSource(Settings):
+class DocumentSource(Record):
     """Where documents and their questions are."""
 
     source: str = "bundled"
@@ -68,7 +68,7 @@ class DocumentsConfig(DocumentSource):
     """Seed of the split."""
 
 
-class RolloutsConfig(Settings):
+class RolloutsConfig(Record):
     """How a step samples and what it does with summaries that could not be judged."""
 
     groups_per_step: int = Field(5, ge=1)
@@ -101,10 +101,10 @@ class RolloutsConfig(Settings):
         return self
 
 
-class JudgeLimits(Settings):
+class RateLimits(Record):
     """What the judge's account allows.
 
-    `JudgeLimits(requests_per_minute=1000, tokens_per_minute=1_000_000, in_flight=32)`
+    `RateLimits(requests_per_minute=1000, tokens_per_minute=1_000_000, in_flight=32)`
     """
 
     requests_per_minute: int = Field(1000, ge=1)
@@ -118,7 +118,7 @@ class JudgeLimits(Settings):
     but its forecast says whether it suffices."""
 
 
-class JudgeConfig(Settings):
+class JudgeConfig(Record):
     """Who answers and grades."""
 
     provider: Literal["lexical", "openrouter", "google", "url"] = "lexical"
@@ -133,7 +133,7 @@ class JudgeConfig(Settings):
     up to two calls a question, as ART's notebook does, for comparison with its table."""
     reasoning_effort: Literal["", "none", "low", "medium", "high"] = ""
     """How much the judge thinks before it answers; empty leaves that to the provider."""
-    limits: JudgeLimits = JudgeLimits()
+    limits: RateLimits = RateLimits()
     """What the judge's account allows; of the `lexical` judge, which has none, only `in_flight`
     counts."""
     call_timeout_s: float = Field(60, gt=0)
@@ -164,7 +164,7 @@ class JudgeConfig(Settings):
         return self
 
 
-class Retention(Settings):
+class Retention(Record):
     """Which checkpoints stay in the store; the first and the newest always do."""
 
     keep_last: int = Field(5, ge=1)
@@ -175,7 +175,7 @@ class Retention(Settings):
     """Keep so many with the highest validation accuracy as well."""
 
 
-class RunConfig(Settings):
+class RunConfig(Record):
     """What training and benchmark of one model have in common."""
 
     model: Name = "rehearsal"
@@ -225,7 +225,7 @@ class RunConfig(Settings):
         return self
 
 
-class FromCheckpoint(Settings):
+class FromCheckpoint(Record):
     """A checkpoint of another run, to begin a new one from."""
 
     model: Name
@@ -294,14 +294,14 @@ class TrainConfig(RunConfig):
                 }
             ),
             "judge": dict(judge),
-            "trainer": self.trainer.decisive,
+            "trainer": self.trainer.identity_fields,
         }
         if self.from_checkpoint is not None:
             decisive["from_checkpoint"] = self.from_checkpoint.model_dump()
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
-class ContenderConfig(Settings):
+class ContenderConfig(Record):
     """A model to compare with, behind an OpenAI-compatible endpoint."""
 
     model: str = Field(min_length=1)
@@ -322,7 +322,7 @@ class ContenderConfig(Settings):
     prices: tuple[Usd, Usd] | None = None
     """USD for a million prompt tokens and for a million completion tokens; empty takes what the
     endpoint says, or else the built-in table."""
-    limits: JudgeLimits = JudgeLimits(in_flight=8)
+    limits: RateLimits = RateLimits(in_flight=8)
     """What the account allows for this model."""
     call_timeout_s: float = Field(180, gt=0)
     """Deadline of one request with its whole response, in seconds."""

@@ -18,7 +18,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A SHA-256 in hexadecimal."""
 
 
-class Settings(BaseModel):
+class Record(BaseModel):
     """Base of all settings and records: immutable, and closed to keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

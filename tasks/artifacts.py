@@ -12,9 +12,9 @@ from prefect.logging import get_run_logger
 from precis.benchmark.measure import judged
 from precis.records.metrics import step_metrics
 from precis.report.training import TrainingView, progress_line
-from precis.run.outlook import Plan
+from precis.run.outlook import RunPlan
 from precis.training.run import Run, work_folder
-from tasks.board import Board, board_of
+from tasks.board import ProgressReporter, board_of
 from tasks.rollouts import Gathered
 
 
@@ -24,7 +24,7 @@ def artifact_key(model: str, kind: str) -> str:
 
 
 @asynccontextmanager
-async def shown(run: Run) -> AsyncIterator[Board]:
+async def report_progress(run: Run) -> AsyncIterator[ProgressReporter]:
     """A run in Prefect's UI, and its W&B run where one is configured."""
     keys = artifact_key(run.name, "progress"), artifact_key(run.name, "training")
     async with run.observed(), board_of(f"train {run.name}", keys, lambda: view_of(run)) as board:
@@ -54,7 +54,7 @@ async def log_validation(run: Run) -> None:
         run.wandb.log(last.step, {f"val/{name}": value for name, value in metrics.items()})
 
 
-async def show_step(run: Run, gathered: Gathered, board: Board) -> None:
+async def show_step(run: Run, gathered: Gathered, board: ProgressReporter) -> None:
     """Say in a line how far the run is, and have the UI brought up to date."""
     rollouts = tuple(judged(one) for row in gathered.rollouts for one in row)
     run.seen = replace(run.seen, rollouts=rollouts)
@@ -69,4 +69,4 @@ def view_of(run: Run) -> TrainingView:
         "Logs of the trainer": str(work_folder(run.config)),
         **({"W&B": run.wandb.url} if run.wandb and run.wandb.url else {}),
     }
-    return TrainingView(run.ledger, Plan.of(run.config, run.ledger), run.seen, links)
+    return TrainingView(run.ledger, RunPlan.of(run.config, run.ledger), run.seen, links)

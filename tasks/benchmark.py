@@ -11,8 +11,8 @@ from prefect import task
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.logging import get_run_logger
 
-from precis.benchmark.client import UNREACHABLE, Writer
-from precis.benchmark.forecast import look_ahead
+from precis.benchmark.client import UNREACHABLE, ContenderClient
+from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import turns
 from precis.benchmark.measure import (
     TRAINED,
@@ -39,7 +39,7 @@ from precis.statistics.standings import Contender
 from precis.training.run import trainable, work_folder
 from tasks.artifacts import artifact_key
 from tasks.judging import judge_slots
-from tasks.lineup import Round, with_trainer
+from tasks.lineup import BenchmarkRun, with_trainer
 from tasks.policy import RETRIED
 
 
@@ -62,11 +62,11 @@ class BenchmarkReport:
 
 
 @task(name="forecast", task_run_name="forecast of {round.name}'s benchmark", **RETRIED)
-async def foretell_cost(round: Round) -> None:
+async def foretell_cost(round: BenchmarkRun) -> None:
     """Say what the benchmark will cost, before it costs anything."""
     config = round.config
     logger = get_run_logger()
-    ahead = await look_ahead(
+    ahead = await estimate_cost(
         round.writers,
         round.referee,
         round.corpus.validation,
@@ -84,13 +84,13 @@ async def foretell_cost(round: Round) -> None:
         )
 
 
-async def measure_all(round: Round) -> None:
+async def measure_all(round: BenchmarkRun) -> None:
     """The ceiling and every contender: hosted ones at the same time, our own in turn."""
 
     async def measured(contender: Contender) -> None:
         await measure_contender(round, round.writer_of(contender))
 
-    async def in_turn(writers: list[Writer]) -> None:
+    async def in_turn(writers: list[ContenderClient]) -> None:
         for contender in [writer.entry.contender for writer in writers]:
             await with_trainer(round, partial(measured, contender))
 
@@ -100,7 +100,7 @@ async def measure_all(round: Round) -> None:
 
 
 @task(name="measure", task_run_name="measure {writer.entry.contender}", **RETRIED)
-async def measure_contender(round: Round, writer: Writer) -> None:
+async def measure_contender(round: BenchmarkRun, writer: ContenderClient) -> None:
     """One contender on every held-out document.
 
     Raises:
@@ -121,13 +121,13 @@ async def measure_contender(round: Round, writer: Writer) -> None:
 
 
 @task(name="ceiling", task_run_name="ceiling: full documents", **RETRIED)
-async def measure_full(round: Round) -> None:
+async def measure_full(round: BenchmarkRun) -> None:
     """What the judge answers from the full documents: more can't be had."""
     round.ceiling = await measure_ceiling(round.store, round.services.judge, round.corpus)
 
 
 @task(name="report", task_run_name="report on {round.name}", **RETRIED)
-async def publish_report(round: Round) -> BenchmarkReport:
+async def publish_report(round: BenchmarkRun) -> BenchmarkReport:
     """Put results, charts and page into the store, and the report into Prefect's UI."""
     ledger = round.ledger
     frame = pl.concat(round.frames)
@@ -155,7 +155,7 @@ async def publish_report(round: Round) -> BenchmarkReport:
     )
 
 
-async def _tell_wandb(round: Round, benchmark: Benchmark) -> None:
+async def _tell_wandb(round: BenchmarkRun, benchmark: Benchmark) -> None:
     """Log to the W&B run of the training, where there is a key; it is waited for a bounded time."""
     run_id = round.ledger.run_id if round.ledger else round.night.id
     settings = round.config
@@ -170,7 +170,7 @@ def _unreachable(outcome: Outcome) -> bool:
     return isinstance(outcome.verdict, Unscored) and outcome.verdict.cause == UNREACHABLE
 
 
-def _facts(round: Round) -> dict[str, str]:
+def _facts(round: BenchmarkRun) -> dict[str, str]:
     written = round.budget.spend.usd
     judged = round.budget.usd - round.budget.spend.usd
     unpriced = ", some at an unknown price" if round.budget.spend.unpriced else ""
@@ -186,7 +186,7 @@ def _facts(round: Round) -> dict[str, str]:
     }
 
 
-def _documents(round: Round) -> str:
+def _documents(round: BenchmarkRun) -> str:
     count = len(round.corpus.validation)
     own = round.config.test_documents
     found = f"{count} of {own.source}" if own else f"{count} held out"
@@ -205,7 +205,7 @@ def _lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:
     )
 
 
-def _store_report(round: Round, benchmark: Benchmark, page: str) -> None:
+def _store_report(round: BenchmarkRun, benchmark: Benchmark, page: str) -> None:
     store = round.store
     files = report_files(benchmark, page)
     with TemporaryDirectory() as temporary:

@@ -35,7 +35,7 @@ _LAST_WORD_S = 10.0
 Look = Callable[[], TrainingView]
 
 
-class Board:
+class ProgressReporter:
     """Follows a run: `update` says that there is news, and returns at once.
 
     Args:
@@ -141,9 +141,9 @@ class Board:
 
 
 @asynccontextmanager
-async def board_of(name: str, keys: tuple[str, str], look: Look) -> AsyncIterator[Board]:
+async def board_of(name: str, keys: tuple[str, str], look: Look) -> AsyncIterator[ProgressReporter]:
     """A board that follows this flow run while the block lasts."""
     async with get_client() as client:
-        board = Board(client, name, keys, look)
+        board = ProgressReporter(client, name, keys, look)
         async with board.following():
             yield board

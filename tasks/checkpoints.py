@@ -36,7 +36,7 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     run.losses = 0
 
 
-async def settle(run: Run) -> None:
+async def wait_for_commit(run: Run) -> None:
     """Wait for the commit that is under way, if one is.
 
     Raises:

@@ -11,9 +11,9 @@ from typing import TypeVar
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.cluster.local import LocalSite, scratch_folder
-from precis.cluster.site import Address, Site
-from precis.cluster.skypilot import SkyPilotSite
+from precis.cluster.local import LocalHost, scratch_folder
+from precis.cluster.site import Address, TrainerHost
+from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
 from precis.config import RunConfig
 from precis.environment import Environment, private_home
@@ -33,14 +33,14 @@ _services: ContextVar[Services | None] = ContextVar("services", default=None)
 
 
 @dataclass(frozen=True)
-class Served:
+class ServingTrainer:
     """A trainer that serves checkpoints, and how it is brought up again where it was lost."""
 
     trainer: RemoteTrainer
     bring_up: Callable[[], Awaitable[None]]
 
 
-_served: ContextVar[Served | None] = ContextVar("served", default=None)
+_served: ContextVar[ServingTrainer | None] = ContextVar("served", default=None)
 
 
 @asynccontextmanager
@@ -73,12 +73,12 @@ async def training_at(run: Run) -> AsyncIterator[None]:
         stack.callback(run.machine.stop)
         run.trainer = _client(run.config, await _address(run))
         stack.push_async_callback(run.trainer.close)
-        with _set(_served, Served(run.trainer, partial(bring_up, run))):
+        with _set(_served, ServingTrainer(run.trainer, partial(bring_up, run))):
             yield
 
 
 @asynccontextmanager
-async def serving(config: RunConfig) -> AsyncIterator[Served]:
+async def serving(config: RunConfig) -> AsyncIterator[ServingTrainer]:
     """A trainer to serve checkpoints: that of the flow around this one, or one started here."""
     running = _served.get()
     if running is not None:
@@ -95,7 +95,7 @@ async def serving(config: RunConfig) -> AsyncIterator[Served]:
         async def bring_up_again() -> None:
             await trainer.move_to(await start_trainer(config, site))
 
-        yield Served(trainer, bring_up_again)
+        yield ServingTrainer(trainer, bring_up_again)
 
 
 async def bring_up(run: Run) -> None:
@@ -104,7 +104,7 @@ async def bring_up(run: Run) -> None:
     await run.trainer.move_to(await _address(run))
 
 
-def site_for(config: RunConfig, folder: Path) -> Site:
+def site_for(config: RunConfig, folder: Path) -> TrainerHost:
     """Where the trainer of these settings runs.
 
     Args:
@@ -112,20 +112,20 @@ def site_for(config: RunConfig, folder: Path) -> Site:
     """
     backend = config.trainer.backend
     if config.cluster.where == "local":
-        return LocalSite(folder, config.seed, work_folder(config) / "trainer.log", backend)
+        return LocalHost(folder, config.seed, work_folder(config) / "trainer.log", backend)
     work = Work(config.model, open_store(config.store).url, backend, config.seed)
-    return SkyPilotSite(work, config.cluster, private_home(), get_run_logger().info)
+    return SkyPilotHost(work, config.cluster, private_home(), get_run_logger().info)
 
 
 @asynccontextmanager
-async def given_back(site: Site, cluster: ClusterConfig) -> AsyncIterator[None]:
+async def given_back(site: TrainerHost, cluster: ClusterConfig) -> AsyncIterator[None]:
     """Take the site down when the block ends, however it ends, unless it is to be kept."""
     keep = cluster.keep_on_failure
     try:
         yield
         keep = not cluster.destroy_after_run
     finally:
-        await (site.leave() if keep and isinstance(site, SkyPilotSite) else site.down())
+        await (site.leave() if keep and isinstance(site, SkyPilotHost) else site.down())
 
 
 @task(name="start stand-ins", **RETRIED)
@@ -156,7 +156,7 @@ async def connect_judge(
 
 
 @task(name="start trainer", task_run_name="start trainer of {config.model}", **RETRIED)
-async def start_trainer(config: RunConfig, site: Site) -> Address:
+async def start_trainer(config: RunConfig, site: TrainerHost) -> Address:
     """Bring the trainer up where it is to run."""
     return await site.up()
 
@@ -164,7 +164,7 @@ async def start_trainer(config: RunConfig, site: Site) -> Address:
 async def _address(run: Run) -> Address:
     """Where the run's trainer answers, once it is up; a rented machine's meter runs from here."""
     address = await start_trainer(run.config, run.site)
-    if isinstance(run.site, SkyPilotSite) and (machine := run.site.cluster) is not None:
+    if isinstance(run.site, SkyPilotHost) and (machine := run.site.cluster) is not None:
         run.machine.start(machine.usd_per_hour)
         get_run_logger().info(
             "The trainer runs on %s (%s), at $%.2f an hour by SkyPilot's catalogue.",

@@ -11,14 +11,14 @@ from prefect.logging import get_run_logger
 
 from precis.errors import BudgetReached
 from precis.training.run import Run
-from tasks.checkpoints import settle
+from tasks.checkpoints import wait_for_commit
 
 COMMIT_GRACE_S = 20.0
 """How long a run that is told to end waits for its commit; Prefect kills it after 30 s."""
 
 
 @asynccontextmanager
-async def winding_up(run: Run) -> AsyncIterator[None]:
+async def finish_commit_on_exit(run: Run) -> AsyncIterator[None]:
     """However the block is left, finish the commit that is under way, or give it up in time.
 
     SIGTERM (a cancelled run, a machine that shuts down) interrupts what the block is at, and is
@@ -28,7 +28,7 @@ async def winding_up(run: Run) -> AsyncIterator[None]:
     with _terminating_in_order():
         try:
             yield
-            await settle(run)
+            await wait_for_commit(run)
         finally:
             await _finish_commit(run)
 
@@ -40,7 +40,7 @@ async def stop_at_budget(run: Run) -> None:
         BudgetReached: what was spent; everything up to here is committed.
     """
     if run.is_over_budget:
-        await settle(run)
+        await wait_for_commit(run)
         await _book(run)
         raise BudgetReached(
             f"The run has spent ${run.usd:.2f} of its ${run.config.budget_usd:.2f} and "
@@ -48,7 +48,7 @@ async def stop_at_budget(run: Run) -> None:
             "start it again to continue."
         )
     if run.machine.hours >= run.config.cluster.hours_max:
-        await settle(run)
+        await wait_for_commit(run)
         raise BudgetReached(
             f"The run has held its machine for {run.machine.hours:.1f} hours "
             f"(cluster.hours_max) and stops after step {run.ledger.next_step}, which is "

@@ -10,13 +10,13 @@ from prefect import task
 from prefect.logging import get_run_logger
 
 from precis.benchmark.budget import Budget
-from precis.benchmark.cache import Kept
-from precis.benchmark.client import Writer
-from precis.benchmark.contender import Entry, local
+from precis.benchmark.cache import ResultCache
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec, local
 from precis.benchmark.extractive import rehearsed
 from precis.benchmark.lineup import checkpoint_digest, hosted_entries, rule_entries
-from precis.benchmark.measure import TRAINED, Night, checkpoints_to_take
-from precis.benchmark.referee import Referee
+from precis.benchmark.measure import TRAINED, BenchmarkId, checkpoints_to_take
+from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig
 from precis.environment import Environment
 from precis.errors import ConfigError, TrainerLost
@@ -25,16 +25,16 @@ from precis.records.documents import Corpus
 from precis.records.ledger import Ledger, stored_ledger
 from precis.run.checkpoints import committed_steps
 from precis.run.trained_on import trained_on
-from precis.statistics.nights import Change
+from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import Contender
 from precis.store import open_store
 from precis.training.run import Services, trainable
-from tasks.cluster import Served, serving
+from tasks.cluster import ServingTrainer, serving
 from tasks.policy import RETRIED
 from tasks.states import show_running_as
 
 
-class Round:
+class BenchmarkRun:
     """A benchmark at work, and what it has measured so far. (Not a dataclass: see `Run`.)"""
 
     def __init__(self, config: BenchmarkConfig, corpus: Corpus, services: Services) -> None:
@@ -42,25 +42,25 @@ class Round:
         self.corpus = corpus
         self.services = services
         self.store = open_store(config.store)
-        self.night = Night.now()
+        self.night = BenchmarkId.now()
         self.ledger: Ledger | None = None
-        self.writers: list[Writer] = []
+        self.writers: list[ContenderClient] = []
         self.frames: list[pl.DataFrame] = []
         self.ceiling: float | None = None
-        self.changes: list[Change] = []
+        self.changes: list[NightlyChange] = []
         self.nights = 0
         self.trained_on = 0
         self.before: pl.DataFrame | None = None
         judge = services.judge
         before = services.judge.spend
         self.budget = Budget(config.dollars_max, lambda: judge.spend.since(before).usd)
-        self.kept = Kept(self.store)
+        self.kept = ResultCache(self.store)
         self.judged_for_money = config.judge.provider != "lexical"
         kept = self.kept if self.judged_for_money else None
-        self.referee = Referee(judge, config.judge, config.rollouts, self.budget, kept)
+        self.referee = BenchmarkJudge(judge, config.judge, config.rollouts, self.budget, kept)
         self.stack = AsyncExitStack()
         self.observers = Observers([])
-        self._served: Served | None = None
+        self._served: ServingTrainer | None = None
         self._losses = 0
 
     @property
@@ -86,13 +86,13 @@ class Round:
     def folder_url(self) -> str:
         return f"{self.store.url}/{self.folder}"
 
-    async def served(self) -> Served:
+    async def served(self) -> ServingTrainer:
         """What serves the checkpoints: started when it is first asked for, if nobody else has."""
         if self._served is None:
             self._served = await self.stack.enter_async_context(serving(self.config))
         return self._served
 
-    def writer_of(self, contender: Contender) -> Writer:
+    def writer_of(self, contender: Contender) -> ContenderClient:
         """Who writes for a contender now."""
         return next(one for one in reversed(self.writers) if one.entry.contender == contender)
 
@@ -101,27 +101,27 @@ class Round:
         self._losses += 1
         return self._losses <= self.config.recoveries_max
 
-    async def enter(self, entry: Entry) -> None:
+    async def enter(self, entry: ContenderSpec) -> None:
         """Let a contender take part; what is free and certain anyway is not kept."""
         keeps = entry.identity is not None and (entry.paid or self.judged_for_money)
         words_max = self.config.rollouts.words_max
-        writer = Writer(entry, words_max, self.budget, self.kept if keeps else None)
+        writer = ContenderClient(entry, words_max, self.budget, self.kept if keeps else None)
         self.writers.append(await self.stack.enter_async_context(writer))
 
 
 @asynccontextmanager
-async def begun(
+async def open_benchmark(
     config: BenchmarkConfig, corpus: Corpus, services: Services
-) -> AsyncIterator[Round]:
+) -> AsyncIterator[BenchmarkRun]:
     """A benchmark, whose connections are closed when the block ends."""
-    round = Round(config, corpus, services)
+    round = BenchmarkRun(config, corpus, services)
     async with observing() as round.observers, round.stack:
         round.stack.callback(round.kept.close)
         yield round
 
 
 @task(name="line up", task_run_name="line up {round.name} and the others", **RETRIED)
-async def line_up(round: Round) -> None:
+async def line_up(round: BenchmarkRun) -> None:
     """The checkpoints, served by the trainer, the hosted models, and the baselines.
 
     Raises:
@@ -140,7 +140,7 @@ async def line_up(round: Round) -> None:
         await round.enter(entry)
 
 
-async def with_trainer(round: Round, work: Callable[[], Awaitable[None]]) -> None:
+async def with_trainer(round: BenchmarkRun, work: Callable[[], Awaitable[None]]) -> None:
     """Do what needs the trainer; where it is lost, bring it up again and do all of it again.
 
     Raises:
@@ -159,7 +159,7 @@ async def with_trainer(round: Round, work: Callable[[], Awaitable[None]]) -> Non
         await show_running_as("Running", "The trainer is back.")
 
 
-async def _bring_up(round: Round) -> None:
+async def _bring_up(round: BenchmarkRun) -> None:
     """Have the trainer up again, and the checkpoints that are lined up served there."""
     await (await round.served()).bring_up()
     if any(writer.entry.contender.model == TRAINED for writer in round.writers):
@@ -167,7 +167,7 @@ async def _bring_up(round: Round) -> None:
             await round.enter(entry)
 
 
-async def _warn_of_trained_on(round: Round) -> None:
+async def _warn_of_trained_on(round: BenchmarkRun) -> None:
     """Say which figures may flatter the model, or that nobody knows."""
     documents = round.corpus.validation
     known = await asyncio.to_thread(trained_on, round.store, round.name, documents)
@@ -188,7 +188,7 @@ async def _warn_of_trained_on(round: Round) -> None:
         )
 
 
-async def _trained(round: Round) -> list[Entry]:
+async def _trained(round: BenchmarkRun) -> list[ContenderSpec]:
     if round.config.checkpoints == "none":
         return []
     store = round.store

@@ -10,13 +10,13 @@ from prefect.logging import get_run_logger
 from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
 from precis.models.record import training_record, write_record
 from precis.records.ledger import StepRecord
-from precis.run.checkpoints import mend_pointer, whole_around
+from precis.run.checkpoints import complete_around, repair_pointer
 from precis.run.trained_on import keep_trained_on
 from precis.run.unsent import upload_kept
 from precis.trainer.protocol import TrainedStep
 from precis.training.fork import begin_from_origin
-from precis.training.reconcile import Plan, reconcile
-from precis.training.run import Run, mend_art_files
+from precis.training.reconcile import ResumePlan, reconcile
+from precis.training.run import Run, repair_art_files
 from precis.training.steps import as_trained
 from tasks.artifacts import log_step
 from tasks.checkpoints import commit_step
@@ -46,7 +46,7 @@ async def resume(run: Run) -> None:
     plan = await _with_trainer(run)
     training = training_record(run.config, run.judge.identity["model"])
     await asyncio.to_thread(write_record, run.store, run.name, training)
-    mend_art_files(run.config)
+    repair_art_files(run.config)
     await run.model.register(run.trainer)
     if plan.upload:
         await _upload(run, run.ledger.next_step)
@@ -106,7 +106,7 @@ async def _abandon_commit(run: Run) -> None:
             raise error
 
 
-async def _with_trainer(run: Run) -> Plan:
+async def _with_trainer(run: Run) -> ResumePlan:
     """Have the trainer hold what the ledger says; both go back together where they must."""
     damaged: set[int] = set()
     while True:
@@ -122,11 +122,11 @@ async def _with_trainer(run: Run) -> Plan:
         await run.write_ledger(plan.ledger)
         if not plan.upload:  # which moves the pointer, too
             at = run.ledger.next_step
-            await asyncio.to_thread(mend_pointer, run.store, run.name, at, run.lease.id)
+            await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan
 
 
-async def _follow(run: Run, plan: Plan) -> None:
+async def _follow(run: Run, plan: ResumePlan) -> None:
     if plan.trainer == "begin":
         await run.trainer.begin(run.model, plan.ledger.run_id)
     if plan.trainer == "restore":
@@ -136,13 +136,13 @@ async def _follow(run: Run, plan: Plan) -> None:
         await run.trainer.restore(run.model, at, *where, digest)
 
 
-async def _plan(run: Run, damaged: set[int]) -> Plan:
+async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
     logger = get_run_logger()
     at = run.ledger.next_step
     passed_over = frozenset(damaged)
     digests = run.ledger.checkpoints
     whole = await asyncio.to_thread(
-        whole_around, run.store, run.name, at, logger.warning, passed_over, digests
+        complete_around, run.store, run.name, at, logger.warning, passed_over, digests
     )
     if any(one.config != run.identity for one in whole.values()):
         raise ConfigError(

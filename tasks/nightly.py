@@ -11,12 +11,12 @@ from prefect.runtime import flow_run
 from precis.records.results import results_before
 from precis.report.nightly import REGRESSION, regression_payload, verdict_in_words
 from precis.statistics.nights import changes
-from tasks.lineup import Round
+from tasks.lineup import BenchmarkRun
 from tasks.policy import RETRIED
 
 
 @task(name="compare nights", task_run_name="compare {round.name} with before", **RETRIED)
-async def compare_nights(round: Round) -> None:
+async def compare_nights(round: BenchmarkRun) -> None:
     """Set tonight against the benchmarks before, and raise an event where somebody is worse."""
     store = round.store
     config = round.config
@@ -33,7 +33,7 @@ async def compare_nights(round: Round) -> None:
         _emit_regression(round)
 
 
-def _emit_regression(round: Round) -> None:
+def _emit_regression(round: BenchmarkRun) -> None:
     related = [
         {
             "prefect.resource.id": f"prefect.flow-run.{flow_run.id}",

@@ -19,10 +19,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from precis.errors import ConfigError
-from precis.record import Settings
+from precis.record import Record
 from precis.settings.overrides import Given, laid_over
 
-C = TypeVar("C", bound=Settings)
+C = TypeVar("C", bound=Record)
 R = TypeVar("R")
 
 _CONFIG = "config"
@@ -65,7 +65,7 @@ def named(template: str) -> Callable[[], str]:
     return name
 
 
-async def _over_deployment(model: type[Settings], given: Given) -> dict[str, Any]:
+async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
     """What a run was given, laid over what its deployment says, if it has one."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
@@ -84,7 +84,7 @@ async def _over_deployment(model: type[Settings], given: Given) -> dict[str, Any
     return laid_over(model, _taken_apart(model, deployed), _taken_apart(model, own))
 
 
-def _taken_apart(model: type[Settings], parameters: Given) -> dict[str, Any]:
+def _taken_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
     alone = {
         name: value
         for name, value in parameters.items()
@@ -104,7 +104,7 @@ def _validated(model: type[C], settings: Given) -> C:
         raise ConfigError(f"Settings that can't work: {'; '.join(problems)}.") from error
 
 
-def _signature(model: type[Settings]) -> Signature:
+def _signature(model: type[Record]) -> Signature:
     fields = model.model_fields.items()
     alone = [_parameter(at, name, field) for at, (name, field) in enumerate(fields)]
     extra: Any = {"position": len(alone), "title": "Config"}

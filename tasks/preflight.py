@@ -112,7 +112,7 @@ async def _store(run: Run) -> str:
 
 
 @task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
-async def foretell(run: Run) -> None:
+async def announce_cost(run: Run) -> None:
     """Say what judging the rest of the run will take, before it takes anything.
 
     Ranking (`reward: ruler`) takes fewer calls than this, since it rules on whole groups.

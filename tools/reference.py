@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.record import Settings
+from precis.record import Record
 from precis.settings.cluster import DownConfig, SweepConfig
 
 README = Path(__file__).parents[1] / "README.md"
@@ -36,16 +36,16 @@ def with_reference(readme: str) -> str:
     return f"{before}{begin}\n{reference()}\n{end}{after}"
 
 
-def _models(model: type[Settings]) -> Iterator[type[Settings]]:
+def _models(model: type[Record]) -> Iterator[type[Record]]:
     """The model, then those that its fields hold."""
     yield model
     for field in model.model_fields.values():
         for kind in (field.annotation, *get_args(field.annotation)):  # `Settings | None` too
-            if isinstance(kind, type) and issubclass(kind, Settings):
+            if isinstance(kind, type) and issubclass(kind, Record):
                 yield from _models(kind)
 
 
-def _table(model: type[Settings]) -> str:
+def _table(model: type[Record]) -> str:
     rows = [_row(name, field) for name, field in model.model_fields.items()]
     head = f"**{model.__name__}**: {_sentence(model.__doc__)}"
     return "\n".join([head, "", "| setting | default | |", "| --- | --- | --- |", *rows])
@@ -62,7 +62,7 @@ def _default(field: FieldInfo) -> str:
     value: Any = (
         field.examples[0] if field.examples else field.get_default(call_default_factory=True)
     )
-    if isinstance(value, Settings):
+    if isinstance(value, Record):
         return f"{type(value).__name__}"
     if get_origin(field.annotation) is tuple and get_args(field.annotation):
         value = list(value)

@@ -15,16 +15,16 @@ import typer
 from bench.contending.server import served
 from bench.judging.claims import require
 from precis.benchmark.budget import Budget
-from precis.benchmark.cache import Kept
-from precis.benchmark.client import Writer
+from precis.benchmark.cache import ResultCache
+from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted as hosted_entry
 from precis.benchmark.measure import Outcome, measure
-from precis.benchmark.referee import Referee
+from precis.benchmark.referee import BenchmarkJudge
 from precis.config import (
     ContenderConfig,
     DocumentsConfig,
     JudgeConfig,
-    JudgeLimits,
+    RateLimits,
     RolloutsConfig,
 )
 from precis.judge import Endpoint, JudgeClient, Scored
@@ -70,23 +70,25 @@ def hosted(
 async def _measured(
     corpus: Corpus, in_flight: int, folder: str
 ) -> tuple[dict[str, list[Outcome]], float]:
-    limits = JudgeLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=64)
+    limits = RateLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=64)
     judge_config = JudgeConfig(provider="url", base_url="http://x", model="m", limits=limits)
     own = limits.model_copy(update={"in_flight": in_flight})
     async with AsyncExitStack() as stack:
         judge_url, *urls = await stack.enter_async_context(served([JUDGE, *CONTENDERS.values()]))
         client = JudgeClient(Endpoint(judge_url, "m", "key"), judge_config)
         judge = await stack.enter_async_context(client)
-        kept = Kept(open_store(folder))
+        kept = ResultCache(open_store(folder))
         stack.callback(kept.close)
         await kept.open()
         budget = Budget(None)
-        referee = Referee(judge, judge_config, RolloutsConfig(), budget, kept)
+        referee = BenchmarkJudge(judge, judge_config, RolloutsConfig(), budget, kept)
         writers = []
         for name, url in zip(CONTENDERS, urls, strict=True):
             config = ContenderConfig(model=name, provider="url", base_url=url, limits=own)
             entry = hosted_entry(config, {"CONTENDER_API_KEY": "key"}, 350)
-            writers.append(await stack.enter_async_context(Writer(entry, 350, budget, kept)))
+            writers.append(
+                await stack.enter_async_context(ContenderClient(entry, 350, budget, kept))
+            )
         began = time.perf_counter()
         rows = await together(
             [partial(measure, writer, referee, corpus.validation) for writer in writers]

@@ -11,7 +11,7 @@ import typer
 from bench.judging.cases import Case, cases, truth
 from bench.judging.claims import CONFIG, require, scored
 from bench.judging.server import MODEL, Server, served
-from precis.config import JudgeLimits
+from precis.config import RateLimits
 from precis.judge import Endpoint, JudgeClient, Scored, Verdict
 from tests.support.faults import Latency
 
@@ -25,7 +25,7 @@ def faults(
     seed: int = 1,
 ) -> None:
     """No fault becomes a score, all that can be scored is, and the rate stays under its limit."""
-    limits = JudgeLimits(
+    limits = RateLimits(
         requests_per_minute=per_minute, tokens_per_minute=10**9, in_flight=_IN_FLIGHT
     )
     patience = {"call_timeout_s": 2.0, "tries_max": 10, "backoff_s": 0.05}

@@ -12,7 +12,7 @@ import typer
 
 from bench.judging.claims import CONFIG, require
 from bench.judging.server import MODEL, POLICY, served
-from precis.config import DocumentsConfig, JudgeLimits, RolloutsConfig
+from precis.config import DocumentsConfig, RateLimits, RolloutsConfig
 from precis.judge import Endpoint, JudgeClient, Scored
 from precis.records.documents import Document, read_documents
 from precis.sampling.rollouts import gather
@@ -49,7 +49,7 @@ def memory(
 async def _gathered(
     documents: list[Document], rollouts: RolloutsConfig, steps: int
 ) -> list[Footprint]:
-    limits = JudgeLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=_IN_FLIGHT)
+    limits = RateLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=_IN_FLIGHT)
     config = CONFIG.model_copy(update={"limits": limits})
     async with (
         served(Latency(0.02, 0.1)) as server,

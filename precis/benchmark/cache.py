@@ -43,7 +43,7 @@ class Written:
     written_at: float
 
 
-class Kept:
+class ResultCache:
     """The records of one store. What can't be read as a record counts as not there."""
 
     def __init__(self, store: Store) -> None:

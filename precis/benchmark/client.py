@@ -11,14 +11,14 @@ from typing import Any, Self
 import httpx
 
 from precis.benchmark.budget import Budget
-from precis.benchmark.cache import Kept, Written
-from precis.benchmark.contender import Entry
+from precis.benchmark.cache import ResultCache, Written
+from precis.benchmark.contender import ContenderSpec
 from precis.errors import BudgetReached, JudgeError, StaleAdapter
 from precis.llm.limits import Limiter
-from precis.llm.pool import Lanes
+from precis.llm.pool import ConnectionPool
 from precis.llm.replies import Failed, SchemaRejected, opened
 from precis.llm.responses import ReplyTooLarge
-from precis.llm.retry import Deadline, Tries
+from precis.llm.retry import Deadline, Retrier
 from precis.records.documents import Document
 from precis.records.spend import Spend, Usage, usd
 from precis.records.verdict import Unscored
@@ -32,7 +32,7 @@ _CHARACTERS_A_TOKEN = 3
 logger = logging.getLogger(__name__)
 
 
-class Writer:
+class ContenderClient:
     """Asks one contender, within its limits; what fails is tried again, here and nowhere else.
 
     `async with Writer(entry, words_max, budget, kept) as writer: await writer.write(document)`
@@ -46,14 +46,16 @@ class Writer:
         entry: who writes.
     """
 
-    def __init__(self, entry: Entry, words_max: int, budget: Budget, kept: Kept | None) -> None:
+    def __init__(
+        self, entry: ContenderSpec, words_max: int, budget: Budget, kept: ResultCache | None
+    ) -> None:
         self.entry = entry
         self._words_max = words_max
         self._budget = budget
         self._kept = kept
         self._limiter = Limiter(entry.settings.limits)
-        self._tries = Tries(entry.settings)
-        self._lanes = Lanes(entry.endpoint, entry.settings.call_timeout_s)
+        self._tries = Retrier(entry.settings)
+        self._lanes = ConnectionPool(entry.endpoint, entry.settings.call_timeout_s)
         self._rejected: Unscored | None = None
 
     async def __aenter__(self) -> Self:
@@ -183,7 +185,7 @@ class Writer:
         return f"the {self.entry.endpoint.role}"
 
 
-def _opened(response: httpx.Response, entry: Entry) -> dict[str, Any]:
+def _opened(response: httpx.Response, entry: ContenderSpec) -> dict[str, Any]:
     try:
         return opened(response.status_code, response.headers, response.content, entry.endpoint)
     except SchemaRejected as error:  # we asked for none

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precis.benchmark.presets import endpoint_of
-from precis.config import ContenderConfig, JudgeLimits
+from precis.config import ContenderConfig, RateLimits
 from precis.llm.providers import Endpoint
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
@@ -19,7 +19,7 @@ _FREE = Price(0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Entry:
+class ContenderSpec:
     """A contender and how it is asked.
 
     Attributes:
@@ -45,7 +45,7 @@ class Entry:
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
-def hosted(config: ContenderConfig, keys: Mapping[str, str], words_max: int) -> Entry:
+def hosted(config: ContenderConfig, keys: Mapping[str, str], words_max: int) -> ContenderSpec:
     """A model that somebody else serves, for money.
 
     Raises:
@@ -53,7 +53,7 @@ def hosted(config: ContenderConfig, keys: Mapping[str, str], words_max: int) -> 
     """
     endpoint = endpoint_of(config, keys)
     price = Price(*config.prices) if config.prices else price_of(config.model)
-    return Entry(
+    return ContenderSpec(
         Contender(config.called),
         endpoint,
         config,
@@ -73,15 +73,15 @@ def local(
     words_max: int,
     in_flight: int,
     identity: str | None = None,
-) -> Entry:
+) -> ContenderSpec:
     """A model or rule that the run itself serves: free, and without limits but requests at once.
 
     Args:
         model: its name at the endpoint.
         url: ends in `/v1`.
-        identity: see `Entry`.
+        identity: see `ContenderSpec`.
     """
-    free = JudgeLimits(requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=in_flight)
+    free = RateLimits(requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=in_flight)
     settings = ContenderConfig(
         model=model,
         provider="url",
@@ -91,7 +91,7 @@ def local(
     )
     endpoint = Endpoint(url, model, key, role=f"contender '{contender}'")
     parameters = parameters_of(settings, words_max)
-    return Entry(contender, endpoint, settings, parameters, _FREE, identity, paid=False)
+    return ContenderSpec(contender, endpoint, settings, parameters, _FREE, identity, paid=False)
 
 
 def parameters_of(config: ContenderConfig, words_max: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from precis.benchmark.contender import Entry, local
+from precis.benchmark.contender import ContenderSpec, local
 from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
 from precis.extractive.checkpoints import folder_of, steps
@@ -25,7 +25,7 @@ NAME = "extractive"
 @asynccontextmanager
 async def rehearsed(
     store: Store, config: BenchmarkConfig, corpus_digest: str | None
-) -> AsyncIterator[list[Entry]]:
+) -> AsyncIterator[list[ContenderSpec]]:
     """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
 
     Args:

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from precis.benchmark.client import Writer
-from precis.benchmark.contender import Entry
-from precis.benchmark.referee import Referee
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec
+from precis.benchmark.referee import BenchmarkJudge
 from precis.config import JudgeConfig
 from precis.judge.forecast import Forecast, forecast
 from precis.records.documents import Document
@@ -19,7 +19,7 @@ _WORDS_A_TOKEN = 0.75
 
 
 @dataclass(frozen=True)
-class Ahead:
+class CostEstimate:
     """An estimate of what a benchmark will take, beyond what is kept already.
 
     Attributes:
@@ -53,14 +53,14 @@ class Ahead:
         return f"{written} {self.judging}" if self.judging else written
 
 
-async def look_ahead(
-    writers: Sequence[Writer],
-    referee: Referee,
+async def estimate_cost(
+    writers: Sequence[ContenderClient],
+    referee: BenchmarkJudge,
     documents: Sequence[Document],
     judge: JudgeConfig,
     judge_model: str,
     words_max: int,
-) -> Ahead:
+) -> CostEstimate:
     """See what is kept, and what the rest will cost."""
     entries = [writer.entry for writer in writers]
     pairs = [(entry, document) for entry in entries for document in documents]
@@ -75,7 +75,7 @@ async def look_ahead(
     judging = forecast(
         judge, judge_model, documents, summaries=verdicts, summary_words=words_max, ceiling=False
     )
-    return Ahead(
+    return CostEstimate(
         summaries=len(missing),
         kept=sum(written for *_, written, _ in seen),
         usd=sum(_usd(entry, document, words_max) for entry, document in missing),
@@ -87,7 +87,9 @@ async def look_ahead(
     )
 
 
-async def _found(writer: Writer, referee: Referee, document: Document) -> tuple[bool, bool]:
+async def _found(
+    writer: ContenderClient, referee: BenchmarkJudge, document: Document
+) -> tuple[bool, bool]:
     """Whether a contender's summary of a document is kept, and whether the verdict on it is."""
     written = await writer.known(document)
     if written is None:
@@ -95,16 +97,16 @@ async def _found(writer: Writer, referee: Referee, document: Document) -> tuple[
     return True, await referee.known(document, written.text) is not None
 
 
-def _usd(entry: Entry, document: Document, words_max: int) -> float:
+def _usd(entry: ContenderSpec, document: Document, words_max: int) -> float:
     messages = summary_messages(document.text, words_max)
     sent = sum(len(message["content"]) for message in messages)
     return _dollars(entry, Usage(sent // _CHARACTERS_A_TOKEN, int(words_max / _WORDS_A_TOKEN)))
 
 
-def _thinking_usd(entry: Entry) -> float:
+def _thinking_usd(entry: ContenderSpec) -> float:
     settings = entry.settings
     return _dollars(entry, Usage(0, settings.thinking_tokens_max)) if settings.reasoning else 0.0
 
 
-def _dollars(entry: Entry, usage: Usage) -> float:
+def _dollars(entry: ContenderSpec, usage: Usage) -> float:
     return entry.price.of(usage) if entry.price else 0.0

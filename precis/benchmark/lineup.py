@@ -4,8 +4,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from precis.benchmark.client import Writer
-from precis.benchmark.contender import Entry, hosted, local
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec, hosted, local
 from precis.benchmark.presets import PRESETS
 from precis.config import BenchmarkConfig
 from precis.errors import StoreError
@@ -15,7 +15,7 @@ from precis.statistics.standings import Contender
 from precis.store import Store
 
 
-def hosted_entries(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[Entry]:
+def hosted_entries(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[ContenderSpec]:
     """The models that somebody else serves.
 
     Args:
@@ -29,7 +29,7 @@ def hosted_entries(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[Ent
     return [hosted(each, keys, words_max) for each in (*presets, *config.contenders)]
 
 
-def rule_entries(config: BenchmarkConfig, standins: Service) -> list[Entry]:
+def rule_entries(config: BenchmarkConfig, standins: Service) -> list[ContenderSpec]:
     """The baselines, which the stand-ins serve."""
     url = f"{standins.url}/v1"
     rollouts = config.rollouts
@@ -59,12 +59,12 @@ def checkpoint_digest(store: Store, model: str, step: int) -> str:
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
-def turns(writers: Iterable[Writer]) -> Iterator[list[Writer]]:
+def turns(writers: Iterable[ContenderClient]) -> Iterator[list[ContenderClient]]:
     """Who is measured one after the other: those that one process of ours serves.
 
     Hosted models each have limits of their own, and are measured at the same time.
     """
-    own: dict[str, list[Writer]] = {}
+    own: dict[str, list[ContenderClient]] = {}
     for writer in writers:
         if writer.entry.paid:
             yield [writer]

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from precis import __version__
 from precis.benchmark.cache import Written
-from precis.benchmark.client import Writer
-from precis.benchmark.contender import Entry
-from precis.benchmark.referee import Referee
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec
+from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, RunConfig
 from precis.errors import ConfigError, UnusableRun
 from precis.judge import JudgeClient, Scored, Unscored, Verdict
@@ -35,7 +35,7 @@ TRAINED = "trained"
 
 
 @dataclass(frozen=True)
-class Night:
+class BenchmarkId:
     """One benchmark among many: when it began, and what its results are filed under."""
 
     began: datetime
@@ -70,8 +70,8 @@ class Outcome:
 
 
 async def measure(
-    writer: Writer,
-    referee: Referee,
+    writer: ContenderClient,
+    referee: BenchmarkJudge,
     documents: Sequence[Document],
     tell: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
@@ -93,7 +93,7 @@ async def measure(
     return await together([partial(one, document) for document in documents])
 
 
-async def _outcome(writer: Writer, referee: Referee, document: Document) -> Outcome:
+async def _outcome(writer: ContenderClient, referee: BenchmarkJudge, document: Document) -> Outcome:
     kept = await writer.known(document)
     written = kept or await writer.write(document)
     if isinstance(written, Unscored):
@@ -103,7 +103,11 @@ async def _outcome(writer: Writer, referee: Referee, document: Document) -> Outc
 
 
 def results_of(
-    entry: Entry, outcomes: Iterable[Outcome], judge: JudgeClient, corpus: Corpus, night: Night
+    entry: ContenderSpec,
+    outcomes: Iterable[Outcome],
+    judge: JudgeClient,
+    corpus: Corpus,
+    night: BenchmarkId,
 ) -> pl.DataFrame:
     """A contender's rows: one for each question of each document."""
     provenance = Provenance(

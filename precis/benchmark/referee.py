@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from precis.benchmark.budget import Budget
-from precis.benchmark.cache import Kept
+from precis.benchmark.cache import ResultCache
 from precis.config import JudgeConfig, RolloutsConfig
 from precis.errors import BudgetReached
 from precis.judge import JudgeClient, Scored, Unscored, Verdict
@@ -14,7 +14,7 @@ from precis.records.verdict import Disqualified
 from precis.summaries.rewards import disqualified, zero
 
 
-class Referee:
+class BenchmarkJudge:
     """Rules on summaries as training does: what is disqualified scores zero unread.
 
     Args:
@@ -31,7 +31,7 @@ class Referee:
         config: JudgeConfig,
         rollouts: RolloutsConfig,
         budget: Budget,
-        kept: Kept | None,
+        kept: ResultCache | None,
     ) -> None:
         self._judge = judge
         self._config = config

@@ -20,7 +20,7 @@ _MODULE = "precis.trainer.server"
 _ANSWER_S = 5.0
 
 
-class LocalSite:
+class LocalHost:
     """Starts the trainer as a child process, and again when it is gone.
 
     Args:

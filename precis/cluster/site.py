@@ -12,7 +12,7 @@ class Address:
     token: str = field(repr=False)
 
 
-class Site(Protocol):
+class TrainerHost(Protocol):
     """A place that a trainer runs at: this machine, or a rented one."""
 
     async def up(self) -> Address:

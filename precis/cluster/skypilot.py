@@ -33,7 +33,7 @@ _JOB_S = 5.0
 _FAILED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}
 
 
-class SkyPilotSite:
+class SkyPilotHost:
     """A rented machine with a trainer on it.
 
     Args:

@@ -10,8 +10,8 @@ from typing import Any, Protocol, Self
 import httpx
 
 from precis.benchmark.budget import Budget
-from precis.benchmark.client import Writer
-from precis.benchmark.contender import Entry, parameters_of
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec, parameters_of
 from precis.config import ContenderConfig
 from precis.errors import ConfigError, SummaryError
 from precis.extractive.endpoint import Endpoint as PolicyEndpoint
@@ -143,7 +143,7 @@ class ServedSummarizer:
             model=model, provider="url", base_url=url, tries_max=_TRIES_MAX
         )
         self._endpoint = Endpoint(url, model, key, key_variable=KEY_VARIABLE, role="server")
-        self._writers: dict[int, Writer] = {}
+        self._writers: dict[int, ContenderClient] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -166,9 +166,9 @@ class ServedSummarizer:
             raise SummaryError(f"{self.model} answered with an empty summary.")
         return written.text.strip()
 
-    def _writer(self, words_max: int) -> Writer:
+    def _writer(self, words_max: int) -> ContenderClient:
         if words_max not in self._writers:
-            entry = Entry(
+            entry = ContenderSpec(
                 Contender(self.model),
                 self._endpoint,
                 self._config,
@@ -177,7 +177,7 @@ class ServedSummarizer:
                 identity=None,
                 paid=False,
             )
-            self._writers[words_max] = Writer(entry, words_max, Budget(None), kept=None)
+            self._writers[words_max] = ContenderClient(entry, words_max, Budget(None), kept=None)
         return self._writers[words_max]
 
 

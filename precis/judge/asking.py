@@ -12,18 +12,18 @@ from precis.config import JudgeConfig
 from precis.judge.cache import ReplyCache
 from precis.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
 from precis.judge.transport import Parse, Transport
-from precis.llm.retry import Deadline, Tries
+from precis.llm.retry import Deadline, Retrier
 from precis.records.spend import Spend
 
 T = TypeVar("T")
 
 
-class Asker:
+class CachedJudge:
     """Asks the judge only what the cache has no valid reply to, and keeps what it says."""
 
     def __init__(self, transport: Transport, config: JudgeConfig, cache: ReplyCache | None) -> None:
         self._transport = transport
-        self._tries = Tries(config)
+        self._tries = Retrier(config)
         self._cache = cache
         self._cached = 0
         self._under_way: dict[str, asyncio.Event] = {}

@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
 from precis.errors import JudgeError
-from precis.judge.asking import Asker
+from precis.judge.asking import CachedJudge
 from precis.judge.cache import ReplyCache
 from precis.judge.protocol import (
     PROTOCOL_VERSION,
@@ -61,7 +61,7 @@ class JudgeClient:
         self._endpoint = endpoint
         self._config = config
         self._transport = Transport(endpoint, config, prices)
-        self._asker = Asker(self._transport, config, cache)
+        self._asker = CachedJudge(self._transport, config, cache)
         self.identity = {
             "model": endpoint.model,
             "protocol": config.protocol,

@@ -22,7 +22,7 @@ from precis.llm.limits import Limiter, Turn, limits_of
 from precis.llm.providers import Endpoint
 from precis.llm.replies import Failed, SchemaRejected, opened, reply_in
 from precis.llm.responses import ReplyTooLarge
-from precis.llm.retry import Deadline, Tries
+from precis.llm.retry import Deadline, Retrier
 from precis.records.spend import Prices, Spend, Usage, prices_of
 from precis.records.verdict import Unscored
 
@@ -74,7 +74,7 @@ class RulerJudge:
         self._limiter = limiter or Limiter(limits_of(config))
         self._prices = prices_of(config) if prices is None else prices
         self._art = ArtRuler(endpoint, config)
-        self._tries = Tries(config)
+        self._tries = Retrier(config)
         self.spend = Spend()
 
     async def __aenter__(self) -> Self:

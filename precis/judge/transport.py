@@ -14,7 +14,7 @@ from precis.errors import JudgeError
 from precis.judge.protocol import BadReply, Prompt
 from precis.llm.hedging import Hedging
 from precis.llm.limits import Limiter, Turn, limits_of
-from precis.llm.pool import Lanes
+from precis.llm.pool import ConnectionPool
 from precis.llm.providers import Endpoint
 from precis.llm.replies import Failed, SchemaRejected, opened, reply_in, unfenced
 from precis.llm.responses import ReplyTooLarge
@@ -61,7 +61,7 @@ class Transport:
         quantile = 0.0 if config.provider == "lexical" else config.hedge_quantile
         self._hedging = Hedging(quantile, self.limiter)
         self._format = _FORMATS[0 if endpoint.structured else 1]
-        self._lanes = Lanes(endpoint, config.call_timeout_s)
+        self._lanes = ConnectionPool(endpoint, config.call_timeout_s)
 
     @property
     def model(self) -> str:

@@ -23,7 +23,7 @@ _FLOOR_S = 0.25
 _LOOK_S = 0.1
 
 
-class Tail:
+class LatencyWindow:
     """How long requests of one kind take, and therefore when one of them is late.
 
     It is late when it has been waited for longer than `quantile` of the recent ones. Those under
@@ -88,8 +88,8 @@ class Hedging:
         self._limiter = limiter
         self._floor_s = floor_s
         self._look_s = look_s
-        self._tails: defaultdict[str, Tail] = defaultdict(partial(Tail, quantile))
-        self._all = Tail(quantile)
+        self._tails: defaultdict[str, LatencyWindow] = defaultdict(partial(LatencyWindow, quantile))
+        self._all = LatencyWindow(quantile)
 
     async def first(
         self, kind: str, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]]

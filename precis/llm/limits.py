@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from precis.config import JudgeConfig, JudgeLimits
+from precis.config import JudgeConfig, RateLimits
 from precis.llm.replies import Failed
 
 _WINDOW_S = 60.0
@@ -28,11 +28,11 @@ _SHARE_MIN = 0.05
 _PAUSE_MAX_S = 60.0
 
 
-def limits_of(config: JudgeConfig) -> JudgeLimits:
+def limits_of(config: JudgeConfig) -> RateLimits:
     """The limits that a judge is held to: the local one has no account, only requests at once."""
     if config.provider != "lexical":
         return config.limits
-    return JudgeLimits(
+    return RateLimits(
         requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=config.limits.in_flight
     )
 
@@ -61,7 +61,7 @@ class Limiter:
 
     def __init__(
         self,
-        limits: JudgeLimits,
+        limits: RateLimits,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:

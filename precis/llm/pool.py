@@ -8,7 +8,7 @@ from precis.llm.responses import BoundedClient
 _CONNECT_TIMEOUT_S = 10.0
 
 
-class Lanes:
+class ConnectionPool:
     """Clients of one kept-alive connection each; the one that was used last goes first.
 
     httpcore's pool walks over all its connections, and over all again for each of them, with

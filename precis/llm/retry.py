@@ -14,7 +14,7 @@ T = TypeVar("T")
 _BACKOFF_GROWTH_MAX = 60
 
 
-class Patience(Protocol):
+class RetryPolicy(Protocol):
     """The settings that say how often to try, and how long to pause."""
 
     @property
@@ -51,10 +51,10 @@ class Deadline:
         await asyncio.sleep(seconds)
 
 
-class Tries:
+class Retrier:
     """Asks as often as it takes and `config` allows, with pauses that grow and are spread out."""
 
-    def __init__(self, config: Patience) -> None:
+    def __init__(self, config: RetryPolicy) -> None:
         self._config = config
         # Its own generator: the global one belongs to whoever seeded it.
         self._random = random.Random()

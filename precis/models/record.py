@@ -12,14 +12,14 @@ from pydantic import ConfigDict, ValidationError
 
 from precis import __version__
 from precis.config import RunConfig
-from precis.record import Settings
+from precis.record import Record
 from precis.settings.trainer import ArtTrainer
 from precis.store import Store
 
 _log = logging.getLogger(__name__)
 
 
-class TrainingRecord(Settings):
+class TrainingRecord(Record):
     """What was trained, on what, and by which code."""
 
     model_config = ConfigDict(extra="ignore")  # a newer version may have written more

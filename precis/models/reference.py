@@ -9,7 +9,7 @@ from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.models.record import TrainingRecord, read_record
 from precis.records.ledger import Ledger, stored_ledger
 from precis.records.manifests import Checkpoint
-from precis.run.checkpoints import committed_steps, intact, restore, whole_around
+from precis.run.checkpoints import committed_steps, complete_around, complete_manifest, restore
 from precis.run.overview import Overview, overviews
 from precis.store import Store
 
@@ -119,14 +119,14 @@ def _chosen(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
         return _best(store, ledger)
     key = f"{ledger.model}/checkpoints/"
     try:
-        return intact(store, ledger.model, reference.step, store.sizes(key))
+        return complete_manifest(store, ledger.model, reference.step, store.sizes(key))
     except CorruptCheckpoint as error:
         kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
         raise CorruptCheckpoint(f"{error} Steps that are there: {kept}.") from error
 
 
 def _newest(store: Store, ledger: Ledger) -> Checkpoint:
-    found = whole_around(store, ledger.model, ledger.next_step)
+    found = complete_around(store, ledger.model, ledger.next_step)
     committed = [step for step in found if step <= ledger.next_step]
     if not committed:
         raise StoreError(f"{store.url} holds no whole checkpoint of {ledger.model!r}.")
@@ -138,7 +138,7 @@ def _best(store: Store, ledger: Ledger) -> Checkpoint:
     ranked = sorted(ledger.validations, key=lambda one: (one.accuracy, one.step), reverse=True)
     for validation in ranked:
         try:
-            return intact(store, ledger.model, validation.step, sizes)
+            return complete_manifest(store, ledger.model, validation.step, sizes)
         except CorruptCheckpoint:  # retention has dropped it, or it is damaged: the next best
             continue
     raise StoreError(

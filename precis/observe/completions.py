@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from precis.benchmark.contender import Entry
+from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.measure import Outcome
 from precis.judge import Ranked, Scored, Unscored
 from precis.records.documents import Document
@@ -18,7 +18,7 @@ Split = Literal["train", "val", "benchmark"]
 
 
 @dataclass(frozen=True)
-class Seen:
+class CompletionRecord:
     """One completion.
 
     Attributes:
@@ -65,14 +65,14 @@ def seen_of_rollouts(
     split: Split,
     step: int,
     words_max: int,
-) -> Iterator[Seen]:
+) -> Iterator[CompletionRecord]:
     """A step's summaries; those that were never written are no completions."""
     for rollout in (one for row in rollouts for one in row):
         summary = rollout.summary
         if summary is None:
             continue
         notes = {"split": split, "step": str(step), "index": str(rollout.index)}
-        yield Seen(
+        yield CompletionRecord(
             id=_id(run, policy, split, rollout.document.id, str(rollout.index)),
             run=run,
             model=policy,
@@ -90,13 +90,15 @@ def seen_of_rollouts(
         )
 
 
-def seen_of_outcome(outcome: Outcome, entry: Entry, run: str, words_max: int) -> Seen | None:
+def seen_of_outcome(
+    outcome: Outcome, entry: ContenderSpec, run: str, words_max: int
+) -> CompletionRecord | None:
     """A contender's summary; None where it has none, or had it from an earlier benchmark."""
     written = outcome.written
     if written is None or outcome.kept:
         return None
     words = count_words(written.text)
-    return Seen(
+    return CompletionRecord(
         id=_id(run, str(entry.contender), outcome.document.id),
         run=run,
         model=entry.endpoint.model,

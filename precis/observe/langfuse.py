@@ -15,7 +15,7 @@ import httpx
 from precis import __version__
 from precis.environment import Environment
 from precis.llm.tls import tls_for
-from precis.observe.completions import Seen
+from precis.observe.completions import CompletionRecord
 
 _TIMEOUT_S = 10
 _INTERNAL = 1
@@ -51,7 +51,7 @@ class Langfuse:
             auth=auth, headers=headers, timeout=_TIMEOUT_S, verify=tls_for(self.url)
         )
 
-    def send(self, client: httpx.Client, batch: Sequence[Seen]) -> None:
+    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
         spans = {"resourceSpans": [_resource([_span(seen) for seen in batch])]}
         client.post(f"{self.url}/api/public/otel/v1/traces", json=spans).raise_for_status()
         for score in (score for seen in batch for score in _scores(seen)):
@@ -65,7 +65,7 @@ def _resource(spans: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _span(seen: Seen) -> dict[str, Any]:
+def _span(seen: CompletionRecord) -> dict[str, Any]:
     usage = {"input": seen.prompt_tokens, "output": seen.completion_tokens}
     cost = {} if seen.usd is None else {"total": seen.usd}
     told = {
@@ -98,7 +98,7 @@ def _nanoseconds(seconds: float) -> str:
     return str(round(1e6 * seconds) * 1000)
 
 
-def _scores(seen: Seen) -> Iterator[dict[str, Any]]:
+def _scores(seen: CompletionRecord) -> Iterator[dict[str, Any]]:
     for name, value in seen.scores.items():
         yield {
             # The same id again is the same score, so that a try after a failure adds none.

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from precis.environment import Environment
-from precis.observe.completions import Seen
+from precis.observe.completions import CompletionRecord
 from precis.observe.langfuse import Langfuse
 from precis.observe.openpipe import OpenPipe
 from precis.observe.sender import Sender, Service
@@ -25,7 +25,7 @@ class Observers:
     def __bool__(self) -> bool:
         return bool(self._senders)
 
-    def completions(self, seen: Iterable[Seen]) -> None:
+    def completions(self, seen: Iterable[CompletionRecord]) -> None:
         """Report completions; takes microseconds each, and never raises for a service's trouble."""
         if not self._senders:
             return

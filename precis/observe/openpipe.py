@@ -12,7 +12,7 @@ import httpx
 
 from precis.environment import Environment
 from precis.llm.tls import tls_for
-from precis.observe.completions import Seen
+from precis.observe.completions import CompletionRecord
 
 _TIMEOUT_S = 10
 
@@ -37,12 +37,12 @@ class OpenPipe:
         headers = {"Authorization": f"Bearer {self.key}"}
         return httpx.Client(headers=headers, timeout=_TIMEOUT_S, verify=tls_for(self.url))
 
-    def send(self, client: httpx.Client, batch: Sequence[Seen]) -> None:
+    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
         for seen in batch:
             client.post(f"{self.url.rstrip('/')}/report", json=_report(seen)).raise_for_status()
 
 
-def _report(seen: Seen) -> dict[str, Any]:
+def _report(seen: CompletionRecord) -> dict[str, Any]:
     scores = {f"score.{name}": f"{value:g}" for name, value in seen.scores.items()}
     return {
         "requestedAt": int(1000 * (seen.ended_at - seen.seconds)),

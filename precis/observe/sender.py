@@ -9,7 +9,7 @@ from typing import Protocol
 
 import httpx
 
-from precis.observe.completions import Seen
+from precis.observe.completions import CompletionRecord
 
 QUEUE_MAX = 4000
 """Completions that may wait for a service; what comes on top is dropped, and counted."""
@@ -30,7 +30,7 @@ class Service(Protocol):
     def client(self) -> httpx.Client:
         """Its client, with its key and deadlines."""
 
-    def send(self, client: httpx.Client, batch: Sequence[Seen]) -> None:
+    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
         """Report some completions; raises httpx.HTTPError where it fails."""
 
 
@@ -42,14 +42,14 @@ class Sender:
 
     def __init__(self, service: Service, queue_max: int = QUEUE_MAX) -> None:
         self._service = service
-        self._waiting: queue.Queue[Seen] = queue.Queue(queue_max)
+        self._waiting: queue.Queue[CompletionRecord] = queue.Queue(queue_max)
         self._ending = threading.Event()
         self._warned = False
         self.sent = self.lost = 0
         self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
         self._thread.start()
 
-    def tell(self, seen: Seen) -> None:
+    def tell(self, seen: CompletionRecord) -> None:
         """Report a completion sooner or later; returns at once."""
         try:
             self._waiting.put_nowait(seen)
@@ -73,7 +73,7 @@ class Sender:
             while batch := self._next():
                 self._deliver(client, batch)
 
-    def _next(self) -> list[Seen]:
+    def _next(self) -> list[CompletionRecord]:
         """The next batch; empty when there is none left and none will come."""
         while True:
             # Looked at before the queue: what was told before the end is sent.
@@ -88,7 +88,7 @@ class Sender:
                 batch.append(self._waiting.get_nowait())
             return batch
 
-    def _deliver(self, client: httpx.Client, batch: Sequence[Seen]) -> None:
+    def _deliver(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
         # A service that is out is asked once for each batch, so that the queue keeps moving.
         tries = 1 if self._warned or self._ending.is_set() else _TRIES
         for tried in range(1, tries + 1):

@@ -13,7 +13,7 @@ import httpx
 
 from precis.environment import Environment
 from precis.llm.tls import tls_for
-from precis.observe.completions import Seen
+from precis.observe.completions import CompletionRecord
 
 _TIMEOUT_S = 10
 
@@ -42,13 +42,13 @@ class Weave:
         auth = ("api", self.key)
         return httpx.Client(auth=auth, timeout=_TIMEOUT_S, verify=tls_for(self.url))
 
-    def send(self, client: httpx.Client, batch: Sequence[Seen]) -> None:
+    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
         calls = {"batch": [_call(seen, self.project) for seen in batch]}
         address = f"{self.url}/v2/{self.project}/calls/complete"
         client.post(address, json=calls).raise_for_status()
 
 
-def _call(seen: Seen, project: str) -> dict[str, Any]:
+def _call(seen: CompletionRecord, project: str) -> dict[str, Any]:
     usage = {
         "requests": 1,
         "prompt_tokens": seen.prompt_tokens,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from precis.errors import ConfigError, StoreConflict, StoreError, UnusableRun
-from precis.record import Amount, Count, Finite, Name, Settings, Sha256, Step
+from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step
 from precis.records.spend import Spend
 from precis.store import Store
 
@@ -23,7 +23,7 @@ def _bounded(spend: Spend) -> Spend:
     return spend
 
 
-class StepRecord(Settings):
+class StepRecord(Record):
     """A committed step.
 
     Everything but the times and `judge` is the same for every run with the same seed and settings.
@@ -64,7 +64,7 @@ class StepRecord(Settings):
         return self.judge.usd + self.machine_usd
 
 
-class Validation(Settings):
+class Validation(Record):
     """Accuracy of one adapter on the held-out documents, greedy."""
 
     step: Step
@@ -83,7 +83,7 @@ class Validation(Settings):
     """Documents that could not be judged, by cause; they are not in the accuracy."""
 
 
-class Origin(Settings):
+class Origin(Record):
     """The checkpoint of another run that a run began with."""
 
     model: Name
@@ -96,7 +96,7 @@ class Origin(Settings):
     """Digest of the documents that it was trained on, and of their split."""
 
 
-class Ledger(Settings):
+class Ledger(Record):
     """What a run has committed so far."""
 
     version: Count = 1

@@ -20,7 +20,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from precis.errors import StoreError
-from precis.record import Name, Settings, Sha256, Step
+from precis.record import Name, Record, Sha256, Step
 from precis.records.ledger import StepRecord
 from precis.store.keys import fault_of
 
@@ -43,7 +43,7 @@ FilePath = Annotated[str, AfterValidator(_plain)]
 """Where a file lies in its checkpoint's folder; it can't lead out of it."""
 
 
-class File(Settings):
+class File(Record):
     """A file of a checkpoint."""
 
     path: FilePath
@@ -51,7 +51,7 @@ class File(Settings):
     sha256: Sha256
 
 
-class Checkpoint(Settings):
+class Checkpoint(Record):
     """A checkpoint's manifest."""
 
     model: Name
@@ -94,7 +94,7 @@ class Checkpoint(Settings):
         return checkpoint_key(self.model, self.step) + below
 
 
-class Pointer(Settings):
+class Pointer(Record):
     """Which checkpoint of a model is the newest; the content of `latest.json`."""
 
     step: Step

@@ -8,12 +8,12 @@ import polars as pl
 from precis.report import pictures
 from precis.report.canvas import Chart
 from precis.report.curve import StepPoint
-from precis.report.overnights import Night, nights_of
+from precis.report.overnights import NightlyAccuracy, nights_of
 from precis.report.topics import Topics, accuracy_by_topic
 from precis.report.wording import bounds, chance, name, percent, point_bounds, points
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
-from precis.statistics.nights import Change, Regression
+from precis.statistics.nights import NightlyChange, Regression
 from precis.statistics.standings import Contender, Standing, rows_by, summarise
 
 
@@ -56,8 +56,8 @@ class Benchmark:
     pairs: Mapping[Pair, Difference]
     topics: Topics
     documents_needed: int | None
-    nights: tuple[Night, ...] = ()
-    changes: tuple[Change, ...] = ()
+    nights: tuple[NightlyAccuracy, ...] = ()
+    changes: tuple[NightlyChange, ...] = ()
     words_max: int | None = None
 
     @property
@@ -108,7 +108,7 @@ def benchmark_of(
     ceiling: float | None = None,
     words_max: int | None = None,
     before: pl.DataFrame | None = None,
-    changes: Sequence[Change] = (),
+    changes: Sequence[NightlyChange] = (),
 ) -> Benchmark:
     """Summarise the rows of one run.
 

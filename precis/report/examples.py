@@ -18,7 +18,7 @@ class Validated:
 
 
 @dataclass(frozen=True)
-class Seen:
+class LatestSamples:
     """What a run has just seen, beside its ledger.
 
     Attributes:
@@ -38,7 +38,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Change:
+class SummaryChange:
     """A held-out document's summary, then and now."""
 
     step: int
@@ -56,7 +56,7 @@ def best_and_worst(rollouts: Sequence[Judged]) -> tuple[Judged, Judged] | None:
     return ordered[-1][1], ordered[0][1]
 
 
-def most_changed(seen: Seen) -> Change | None:
+def most_changed(seen: LatestSamples) -> SummaryChange | None:
     """The held-out document whose summary shares the fewest words with its first one."""
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
@@ -69,7 +69,7 @@ def most_changed(seen: Seen) -> Change | None:
     if not pairs:
         return None
     old, new = min(pairs, key=lambda pair: common_words(pair[0].summary.text, pair[1].summary.text))
-    return Change(seen.first.step, old, seen.last.step, new)
+    return SummaryChange(seen.first.step, old, seen.last.step, new)
 
 
 def score_of(judged: Judged) -> float | None:

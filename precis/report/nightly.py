@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from precis.report.wording import name
-from precis.statistics.nights import Change
+from precis.statistics.nights import NightlyChange
 
 REGRESSION = "precis.benchmark.regression"
 """The event that a benchmark emits when a contender is worse than before, beyond chance."""
 
 
-def nightly_section(changes: Sequence[Change], nights: int) -> str:
+def nightly_section(changes: Sequence[NightlyChange], nights: int) -> str:
     """Markdown: every contender that can be compared, worst first; empty where none can be."""
     if not changes:
         return ""
@@ -24,7 +24,7 @@ def nightly_section(changes: Sequence[Change], nights: int) -> str:
                       "| --- | --- | --- | --- | --- |", *rows, ""])  # fmt: skip
 
 
-def verdict_in_words(changes: Sequence[Change], nights: int) -> str:
+def verdict_in_words(changes: Sequence[NightlyChange], nights: int) -> str:
     """One sentence: who is worse, or that nobody is."""
     if not changes:
         return "There is no comparable benchmark before this one."
@@ -35,7 +35,7 @@ def verdict_in_words(changes: Sequence[Change], nights: int) -> str:
 
 
 def regression_payload(
-    changes: Sequence[Change], nights: int, model: str, report: str
+    changes: Sequence[NightlyChange], nights: int, model: str, report: str
 ) -> dict[str, Any]:
     """What the event carries: a sentence for people, and the figures for programs."""
     return {
@@ -63,15 +63,15 @@ def _earlier(nights: int) -> str:
     return "the benchmark before" if nights == 1 else f"the {nights} benchmarks before"
 
 
-def _points(change: Change) -> str:
+def _points(change: NightlyChange) -> str:
     return f"{100 * change.difference.accuracy.mean:+.1f}"
 
 
-def _interval(change: Change) -> str:
+def _interval(change: NightlyChange) -> str:
     interval = change.difference.accuracy
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
-def _chance(change: Change) -> str:
+def _chance(change: NightlyChange) -> str:
     p_value = change.difference.p_value
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

@@ -24,7 +24,7 @@ _STYLES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2)
 
 
 @dataclass(frozen=True)
-class Night:
+class NightlyAccuracy:
     """What a contender achieved on one night; a trained model is its newest checkpoint."""
 
     night: datetime
@@ -33,7 +33,7 @@ class Night:
     trained: bool = False
 
 
-def nights_of(frames: Iterable[pl.DataFrame]) -> list[Night]:
+def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
     """Every complete contender of every night; of a trained model the newest checkpoint.
 
     Args:
@@ -41,16 +41,18 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[Night]:
     """
     by_night = [each for frame in frames for each in frame.partition_by("night")]
     return [
-        Night(rows["night"][0], standing.contender.model, standing.accuracy, _is_trained(standing))
+        NightlyAccuracy(
+            rows["night"][0], standing.contender.model, standing.accuracy, _is_trained(standing)
+        )
         for rows in sorted(by_night, key=lambda rows: rows["night"][0])
         for standing in summarise(_newest(rows))
         if standing.complete and standing.accuracy
     ]
 
 
-def over_nights(nights: Iterable[Night], worse: Iterable[str] = ()) -> Chart:
+def over_nights(nights: Iterable[NightlyAccuracy], worse: Iterable[str] = ()) -> Chart:
     """A line for each contender, named at its end; those in `worse` carry a triangle."""
-    lines: dict[str, list[Night]] = {}
+    lines: dict[str, list[NightlyAccuracy]] = {}
     for each in sorted(nights, key=lambda each: each.night):
         lines.setdefault(each.model, []).append(each)
     title = "Accuracy, night by night"
@@ -71,7 +73,7 @@ def _newest(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _draw(
-    lines: Mapping[str, Sequence[Night]],
+    lines: Mapping[str, Sequence[NightlyAccuracy]],
     worse: frozenset[str],
     title: str,
     figure: Figure,
@@ -100,7 +102,7 @@ def _draw(
 def _line(
     axes: Axes,
     theme: Theme,
-    line: Sequence[Night],
+    line: Sequence[NightlyAccuracy],
     times: Sequence[datetime],
     worse: frozenset[str],
     dashes: Sequence[float],
@@ -141,7 +143,9 @@ def _line(
     )
 
 
-def _scale(axes: Axes, theme: Theme, nights: Sequence[Night], times: Sequence[datetime]) -> None:
+def _scale(
+    axes: Axes, theme: Theme, nights: Sequence[NightlyAccuracy], times: Sequence[datetime]
+) -> None:
     """Nights stand side by side, however far apart they are in time."""
     shown = range(0, len(times), max(1, -(-len(times) // _TICKS_MAX)))
     axes.set_xticks(list(shown), [_when(times[place], times) for place in shown])
@@ -160,6 +164,6 @@ def _when(night: datetime, nights: Sequence[datetime]) -> str:
     return f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
 
 
-def _reach(night: Night) -> tuple[float, ...]:
+def _reach(night: NightlyAccuracy) -> tuple[float, ...]:
     accuracy = night.accuracy
     return (accuracy.low, accuracy.high) if night.trained else (accuracy.mean,)

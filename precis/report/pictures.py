@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from precis.report.bars import Bar, comparison
 from precis.report.canvas import Chart
 from precis.report.curve import StepPoint, learning_curve
-from precis.report.overnights import Night, over_nights
+from precis.report.overnights import NightlyAccuracy, over_nights
 from precis.report.scatter import against_dollars, against_words
 from precis.report.spots import Spot
 from precis.report.topics import Topics, by_topic
@@ -62,7 +62,9 @@ def topics_picture(
     return {"topics": by_topic(topics, two, [name(each) for each in two])}
 
 
-def nights_picture(nights: Sequence[Night], worse: Iterable[Contender]) -> dict[str, Chart]:
+def nights_picture(
+    nights: Sequence[NightlyAccuracy], worse: Iterable[Contender]
+) -> dict[str, Chart]:
     """`nights`, where there are two or more."""
     several = len({each.night for each in nights}) > 1
     return {"nights": over_nights(nights, [each.model for each in worse])} if several else {}

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
 from precis.report.wording import causes
-from precis.run.outlook import Outlook
+from precis.run.outlook import Projection
 
 
-def totals(ledger: Ledger, ahead: Outlook) -> str:
+def totals(ledger: Ledger, ahead: Projection) -> str:
     """Markdown: rollouts and groups left out by cause, the judge's calls, dollars and forecast."""
     steps = ledger.steps
     spend = sum((step.judge for step in steps), Spend())
@@ -28,7 +28,7 @@ def totals(ledger: Ledger, ahead: Outlook) -> str:
     return "\n".join(["| So far | |", "| --- | --- |", *lines])
 
 
-def _dollars(usd: float, ahead: Outlook) -> str:
+def _dollars(usd: float, ahead: Projection) -> str:
     return f"${usd:,.2f}" + (", some at an unknown price" if ahead.is_lower_bound else "")
 
 
@@ -36,7 +36,7 @@ def _machine(ledger: Ledger) -> str:
     return f", ${ledger.machine_usd:,.2f} of it for the machine" if ledger.machine_usd else ""
 
 
-def _forecast(ahead: Outlook) -> str:
+def _forecast(ahead: Projection) -> str:
     if ahead.usd_at_end is None:
         return "known after the first step"
     stops = f"; the budget is reached at step {ahead.budget_step}" if ahead.budget_step else ""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from precis.records.ledger import Ledger, Validation
 from precis.report import wording
 from precis.report.curve import curve_of, learning_curve
-from precis.report.examples import Change, Seen, best_and_worst, most_changed
+from precis.report.examples import LatestSamples, SummaryChange, best_and_worst, most_changed
 from precis.report.markdown import escape, picture, table
 from precis.report.phases import phases
 from precis.report.reading import about, example, questions, quoted
 from precis.report.totals import totals
 from precis.report.trends import trends
-from precis.run.outlook import Outlook, Plan, in_words, outlook
+from precis.run.outlook import Projection, RunPlan, in_words, outlook
 from precis.run.shortcomings import shortcoming
 
 _STEPS_SHOWN = 10
@@ -29,8 +29,8 @@ class TrainingView:
     """
 
     ledger: Ledger
-    plan: Plan
-    seen: Seen = field(default_factory=Seen)
+    plan: RunPlan
+    seen: LatestSamples = field(default_factory=LatestSamples)
     links: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,7 +92,7 @@ def _is_done(view: TrainingView) -> bool:
     return view.ledger.next_step >= view.plan.steps and view.plan.steps in validated
 
 
-def _time_left(ahead: Outlook) -> str:
+def _time_left(ahead: Projection) -> str:
     return f", {in_words(ahead.seconds_left)} left" if ahead.seconds_left else ""
 
 
@@ -127,7 +127,7 @@ def _accuracy(one: Validation) -> str:
     return f"{one.accuracy:.1%} ({one.low:.1%} to {one.high:.1%})"
 
 
-def _change(change: Change) -> str:
+def _change(change: SummaryChange) -> str:
     parts = [
         "### Most changed summary",
         f"After step {change.step}: {about(change.before)}",

@@ -23,7 +23,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, StoreError
-from precis.record import Settings
+from precis.record import Record
 from precis.records.ledger import StepRecord
 from precis.records.manifests import (
     Checkpoint,
@@ -96,7 +96,7 @@ def commit(
     return there or checkpoint
 
 
-def mend_pointer(store: Store, model: str, step: int, lease: str = "") -> None:
+def repair_pointer(store: Store, model: str, step: int, lease: str = "") -> None:
     """Have the pointer name a step where it does not: a commit was cut off just before it.
 
     Args:
@@ -140,7 +140,7 @@ def committed_steps(store: Store, model: str) -> list[int]:
     return steps_in(store.keys(checkpoints_key(model)))
 
 
-def whole_around(
+def complete_around(
     store: Store,
     model: str,
     at: int,
@@ -162,7 +162,7 @@ def whole_around(
     expected = digests or {}
     for step in sorted(set(steps_in(sizes)) - set(passed_over), reverse=True):
         try:
-            found[step] = intact(store, model, step, sizes, expected.get(step, ""))
+            found[step] = complete_manifest(store, model, step, sizes, expected.get(step, ""))
         except CorruptCheckpoint as error:
             warn(str(error))
         if step <= at and step in found:
@@ -170,7 +170,7 @@ def whole_around(
     return found
 
 
-def intact(
+def complete_manifest(
     store: Store, model: str, step: int, sizes: Mapping[str, int], digest: str = ""
 ) -> Checkpoint:
     """A checkpoint's manifest, compared with the sizes of the store's keys.
@@ -212,7 +212,9 @@ def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -
         CorruptCheckpoint: it was never completed, a file differs from the manifest, or the
             manifest from the ledger.
     """
-    checkpoint = intact(store, model, step, store.sizes(checkpoint_key(model, step)), digest)
+    checkpoint = complete_manifest(
+        store, model, step, store.sizes(checkpoint_key(model, step)), digest
+    )
     incoming = into.with_name(f".{into.name}.incoming")
     shutil.rmtree(incoming, ignore_errors=True)
     for file in checkpoint.files:
@@ -234,7 +236,7 @@ def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
     model = checkpoint.model
     step = checkpoint.step
     try:
-        there = intact(store, model, step, store.sizes(checkpoint_key(model, step)))
+        there = complete_manifest(store, model, step, store.sizes(checkpoint_key(model, step)))
     except CorruptCheckpoint:
         return None
     may_differ = {"record": checkpoint.record, "attempt": checkpoint.attempt}
@@ -295,5 +297,5 @@ def _reason(error: ValidationError) -> str:
     return f"{where}: {first['msg']}" if where else first["msg"]
 
 
-def _json(record: Settings) -> bytes:
+def _json(record: Record) -> bytes:
     return record.model_dump_json(indent=1).encode()

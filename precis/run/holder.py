@@ -14,12 +14,12 @@ from pathlib import Path
 
 from pydantic import AwareDatetime
 
-from precis.record import Count, Settings
+from precis.record import Count, Record
 
 _CLOCKS_DIFFER = timedelta(seconds=30)
 
 
-class Holder(Settings):
+class Holder(Record):
     """Who holds a lease, and until when; the content of `lease.json`."""
 
     run: str

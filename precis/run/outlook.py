@@ -13,7 +13,7 @@ _RECENT = 20
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """How far a run is to go.
 
     Attributes:
@@ -34,7 +34,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Projection:
     """Seconds and dollars, so far and at the end.
 
     Attributes:
@@ -52,18 +52,18 @@ class Outlook:
     budget_step: int | None
 
 
-def outlook(ledger: Ledger, plan: Plan) -> Outlook:
+def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     """Go on from the mean of the last twenty steps, and of all validations."""
     recent = ledger.steps[-_RECENT:]
     unpriced = any(step.judge.unpriced for step in ledger.steps)
     if not recent:
-        return Outlook(ledger.usd, None, None, unpriced, None)
+        return Projection(ledger.usd, None, None, unpriced, None)
     left = max(0, plan.steps - ledger.next_step)
     step_usd = fmean(step.usd for step in recent)
     other_usd = plan.validations_left * _validation_usd(ledger)
     seconds = left * fmean(sum(step.seconds.values()) for step in recent)
     seconds += plan.validations_left * _mean([one.seconds for one in ledger.validations])
-    return Outlook(
+    return Projection(
         usd=ledger.usd,
         usd_at_end=ledger.usd + left * step_usd + other_usd,
         seconds_left=seconds,
@@ -85,7 +85,7 @@ def _validation_usd(ledger: Ledger) -> float:
     return max(0.0, rest) / max(1, len(ledger.validations))
 
 
-def _budget_step(ledger: Ledger, plan: Plan, usd_a_step: float) -> int | None:
+def _budget_step(ledger: Ledger, plan: RunPlan, usd_a_step: float) -> int | None:
     if plan.budget_usd is None or usd_a_step <= 0:
         return None
     step = ledger.next_step + int((plan.budget_usd - ledger.usd) / usd_a_step)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from precis.errors import CorruptCheckpoint, StoreError
 from precis.records.ledger import Ledger, Validation, ledger_key, stored_ledger
-from precis.run.checkpoints import intact
+from precis.run.checkpoints import complete_manifest
 from precis.run.holder import Holder, is_alive
 from precis.run.lease import read_lease
 from precis.run.retention import steps_begun
@@ -49,7 +49,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredCheckpoint:
     """A checkpoint in the store; `damage` says what it lacks, and is empty where it is whole."""
 
     step: int
@@ -83,7 +83,7 @@ def overview(store: Store, model: str, now: datetime) -> Overview:
     return Overview(model, ledger, written_at(store, ledger_key(model)), alive)
 
 
-def kept_checkpoints(store: Store, model: str) -> list[Kept]:
+def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
     """Every checkpoint that has any file, ascending. Contents are not read, only their sizes."""
     sizes = store.sizes(f"{model}/checkpoints/")
     return [_kept(store, model, step, sizes) for step in steps_begun(sizes)]
@@ -102,11 +102,11 @@ def _overview_or_why(store: Store, model: str, now: datetime) -> Overview | Unre
         return Unreadable(model, str(error))
 
 
-def _kept(store: Store, model: str, step: int, sizes: dict[str, int]) -> Kept:
+def _kept(store: Store, model: str, step: int, sizes: dict[str, int]) -> StoredCheckpoint:
     own = f"/checkpoints/{step:04d}/"
     total = sum(size for key, size in sizes.items() if own in key)
     try:
-        intact(store, model, step, sizes)
+        complete_manifest(store, model, step, sizes)
     except CorruptCheckpoint as error:
-        return Kept(step, total, str(error))
-    return Kept(step, total, "")
+        return StoredCheckpoint(step, total, str(error))
+    return StoredCheckpoint(step, total, "")

@@ -18,7 +18,7 @@ from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
 from precis.records.ledger import Ledger, ledger_key, stored_ledger, write_ledger
 from precis.records.manifests import checkpoints_key
 from precis.records.trajectories import Split, trajectories_key, trajectory_steps
-from precis.run.checkpoints import committed_steps, mend_pointer, restore
+from precis.run.checkpoints import committed_steps, repair_pointer, restore
 from precis.run.lease import Lease, check_lease, leased, read_lease
 from precis.run.retention import remove, steps_begun
 from precis.store import Store
@@ -68,7 +68,7 @@ async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledge
     await lease.check()
     restarted = ledger.restarted(step)
     await asyncio.to_thread(write_ledger, store, restarted, version)
-    await asyncio.to_thread(mend_pointer, store, model, step, lease.id)
+    await asyncio.to_thread(repair_pointer, store, model, step, lease.id)
     await asyncio.to_thread(_sweep, store, model, step, lease.id)
     return restarted
 

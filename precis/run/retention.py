@@ -13,7 +13,7 @@ from precis.records.manifests import (
     manifest_key,
     steps_in,
 )
-from precis.run.checkpoints import intact
+from precis.run.checkpoints import complete_manifest
 from precis.run.lease import check_lease
 from precis.store import Store
 
@@ -92,7 +92,7 @@ def _whole(store: Store, model: str, at: int, sizes: Mapping[str, int]) -> dict[
     for step in steps_in(sizes):
         with suppress(CorruptCheckpoint):
             if step <= at:
-                found[step] = intact(store, model, step, sizes)
+                found[step] = complete_manifest(store, model, step, sizes)
     return found
 
 

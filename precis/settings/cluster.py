@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator
 
 from precis.environment import Environment
-from precis.record import Settings
+from precis.record import Record
 
 Infra = Annotated[str, StringConstraints(pattern=r"^[a-z][a-zA-Z0-9-]*(/[^/\s]+)*$")]
 
 
-class ClusterConfig(Settings):
+class ClusterConfig(Record):
     """Which machine the trainer runs on, for how long, and what becomes of it."""
 
     where: Literal["local", "sky"] = "local"
@@ -43,7 +43,7 @@ class ClusterConfig(Settings):
     holds."""
 
 
-class DownConfig(Settings):
+class DownConfig(Record):
     """Taking down the machine of a model."""
 
     model: str
@@ -59,7 +59,7 @@ class DownConfig(Settings):
         return value or Environment().store
 
 
-class SweepConfig(Settings):
+class SweepConfig(Record):
     """Taking down all machines of ours that no live run holds."""
 
     spare_hours: float = Field(0, ge=0)

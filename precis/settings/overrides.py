@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from precis.record import Settings
+from precis.record import Record
 
 Given = Mapping[str, Any]
 
 
-def laid_over(model: type[Settings], base: Given, over: Given) -> dict[str, Any]:
+def laid_over(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
     """Settings of a model, those of `over` in place of those of `base`.
 
     Settings that hold others, such as `documents`, are taken apart, so that
@@ -23,7 +23,7 @@ def laid_over(model: type[Settings], base: Given, over: Given) -> dict[str, Any]
     return laid
 
 
-def _inner(model: type[Settings], name: str, there: Any, value: Any) -> type[Settings] | None:
+def _inner(model: type[Record], name: str, there: Any, value: Any) -> type[Record] | None:
     """Of what settings both values are; None where one is to replace the other."""
     if name not in model.model_fields or not isinstance(there, Mapping | None):
         return None
@@ -33,7 +33,7 @@ def _inner(model: type[Settings], name: str, there: Any, value: Any) -> type[Set
     models = [
         each
         for each in (annotation, *get_args(annotation))
-        if isinstance(each, type) and issubclass(each, Settings)
+        if isinstance(each, type) and issubclass(each, Record)
     ]
     if len(models) < 2:
         return models[0] if models else None

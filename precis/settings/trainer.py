@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from precis.record import Settings
+from precis.record import Record
 
 Options = dict[str, Any]
 BackendName = Literal["extractive", "local", "serverless"]
@@ -21,7 +21,7 @@ BaseModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/][A-Za-z0-9._/-]{0,
 a shell knows, and is no option."""
 
 
-class _TrainerSettings(Settings):
+class _TrainerSettings(Record):
     """What holds for each kind that does not say otherwise."""
 
     @property
@@ -30,7 +30,7 @@ class _TrainerSettings(Settings):
         return None
 
     @property
-    def decisive(self) -> dict[str, Any]:
+    def identity_fields(self) -> dict[str, Any]:
         """What of these settings decides the result."""
         return self.model_dump()
 
@@ -64,7 +64,7 @@ class ExtractiveTrainer(_TrainerSettings):
         return self.model_dump(exclude={"kind"})
 
 
-class EngineConfig(Settings):
+class EngineConfig(Record):
     """How vLLM and the training share the GPU; the defaults are for 3 billion weights on 80 GB."""
 
     tokens_max: int = Field(4096, ge=512)
@@ -154,7 +154,7 @@ class ArtTrainer(_TrainerSettings):
         return {"engine": self.engine.model_dump()}
 
     @property
-    def decisive(self) -> dict[str, Any]:
+    def identity_fields(self) -> dict[str, Any]:
         """What of these settings decides the result."""
         return self.model_dump(exclude={"engine": set(_ONLY_MEMORY)})
 

@@ -14,7 +14,7 @@ RULER = ("judge", "protocol", "prompts_digest", "corpus_digest")
 
 
 @dataclass(frozen=True)
-class Change:
+class NightlyChange:
     """What became of a contender since the nights before.
 
     Attributes:
@@ -45,7 +45,7 @@ class Change:
         )
 
 
-Regression = Change
+Regression = NightlyChange
 """A change for the worse, as `regressions` returns it."""
 
 
@@ -62,7 +62,7 @@ def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Regression]
     return [change for change in changes(tonight, before) if change.is_regression]
 
 
-def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Change]:
+def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[NightlyChange]:
     """Every contender against itself, and the newest checkpoint against the newest before it.
 
     Only rows of the same judge, protocol, prompts and corpus are compared. A contender whose
@@ -74,7 +74,7 @@ def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Change]:
     """
     comparable = before.join(tonight.select(RULER).unique(), on=RULER, how="semi", nulls_equal=True)
     found = [
-        Change(now, then, change)
+        NightlyChange(now, then, change)
         for now, then in _pairs(contenders(tonight), contenders(comparable))
         if (change := difference(rows_by(tonight, now), rows_by(comparable, then)))
     ]
@@ -92,6 +92,6 @@ def _pairs(
                 yield last, earlier
 
 
-def _corrected(found: Sequence[Change]) -> list[Change]:
+def _corrected(found: Sequence[NightlyChange]) -> list[NightlyChange]:
     told_apart = {change: change.difference for change in found if not change.difference.is_none}
     return [replace(change, difference=each) for change, each in corrected(told_apart).items()]

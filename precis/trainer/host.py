@@ -32,7 +32,7 @@ _KEPT = 2
 """Checkpoints kept here once a newer one is in the store: it and the one before it."""
 
 
-class Host:
+class TrainerService:
     """A backend and what it has done, for one base folder."""
 
     def __init__(self, backend: art.Backend, path: Path) -> None:

@@ -29,7 +29,7 @@ from precis.processes.supervisor import claim
 from precis.settings.trainer import BackendName
 from precis.trainer.backends import open_backend
 from precis.trainer.guard import Guard
-from precis.trainer.host import Host
+from precis.trainer.host import TrainerService
 from precis.trainer.jobs import Job, Jobs
 from precis.trainer.protocol import (
     BeginRequest,
@@ -61,7 +61,7 @@ def trainer_app(backend: art.Backend, path: Path, token: str, client_lost_s: flo
 
 
 def _open_app(backend: art.Backend, path: Path) -> FastAPI:
-    host = Host(backend, path)
+    host = TrainerService(backend, path)
     jobs = Jobs()
     inference = httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=httpx.Limits(max_connections=None))
 

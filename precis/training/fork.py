@@ -13,7 +13,7 @@ from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
 from precis.records.ledger import Ledger, Origin, ledger_key, stored_ledger
 from precis.records.manifests import Checkpoint
-from precis.run.checkpoints import commit, committed_steps, restore, whole_around
+from precis.run.checkpoints import commit, committed_steps, complete_around, restore
 from precis.store import Store, open_store
 from precis.training.run import Run
 
@@ -105,7 +105,7 @@ def _found(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:
     present = committed_steps(source, wanted.model)
     committed = [step for step in present if step <= ledger.next_step]
     at = max(committed, default=0) if wanted.step is None else wanted.step
-    around = whole_around(source, wanted.model, at, digests=ledger.checkpoints)
+    around = complete_around(source, wanted.model, at, digests=ledger.checkpoints)
     whole = {step: one for step, one in around.items() if step in committed}
     step = max(whole, default=0) if wanted.step is None else wanted.step
     checkpoint = whole.get(step)

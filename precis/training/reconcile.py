@@ -26,7 +26,7 @@ from precis.trainer.protocol import TrainedStep, TrainerState
 
 
 @dataclass(frozen=True)
-class Plan:
+class ResumePlan:
     """How a run goes on.
 
     Attributes:
@@ -42,7 +42,7 @@ class Plan:
     ahead: tuple[TrainedStep, ...] = ()
 
 
-def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerState) -> Plan:
+def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerState) -> ResumePlan:
     """Where a run goes on.
 
     Args:
@@ -59,7 +59,7 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
     if at not in whole and not _holds(trainer, ledger):
         earlier = [step for step in whole if step < at]
         if not earlier and at == 0:
-            return Plan(ledger, "begin", upload=True)
+            return ResumePlan(ledger, "begin", upload=True)
         if not earlier:
             raise CorruptCheckpoint(
                 f"No checkpoint of {ledger.model!r} up to step {at} is whole. Bring one back from "
@@ -68,9 +68,9 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
         at = max(earlier)
         ledger = ledger.rewound(at)
     if not _holds(trainer, ledger, whole.get(at)):
-        return Plan(ledger, "restore")
+        return ResumePlan(ledger, "restore")
     ahead = tuple(trainer.trained[step] for step in range(at, max(trainer.checkpoints)))
-    return Plan(ledger, "keep", upload=at not in whole, ahead=ahead)
+    return ResumePlan(ledger, "keep", upload=at not in whole, ahead=ahead)
 
 
 def _with_committed(ledger: Ledger, whole: Mapping[int, Checkpoint]) -> Ledger:

@@ -10,7 +10,7 @@ from typing import Any
 
 import art
 
-from precis.cluster.site import Site
+from precis.cluster.site import TrainerHost
 from precis.config import RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.judge import JudgeClient
@@ -21,7 +21,7 @@ from precis.processes.child import Service
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
-from precis.report.examples import Seen
+from precis.report.examples import LatestSamples
 from precis.run.lease import Lease, leased
 from precis.store import Store, open_store
 from precis.trainer.client import RemoteTrainer
@@ -64,7 +64,7 @@ class Run:
 
     ledger: Ledger
     lease: Lease
-    site: Site
+    site: TrainerHost
     trainer: RemoteTrainer
 
     def __init__(self, config: TrainConfig, corpus: Corpus, services: Services) -> None:
@@ -82,7 +82,7 @@ class Run:
         self.machine = Meter()
         self.wandb: WandbLog | None = None
         self.observers = Observers([])
-        self.seen = Seen()
+        self.seen = LatestSamples()
         self._booked = Spend()
         self._ledger_version: str | None = None
 
@@ -199,7 +199,7 @@ def work_folder(config: RunConfig) -> Path:
     return private_home() / "work" / f"{config.model}-{store[:8]}"
 
 
-def mend_art_files(config: RunConfig) -> None:
+def repair_art_files(config: RunConfig) -> None:
     """Drop what a killed process left half-written of ART's files, which are not atomic.
 
     `state.json` only sums up `history.jsonl`; ART begins a new one.

@@ -20,7 +20,7 @@ import art
 import psutil
 import pytest
 
-from precis.cluster.local import LocalSite
+from precis.cluster.local import LocalHost
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
 from precis.records.documents import load_corpus
@@ -77,7 +77,7 @@ async def summaries_of_both(
 
 async def summaries(config: TrainConfig, folder: Path, restored: bool) -> list[str]:
     folder.mkdir(exist_ok=True)
-    site = LocalSite(folder, config.seed, folder / "again.log", "local")
+    site = LocalHost(folder, config.seed, folder / "again.log", "local")
     try:
         address = await site.up()
         trainer = RemoteTrainer(address.url, address.token, folder / "art")

@@ -18,7 +18,7 @@ from precis.errors import CorruptCheckpoint, StoreError, TrainerError
 from precis.extractive.serving import LoopServer
 from precis.records.ledger import Ledger, ledger_key, stored_ledger, write_ledger
 from precis.records.manifests import File, Pointer, manifest_key, pointer_key, steps_in
-from precis.run.checkpoints import manifest, mend_pointer, restore, whole_around
+from precis.run.checkpoints import complete_around, manifest, repair_pointer, restore
 from precis.run.export import export
 from precis.run.lease import lease_key, read_lease
 from precis.settings.trainer import ArtTrainer, ServerlessTrainer
@@ -139,7 +139,7 @@ def test_what_a_manifest_says_is_bounded(
     with pytest.raises(CorruptCheckpoint):
         restore(store, "m", 1, tmp_path / "into")
     assert not (tmp_path / "into").exists()
-    assert sorted(whole_around(store, "m", 1, lambda _: None)) == [0, 2]
+    assert sorted(complete_around(store, "m", 1, lambda _: None)) == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_record_that_is_too_large_is_not_read(store: FolderStore) -> None:
     with (store.root / "m" / "latest.json").open("wb") as sparse:
         sparse.truncate(SMALL_BYTES_MAX + 1)
     with pytest.raises(StoreError, match="no record that Précis writes has more"):
-        mend_pointer(store, "m", 2)
+        repair_pointer(store, "m", 2)
 
 
 @pytest.mark.parametrize(
@@ -199,9 +199,9 @@ def test_a_record_that_is_too_large_is_not_read(store: FolderStore) -> None:
 def test_a_pointer_that_is_none_is_a_sentence(store: FolderStore, data: bytes) -> None:
     store.put(pointer_key("m"), data)
     with pytest.raises(StoreError, match=r"latest.json can't be read .*Delete it"):
-        mend_pointer(store, "m", 2)
+        repair_pointer(store, "m", 2)
     store.delete(pointer_key("m"))
-    mend_pointer(store, "m", 2)
+    repair_pointer(store, "m", 2)
     blob = store.get(pointer_key("m"))
     assert blob is not None and Pointer.model_validate_json(blob.data).step == 2
 
@@ -210,7 +210,7 @@ def test_a_pointer_that_is_none_is_a_sentence(store: FolderStore, data: bytes) -
 def test_a_folder_that_is_no_steps_is_named(store: FolderStore, name: str) -> None:
     store.put(f"m/checkpoints/{name}/manifest.json", b"{}")
     with pytest.raises(StoreError, match="lies in a folder that is no step's"):
-        whole_around(store, "m", 2)
+        complete_around(store, "m", 2)
 
 
 @given(key=st.text(max_size=60))

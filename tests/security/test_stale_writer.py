@@ -18,10 +18,10 @@ from precis.records.manifests import manifest_key, pointer_key
 from precis.run.checkpoints import (
     commit,
     committed_steps,
+    complete_around,
     manifest,
-    mend_pointer,
+    repair_pointer,
     restore,
-    whole_around,
 )
 from precis.run.export import export
 from precis.run.holder import this_process
@@ -195,7 +195,7 @@ def test_a_stale_writer_that_comes_late_is_told_whose_the_model_is(
     with pytest.raises(LeaseLost):
         prune(store, "m", FEW, {}, at=2, lease=stale)
     with pytest.raises(LeaseLost):
-        mend_pointer(store, "m", 1, stale)
+        repair_pointer(store, "m", 1, stale)
     after = store.sizes("m/")
     added = set(after) - set(before)
     assert {key: after[key] for key in before} == before
@@ -249,7 +249,7 @@ def test_a_manifest_that_was_replaced_is_not_the_ledgers(
         ledger = ledger.vouching(step, found.digest)
     commit(store, "m", 2, weights(tmp_path, b"stale"), "c", record(1), "first")
     warnings: list[str] = []
-    whole = whole_around(store, "m", 2, warnings.append, digests=ledger.checkpoints)
+    whole = complete_around(store, "m", 2, warnings.append, digests=ledger.checkpoints)
     assert sorted(whole) == [1]
     assert "0002/manifest.json was replaced after the ledger of 'm' was written" in warnings[0]
     with pytest.raises(CorruptCheckpoint, match="was replaced"):
@@ -314,8 +314,8 @@ def old(tmp_path: Path) -> FolderStore:
 def test_what_older_versions_wrote_is_read_as_it_was(old: FolderStore, tmp_path: Path) -> None:
     restore(old, "old", 1, tmp_path / "into")
     assert (tmp_path / "into" / "sub" / "weights").read_bytes() == b"weights 1"
-    assert sorted(whole_around(old, "old", 1)) == [1]
-    plan = reconcile(stored_ledger(old, "old"), whole_around(old, "old", 1), TrainerState())
+    assert sorted(complete_around(old, "old", 1)) == [1]
+    plan = reconcile(stored_ledger(old, "old"), complete_around(old, "old", 1), TrainerState())
     assert (plan.trainer, plan.ledger.next_step) == ("restore", 1)
     files = export(old, "old", tmp_path / "out", checkpoint=1)
     assert tmp_path / "out" / "checkpoints" / "0001" / "sub" / "weights" in files

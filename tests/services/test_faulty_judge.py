@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from precis.config import JudgeConfig, JudgeLimits
+from precis.config import JudgeConfig, RateLimits
 from precis.judge import Endpoint, JudgeClient, Scored, Unscored, Verdict
 from precis.judge.cache import ReplyCache
 from precis.llm.server import completions_app
@@ -25,7 +25,7 @@ _CONFIG = JudgeConfig(
     provider="url",
     base_url="http://127.0.0.1/v1",
     model="lexical-judge",
-    limits=JudgeLimits(
+    limits=RateLimits(
         requests_per_minute=_REQUESTS_PER_MINUTE, tokens_per_minute=10**9, in_flight=32
     ),
     # Longer than any good reply takes on a busy machine; only faults run into it.

@@ -1,7 +1,7 @@
 """The newest whole checkpoint, and where a checkpoint's files lie, as tests ask for them."""
 
 from precis.records.manifests import Checkpoint, File
-from precis.run.checkpoints import manifest, whole_around
+from precis.run.checkpoints import complete_around, manifest
 from precis.store import Store
 
 
@@ -10,7 +10,7 @@ def newest_whole(
 ) -> Checkpoint | None:
     """The newest whole checkpoint up to a step; None if none is whole."""
     seen: list[str] = [] if warnings is None else warnings
-    found = whole_around(store, model, at_most, seen.append)
+    found = complete_around(store, model, at_most, seen.append)
     return next((found[step] for step in sorted(found, reverse=True) if step <= at_most), None)
 
 

@@ -11,14 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from precis.benchmark.budget import Budget
-from precis.benchmark.cache import Kept, Written
-from precis.benchmark.client import Writer
-from precis.benchmark.contender import Entry, hosted, local, parameters_of
+from precis.benchmark.cache import ResultCache, Written
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec, hosted, local, parameters_of
 from precis.benchmark.extractive import rehearsed
-from precis.benchmark.forecast import look_ahead
+from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.measure import Outcome, measure
 from precis.benchmark.presets import PRESETS, endpoint_of
-from precis.benchmark.referee import Referee
+from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
 from precis.extractive.checkpoints import save, start
@@ -83,7 +83,7 @@ def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
     return answer
 
 
-def entry(url: str, **settings: Any) -> Entry:
+def entry(url: str, **settings: Any) -> ContenderSpec:
     known = {"provider": "url", "model": "m", "backoff_s": 0.001, "prices": (1.0, 10.0)}
     config = ContenderConfig.model_validate({**known, "base_url": url, **settings})
     return hosted(config, KEYS, words_max=350)
@@ -91,9 +91,9 @@ def entry(url: str, **settings: Any) -> Entry:
 
 @asynccontextmanager
 async def writer(
-    of: Entry, *, kept: Kept | None = None, budget: Budget | None = None
-) -> AsyncIterator[Writer]:
-    async with Writer(of, 350, budget or Budget(None), kept) as opened:
+    of: ContenderSpec, *, kept: ResultCache | None = None, budget: Budget | None = None
+) -> AsyncIterator[ContenderClient]:
+    async with ContenderClient(of, 350, budget or Budget(None), kept) as opened:
         yield opened
 
 
@@ -108,13 +108,15 @@ class Judge:
         return Scored((Answer(document.questions[0].id, "the mayor", True, True),))
 
 
-def referee(judge: Judge, kept: Kept | None = None, budget: Budget | None = None) -> Referee:
+def referee(
+    judge: Judge, kept: ResultCache | None = None, budget: Budget | None = None
+) -> BenchmarkJudge:
     asked = cast(JudgeClient, judge)
-    return Referee(asked, JudgeConfig(), RolloutsConfig(), budget or Budget(None), kept)
+    return BenchmarkJudge(asked, JudgeConfig(), RolloutsConfig(), budget or Budget(None), kept)
 
 
-async def opened(folder: Path) -> Kept:
-    kept = Kept(open_store(str(folder)))
+async def opened(folder: Path) -> ResultCache:
+    kept = ResultCache(open_store(str(folder)))
     await kept.open()
     return kept
 
@@ -318,7 +320,7 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
         await measure(priced, referee(judge, kept), DOCUMENTS[:3])
         config = JudgeConfig(provider="google")
         judged_by = referee(judge, kept)
-        ahead = await look_ahead([priced, unpriced], judged_by, DOCUMENTS, config, "m", 350)
+        ahead = await estimate_cost([priced, unpriced], judged_by, DOCUMENTS, config, "m", 350)
     assert (ahead.summaries, ahead.kept, ahead.unpriced) == (5, 3, ("x",))
     assert ahead.judging is not None and ahead.judging.calls == 10
     assert "5 summaries are to be paid for, about $" in str(ahead)

@@ -115,7 +115,7 @@ async def test_a_gpu_of_this_machine_needs_packages_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "GPU_PYTHON", tmp_path / "python")
-    site = local.LocalSite(tmp_path, 1, tmp_path / "log", "local")
+    site = local.LocalHost(tmp_path, 1, tmp_path / "log", "local")
     with pytest.raises(ConfigError, match="make install-gpu"):
         await site.up()
 

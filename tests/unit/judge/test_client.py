@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from precis.config import JudgeConfig, JudgeLimits
+from precis.config import JudgeConfig, RateLimits
 from precis.errors import JudgeError
 from precis.judge import Endpoint, JudgeClient, Scored, Unscored
 from precis.judge.cache import ReplyCache
@@ -264,7 +264,7 @@ async def test_a_judge_without_schemas_is_asked_more_plainly_from_then_on(reject
 
 async def test_verdicts_that_wait_learn_from_those_that_were_rejected() -> None:
     no = responding(400, {"error": {"message": "response_format is not supported"}})
-    async with judge_of(no, limits=JudgeLimits(in_flight=1)) as (judge, server):
+    async with judge_of(no, limits=RateLimits(in_flight=1)) as (judge, server):
         await asyncio.gather(*(judge.score(FERRY, f"{SUMMARY} {n}.") for n in range(3)))
     kinds = [one["response_format"]["type"] for one in server.requests]
     assert kinds == ["json_schema"] + ["json_object"] * 6
@@ -323,7 +323,7 @@ async def test_a_judge_that_asks_to_wait_past_the_deadline_is_not_waited_for() -
 async def test_retry_after_holds_back_the_whole_client() -> None:
     clock = asyncio.get_running_loop().time
     limited = responding(429, {}, Retry_After="0.2")
-    async with judge_of(limited, limits=JudgeLimits(in_flight=1)) as (judge, _):
+    async with judge_of(limited, limits=RateLimits(in_flight=1)) as (judge, _):
         began = clock()
         await asyncio.gather(*(judge.score(FERRY, f"{SUMMARY} {n}.") for n in range(3)))
     assert clock() - began >= 0.2
@@ -335,7 +335,7 @@ async def test_waiting_for_a_turn_does_not_use_up_a_verdict_s_deadline() -> None
         await saying('{"answers": []}'.replace("[]", json.dumps(declined)))(writer)
 
     declined = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
-    limits = JudgeLimits(in_flight=1)
+    limits = RateLimits(in_flight=1)
     async with judge_of(*[slow] * 12, limits=limits, verdict_timeout_s=2) as (judge, _):
         verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(12)))
     assert all(isinstance(verdict, Scored) for verdict in verdicts)

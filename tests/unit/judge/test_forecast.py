@@ -2,7 +2,7 @@
 
 import pytest
 
-from precis.config import JudgeConfig, JudgeLimits
+from precis.config import JudgeConfig, RateLimits
 from precis.judge import JudgeClient
 from precis.judge.forecast import Forecast, forecast
 from precis.llm.providers import Endpoint
@@ -58,9 +58,9 @@ def test_a_model_without_a_price_says_so_and_a_user_s_price_mends_it() -> None:
 
 
 def test_minutes_are_those_of_the_tightest_limit() -> None:
-    requests = JudgeLimits(requests_per_minute=100, in_flight=1000)
-    tokens = JudgeLimits(requests_per_minute=10**6, tokens_per_minute=10_000, in_flight=1000)
-    at_once = JudgeLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=1)
+    requests = RateLimits(requests_per_minute=100, in_flight=1000)
+    tokens = RateLimits(requests_per_minute=10**6, tokens_per_minute=10_000, in_flight=1000)
+    at_once = RateLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=1)
     by_requests = of_run(JudgeConfig(provider="openrouter", limits=requests))
     by_tokens = of_run(JudgeConfig(provider="openrouter", limits=tokens))
     one_by_one = of_run(JudgeConfig(provider="openrouter", limits=at_once))
@@ -71,10 +71,10 @@ def test_minutes_are_those_of_the_tightest_limit() -> None:
 
 
 def test_a_daily_quota_that_does_not_suffice_is_told_with_what_to_do() -> None:
-    short = of_run(JudgeConfig(provider="google", limits=JudgeLimits(requests_per_day=250)))
+    short = of_run(JudgeConfig(provider="google", limits=RateLimits(requests_per_day=250)))
     assert short.days == 9
     assert "needs 9 days of it" in str(short) and "lower steps" in str(short)
-    enough = of_run(JudgeConfig(provider="google", limits=JudgeLimits(requests_per_day=5000)))
+    enough = of_run(JudgeConfig(provider="google", limits=RateLimits(requests_per_day=5000)))
     assert enough.days == 1 and "quota" not in str(enough)
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.config import JudgeConfig, JudgeLimits
+from precis.config import JudgeConfig, RateLimits
 from precis.judge import Endpoint, JudgeClient, Scored
-from precis.llm.hedging import Hedging, Tail
+from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn
 from precis.llm.replies import Failed
 from precis.records.documents import Document, Question
@@ -22,7 +22,7 @@ from tests.services.patience import PATIENCE_S
 
 def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
     """One that knows quick requests already, so that what takes 20 ms is late."""
-    hedges = Hedging(quantile, limiter or Limiter(JudgeLimits()), floor_s=0.0, look_s=0.005)
+    hedges = Hedging(quantile, limiter or Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
     for tail in (hedges._tails["answers"], hedges._all):
         for _ in range(20):
             tail.waited(0.02)
@@ -50,7 +50,7 @@ class Requests:
 
 
 async def first(hedges: Hedging, ask: Requests, limiter: Limiter | None = None) -> Any:
-    async with (limiter or Limiter(JudgeLimits())).turn(10) as turn:
+    async with (limiter or Limiter(RateLimits())).turn(10) as turn:
         return await hedges.first("answers", turn, ask)
 
 
@@ -74,12 +74,12 @@ async def test_a_quick_reply_is_asked_for_once() -> None:
 
 async def test_a_new_kind_of_request_is_compared_with_the_others() -> None:
     hedges, ask = hedging(), Requests((30, "first"), (0.0, "second"))
-    async with Limiter(JudgeLimits()).turn(10) as turn:
+    async with Limiter(RateLimits()).turn(10) as turn:
         assert await hedges.first("grades", turn, ask) == "second"
 
 
 async def test_nothing_is_late_while_nothing_is_known() -> None:
-    hedges = Hedging(0.5, Limiter(JudgeLimits()), floor_s=0.0, look_s=0.005)
+    hedges = Hedging(0.5, Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
     ask = Requests((0.05, "first"))
     assert await first(hedges, ask) == "first"
     assert ask.sent == 1
@@ -116,7 +116,7 @@ async def test_giving_up_gives_up_both() -> None:
 
 
 async def test_no_hedge_is_sent_while_rejections_slow_the_limiter() -> None:
-    limiter = Limiter(JudgeLimits())
+    limiter = Limiter(RateLimits())
     limiter.slow_down()
     ask = Requests((0.1, "first"), (0.0, "second"))
     assert await first(hedging(limiter), ask, limiter) == "first"
@@ -124,9 +124,9 @@ async def test_no_hedge_is_sent_while_rejections_slow_the_limiter() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [JudgeLimits(in_flight=1), JudgeLimits(requests_per_minute=1)], ids=str
+    "limits", [RateLimits(in_flight=1), RateLimits(requests_per_minute=1)], ids=str
 )
-async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it(limits: JudgeLimits) -> None:
+async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it(limits: RateLimits) -> None:
     limiter = Limiter(limits)
     ask = Requests((0.1, "first"), (0.0, "second"))
     assert await first(hedging(limiter), ask, limiter) == "first"
@@ -134,7 +134,7 @@ async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it(limits: JudgeLim
 
 
 async def test_a_hedge_leaves_its_turn_to_whoever_waits() -> None:
-    limiter = Limiter(JudgeLimits(in_flight=2))
+    limiter = Limiter(RateLimits(in_flight=2))
     async with limiter.turn(1), limiter.turn(1):
         waiting = asyncio.ensure_future(limiter.turn(1).__aenter__())
         await asyncio.sleep(0)
@@ -146,7 +146,7 @@ async def test_a_hedge_leaves_its_turn_to_whoever_waits() -> None:
 
 
 def test_a_request_is_late_when_it_has_waited_longer_than_the_share() -> None:
-    tail = Tail(0.8)
+    tail = LatencyWindow(0.8)
     for seconds in range(1, 11):
         tail.waited(seconds)
     with tail.under_way(0.0):
@@ -158,7 +158,7 @@ def test_a_request_is_late_when_it_has_waited_longer_than_the_share() -> None:
 def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
     times: list[float], quantile: float
 ) -> None:
-    tail, late = Tail(quantile), set()
+    tail, late = LatencyWindow(quantile), set()
     running = [tail.under_way(0.0) for _ in times]
     for each in running:
         each.__enter__()
@@ -170,7 +170,7 @@ def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
 
 
 def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> None:
-    tail, late = Tail(0.8), 0
+    tail, late = LatencyWindow(0.8), 0
     times = [1 + (index * 7919 % 100) / 100 for index in range(500)]
     for time in times:
         with tail.under_way(0.0):
@@ -245,7 +245,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_hedges_keep_to_the_limits_and_leave_no_connection_behind() -> None:
-    limits = JudgeLimits(in_flight=5, requests_per_minute=40)
+    limits = RateLimits(in_flight=5, requests_per_minute=40)
     async with judging(limits=limits) as (judge, server):
         for wave in range(4):
             asked = (judge.score(DOCUMENT, f"{wave} {number}") for number in range(4))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from precis.config import JudgeConfig, JudgeLimits
+from precis.config import JudgeConfig, RateLimits
 from precis.llm.limits import Limiter, limits_of
 from tests.services.patience import PATIENCE_S
 
@@ -55,7 +55,7 @@ def most_in_a_minute(times: list[float], weights: list[int]) -> int:
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_minute_of_the_judge_s_clock_is_over_the_limits(seed: int) -> None:
     draw, clock = random.Random(seed), Clock()
-    limits = JudgeLimits(requests_per_minute=40, tokens_per_minute=10_000, in_flight=8)
+    limits = RateLimits(requests_per_minute=40, tokens_per_minute=10_000, in_flight=8)
     limiter, arrivals, tokens, running, most = Limiter(limits, clock, clock.sleep), [], [], 0, 0
 
     async def request() -> None:
@@ -82,7 +82,7 @@ async def test_no_minute_of_the_judge_s_clock_is_over_the_limits(seed: int) -> N
 
 async def test_a_quota_is_used_up_and_not_only_kept() -> None:
     clock = Clock()
-    limits = JudgeLimits(requests_per_minute=30, in_flight=30)
+    limits = RateLimits(requests_per_minute=30, in_flight=30)
     limiter = Limiter(limits, clock, clock.sleep)
 
     async def request() -> None:
@@ -95,7 +95,7 @@ async def test_a_quota_is_used_up_and_not_only_kept() -> None:
 
 async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> None:
     clock, order = Clock(), []
-    limiter = Limiter(JudgeLimits(requests_per_minute=5, in_flight=2), clock, clock.sleep)
+    limiter = Limiter(RateLimits(requests_per_minute=5, in_flight=2), clock, clock.sleep)
 
     async def request(number: int) -> None:
         async with limiter.turn(1):
@@ -108,7 +108,7 @@ async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> No
 
 async def test_a_rejection_stops_all_for_as_long_as_it_asks_but_no_longer_than_a_minute() -> None:
     clock = Clock()
-    limiter = Limiter(JudgeLimits(), clock, clock.sleep)
+    limiter = Limiter(RateLimits(), clock, clock.sleep)
     for asked, waited in ((7.0, 7.0), (3600.0, 60.0)):
         before = clock.now
         limiter.slow_down(retry_after_s=asked)
@@ -123,7 +123,7 @@ async def _one_turn(limiter: Limiter) -> None:
 
 def test_rejections_of_requests_that_ran_together_at_most_halve_the_rate() -> None:
     clock = Clock()
-    limiter = Limiter(JudgeLimits(), clock, clock.sleep)
+    limiter = Limiter(RateLimits(), clock, clock.sleep)
     clock.now = 10.0
     for _ in range(32):
         limiter.slow_down(started_s=9.0)
@@ -133,7 +133,7 @@ def test_rejections_of_requests_that_ran_together_at_most_halve_the_rate() -> No
 
 
 def test_successes_bring_the_full_rate_back() -> None:
-    limiter = Limiter(JudgeLimits())
+    limiter = Limiter(RateLimits())
     for _ in range(50):
         limiter.slow_down()
     assert limiter.share == pytest.approx(0.05)
@@ -143,7 +143,7 @@ def test_successes_bring_the_full_rate_back() -> None:
 
 
 def test_a_rejection_now_and_then_does_not_slow_the_client_for_long() -> None:
-    draw, limiter, shares = random.Random(1), Limiter(JudgeLimits()), []
+    draw, limiter, shares = random.Random(1), Limiter(RateLimits()), []
     for _ in range(2000):
         if draw.random() < 0.03:
             limiter.slow_down()
@@ -155,7 +155,7 @@ def test_a_rejection_now_and_then_does_not_slow_the_client_for_long() -> None:
 
 async def test_a_request_larger_than_a_minute_s_tokens_goes_alone() -> None:
     clock = Clock()
-    limiter = Limiter(JudgeLimits(tokens_per_minute=1000), clock, clock.sleep)
+    limiter = Limiter(RateLimits(tokens_per_minute=1000), clock, clock.sleep)
     await clock.run(asyncio.ensure_future(_turn_of(limiter, 5000)))
     await clock.run(asyncio.ensure_future(_turn_of(limiter, 5000)))
     assert clock.now == pytest.approx(60.0)
@@ -167,7 +167,7 @@ async def _turn_of(limiter: Limiter, tokens: int) -> None:
 
 
 async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:
-    limiter = Limiter(JudgeLimits(in_flight=1))
+    limiter = Limiter(RateLimits(in_flight=1))
     async with limiter.turn(1):
         waiting = asyncio.ensure_future(_one_turn(limiter))
         await asyncio.sleep(0)
@@ -177,6 +177,6 @@ async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:
 
 
 def test_the_local_judge_has_no_quota() -> None:
-    limits = limits_of(JudgeConfig(limits=JudgeLimits(requests_per_minute=1, in_flight=4)))
+    limits = limits_of(JudgeConfig(limits=RateLimits(requests_per_minute=1, in_flight=4)))
     assert limits.requests_per_minute > 10**6
     assert limits.in_flight == 4

@@ -18,12 +18,12 @@ from starlette.routing import Route
 from precis.environment import Environment
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, Scored, Unscored
-from precis.observe.completions import Seen, seen_of_rollouts
+from precis.observe.completions import CompletionRecord, seen_of_rollouts
 from precis.observe.observers import Observers, observing, services
 from precis.observe.sender import Sender
 from tests.unit.sampling.test_rollouts import DOCUMENT, rollouts
 
-SEEN = Seen(
+SEEN = CompletionRecord(
     id="0123456789abcdef0123456789abcdef",
     run="run-1",
     model="m@4",
@@ -90,7 +90,7 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-async def told(settings: Environment, *seen: Seen) -> None:
+async def told(settings: Environment, *seen: CompletionRecord) -> None:
     async with observing(settings) as observers:
         observers.completions(seen)
 

@@ -2,15 +2,15 @@
 
 from precis.report.nightly import nightly_section, regression_payload, verdict_in_words
 from precis.statistics.intervals import Difference, Interval
-from precis.statistics.nights import Change
+from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import Contender
 
 
-def change(model: str, mean: float, spread: float, p_value: float) -> Change:
+def change(model: str, mean: float, spread: float, p_value: float) -> NightlyChange:
     interval = Interval(mean, mean - spread, mean + spread)
     contender = Contender(model, 9 if model == "trained" else None)
     before = Contender(model, 5) if model == "trained" else contender
-    return Change(contender, before, Difference(interval, p_value, 91))
+    return NightlyChange(contender, before, Difference(interval, p_value, 91))
 
 
 WORSE = change("trained", -0.1, 0.03, 0.0002)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.report.canvas import DARK, LIGHT, Chart, Theme
-from precis.report.overnights import Night, nights_of, over_nights
+from precis.report.overnights import NightlyAccuracy, nights_of, over_nights
 from precis.report.placing import Box, place_names
 from precis.report.scatter import against_dollars, against_words
 from precis.report.spots import Spot
@@ -33,7 +33,7 @@ TOPICS = accuracy_by_topic(
 )
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 NIGHTS = [
-    Night(
+    NightlyAccuracy(
         datetime(2026, 11, 1, 3, tzinfo=UTC) + timedelta(days=day),
         model,
         ABOUT_HALF,
@@ -106,12 +106,12 @@ def test_a_contender_that_became_worse_is_marked_by_more_than_colour() -> None:
 
 
 def test_several_benchmarks_of_one_day_are_told_apart_by_the_hour() -> None:
-    today = [Night(FIRST + timedelta(hours=hour), "m", ABOUT_HALF) for hour in (0, 5)]
+    today = [NightlyAccuracy(FIRST + timedelta(hours=hour), "m", ABOUT_HALF) for hour in (0, 5)]
     assert {"1 Nov 03:00", "1 Nov 08:00"} <= set(texts(over_nights(today).svg()))
 
 
 def test_a_contender_that_takes_part_no_more_has_no_figure_of_tonight() -> None:
-    gone = over_nights([*NIGHTS, Night(FIRST, "o4-mini", ABOUT_HALF)])
+    gone = over_nights([*NIGHTS, NightlyAccuracy(FIRST, "o4-mini", ABOUT_HALF)])
     assert "o4-mini  not tonight" in texts(gone.svg())
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.benchmark.measure import Night
+from precis.benchmark.measure import BenchmarkId
 from precis.records.documents import Document, Question
 from precis.records.results import Judged, Provenance, Row, Summary, frame_of, rows_of
 from precis.records.verdict import Answer, Scored
@@ -22,7 +22,7 @@ from precis.report.html import report_html
 from precis.report.markdown import benchmark_report, escape
 from precis.store import FolderStore
 from tasks.benchmark import _store_report
-from tasks.lineup import Round
+from tasks.lineup import BenchmarkRun
 
 CSS = Path(__file__).parents[3] / "precis/report/template/report.css"
 
@@ -128,20 +128,20 @@ class Benchmarked:
     """As much of a round as its report takes."""
 
     store: FolderStore
-    night: Night
+    night: BenchmarkId
     name: str = "m"
     folder: str = "m/benchmarks/0004/"
 
     @property
     def own_folder(self) -> str:
-        return cast(str, Round.own_folder.fget(self))  # type: ignore[attr-defined]
+        return cast(str, BenchmarkRun.own_folder.fget(self))  # type: ignore[attr-defined]
 
 
 def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
     store, found = FolderStore(tmp_path), benchmark([3, 4] * 4, [2] * 8)
-    first, second = Benchmarked(store, Night.now()), Benchmarked(store, Night.now())
+    first, second = Benchmarked(store, BenchmarkId.now()), Benchmarked(store, BenchmarkId.now())
     for round, page in ((first, "first"), (second, "second")):
-        _store_report(cast(Round, round), found, page)
+        _store_report(cast(BenchmarkRun, round), found, page)
     assert (tmp_path / "m/benchmarks/0004/report.html").read_text() == "second"
     for round, page in ((first, "first"), (second, "second")):
         assert (tmp_path / round.own_folder / "report.html").read_text() == page

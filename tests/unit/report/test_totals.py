@@ -3,12 +3,12 @@
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
 from precis.report.totals import totals
-from precis.run.outlook import Plan, outlook
+from precis.run.outlook import RunPlan, outlook
 from tests.unit.records.test_ledger import record
 
 
 def shown(ledger: Ledger, steps: int = 3, budget_usd: float | None = None) -> str:
-    return totals(ledger, outlook(ledger, Plan(steps, budget_usd=budget_usd)))
+    return totals(ledger, outlook(ledger, RunPlan(steps, budget_usd=budget_usd)))
 
 
 def test_causes_and_dollars_are_summed() -> None:

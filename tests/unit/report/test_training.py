@@ -7,11 +7,11 @@ from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, Validation
 from precis.records.results import Judged, Summary
 from precis.records.spend import Spend
-from precis.report.examples import Seen, best_and_worst, common_words, most_changed
+from precis.report.examples import LatestSamples, best_and_worst, common_words, most_changed
 from precis.report.phases import phases
 from precis.report.training import TrainingView, progress_line, training_report
 from precis.report.trends import trends
-from precis.run.outlook import Plan
+from precis.run.outlook import RunPlan
 from tests.unit.records.test_ledger import record
 from tests.unit.report.test_charts import texts
 from tests.unit.report.test_report import HOSTILE, document, rendered, verdict
@@ -48,14 +48,16 @@ def judged(index: int, text: str, correct: int = 2) -> Judged:
 
 
 SEEN = (
-    Seen(rollouts=(judged(0, "The worst.", 0), judged(1, "Middling."), judged(2, "The best.", 4)))
+    LatestSamples(
+        rollouts=(judged(0, "The worst.", 0), judged(1, "Middling."), judged(2, "The best.", 4))
+    )
     .validated(0, [judged(3, "one two three"), judged(4, "same words here")])
     .validated(10, [judged(3, "four five three"), judged(4, "same words here")])
 )
 
 
-def view(steps: int, seen: Seen = SEEN, **links: str) -> TrainingView:
-    return TrainingView(ledger_of(steps), Plan(max(steps, 1), 1), seen, links)
+def view(steps: int, seen: LatestSamples = SEEN, **links: str) -> TrainingView:
+    return TrainingView(ledger_of(steps), RunPlan(max(steps, 1), 1), seen, links)
 
 
 def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
@@ -82,7 +84,7 @@ def test_the_best_the_worst_and_the_most_changed_summary_can_be_read_with_their_
 
 
 def test_a_run_without_steps_has_a_report() -> None:
-    html = rendered(training_report(view(0, Seen())))
+    html = rendered(training_report(view(0, LatestSamples())))
     assert html.count("<img ") == 1
     assert "step 0 of 1" in html
     assert "known after the first step" in html
@@ -96,7 +98,11 @@ def test_links_are_shown_and_paths_are_text() -> None:
 
 def test_a_thousand_steps_and_huge_hostile_summaries_fit_into_an_artifact() -> None:
     long = tuple(judged(at, HOSTILE * 10_000, at) for at in range(3))
-    seen = Seen(rollouts=long).validated(0, long[:1]).validated(1, [judged(0, "*" * 1_000_000)])
+    seen = (
+        LatestSamples(rollouts=long)
+        .validated(0, long[:1])
+        .validated(1, [judged(0, "*" * 1_000_000)])
+    )
     report = training_report(view(1000, seen))
     assert len(report.encode()) < 500_000
     assert report.count("data:image/png") == 3
@@ -107,7 +113,7 @@ def test_questions_too_long_for_the_artifact_are_left_out() -> None:
     asked = tuple(Question(f"q{at}", "*" * 5000, "gold", True) for at in range(20))
     of = Document("d0", "topic", "Text.", asked)
     huge = Judged(of, Summary("short"), verdict(of, 1))
-    report = training_report(view(3, Seen(rollouts=(huge, huge))))
+    report = training_report(view(3, LatestSamples(rollouts=(huge, huge))))
     assert len(report.encode()) < 500_000
     assert "Best summary" not in report
 
@@ -121,7 +127,7 @@ def test_what_was_not_scored_is_neither_best_nor_worst() -> None:
 
 
 def test_nothing_has_changed_after_one_validation() -> None:
-    assert most_changed(Seen().validated(0, [judged(0, "a")])) is None
+    assert most_changed(LatestSamples().validated(0, [judged(0, "a")])) is None
     change = most_changed(SEEN)
     assert change is not None
     assert (change.step, change.later_step, change.after.document.id) == (0, 10, "d3")

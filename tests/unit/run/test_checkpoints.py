@@ -11,10 +11,10 @@ from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
 from precis.run.checkpoints import (
     commit,
     committed_steps,
+    complete_around,
     manifest,
-    mend_pointer,
+    repair_pointer,
     restore,
-    whole_around,
 )
 from precis.store import FolderStore
 from tests.support.newest_checkpoint import file_key, newest_whole
@@ -115,10 +115,10 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
 ) -> None:
     for step in range(6):
         commit(store, "m", step, folder, "digest")
-    assert sorted(whole_around(store, "m", 4)) == [4, 5]
+    assert sorted(complete_around(store, "m", 4)) == [4, 5]
     store.delete(file_key(store, "m", 4, "weights"))
-    assert sorted(whole_around(store, "m", 4)) == [3, 5]
-    assert sorted(whole_around(store, "m", 4, passed_over=[3])) == [2, 5]
+    assert sorted(complete_around(store, "m", 4)) == [3, 5]
+    assert sorted(complete_around(store, "m", 4, passed_over=[3])) == [2, 5]
 
 
 def test_a_model_without_a_whole_checkpoint_has_none(store: FolderStore, folder: Path) -> None:
@@ -130,10 +130,10 @@ def test_a_pointer_that_a_kill_left_behind_is_mended(store: FolderStore, folder:
     for step in (1, 2):
         commit(store, "m", step, folder, "digest")
     before = store.get("m/latest.json")
-    mend_pointer(store, "m", 2)
+    repair_pointer(store, "m", 2)
     assert store.get("m/latest.json") == before
     store.put("m/latest.json", b'{"step": 1}')
-    mend_pointer(store, "m", 2)
+    repair_pointer(store, "m", 2)
     mended = store.get("m/latest.json")
     assert mended is not None and mended.data == b'{"step": 2}'
 

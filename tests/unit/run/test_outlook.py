@@ -3,7 +3,7 @@
 from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
-from precis.run.outlook import Plan, in_words, outlook
+from precis.run.outlook import RunPlan, in_words, outlook
 from tests.unit.records.test_ledger import record, validation
 
 
@@ -15,13 +15,13 @@ def ledger_of(steps: int, usd: float = 0.5) -> Ledger:
 
 
 def test_before_the_first_step_nothing_is_foretold() -> None:
-    ahead = outlook(ledger_of(0), Plan(30))
+    ahead = outlook(ledger_of(0), RunPlan(30))
     assert (ahead.usd_at_end, ahead.seconds_left, ahead.budget_step) == (None, None, None)
 
 
 def test_steps_and_validations_that_are_left_cost_what_the_others_did() -> None:
     ledger = ledger_of(10).validated(validation(0), usd=1.0).validated(validation(10), usd=2.0)
-    ahead = outlook(ledger, Plan(30, validations_left=2))
+    ahead = outlook(ledger, RunPlan(30, validations_left=2))
     assert ahead.usd == 8.0
     assert ahead.usd_at_end == 8.0 + 20 * 0.5 + 2 * 1.5
     assert ahead.seconds_left == 20 * 1.0 + 2 * 1.0
@@ -31,26 +31,26 @@ def test_only_recent_steps_tell_of_the_next_ones() -> None:
     ledger = ledger_of(10, usd=100.0)
     for step in range(10, 30):
         ledger = ledger.advanced(record(step, usd=0.5))
-    assert outlook(ledger, Plan(40)).usd_at_end == 1000 + 10 + 5
+    assert outlook(ledger, RunPlan(40)).usd_at_end == 1000 + 10 + 5
 
 
 def test_a_budget_that_lasts_is_not_mentioned() -> None:
-    assert outlook(ledger_of(2), Plan(10, budget_usd=4.0)).budget_step == 8
-    assert outlook(ledger_of(2), Plan(10, budget_usd=5.5)).budget_step is None
-    assert outlook(ledger_of(2, usd=0.0), Plan(10, budget_usd=5.5)).budget_step is None
+    assert outlook(ledger_of(2), RunPlan(10, budget_usd=4.0)).budget_step == 8
+    assert outlook(ledger_of(2), RunPlan(10, budget_usd=5.5)).budget_step is None
+    assert outlook(ledger_of(2, usd=0.0), RunPlan(10, budget_usd=5.5)).budget_step is None
 
 
 def test_unpriced_calls_make_it_a_lower_bound() -> None:
     unpriced = record(0).model_copy(update={"judge": Spend(calls=3, unpriced=1)})
     ledger = Ledger(model="m", config="c", corpus="k").advanced(unpriced)
-    assert outlook(ledger, Plan(2)).is_lower_bound
+    assert outlook(ledger, RunPlan(2)).is_lower_bound
 
 
 def test_the_validations_that_are_left_follow_from_the_settings() -> None:
     config = TrainConfig(steps=25, validate_every=10, budget_usd=3.0)
     ledger = ledger_of(10).validated(validation(0))
-    assert Plan.of(config, ledger) == Plan(25, validations_left=3, budget_usd=3.0)
-    assert Plan.of(config, ledger.validated(validation(10))).validations_left == 2
+    assert RunPlan.of(config, ledger) == RunPlan(25, validations_left=3, budget_usd=3.0)
+    assert RunPlan.of(config, ledger.validated(validation(10))).validations_left == 2
 
 
 def test_durations_are_rounded_to_what_one_would_say() -> None:

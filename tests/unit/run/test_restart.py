@@ -10,7 +10,7 @@ from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError
 from precis.records.ledger import ledger_key, stored_ledger
 from precis.records.manifests import pointer_key
 from precis.records.trajectories import put_trajectories, trajectory_steps
-from precis.run.checkpoints import committed_steps, whole_around
+from precis.run.checkpoints import committed_steps, complete_around
 from precis.run.lease import lease_key, leased
 from precis.run.restart import restart
 from precis.store import FolderStore
@@ -42,7 +42,7 @@ def contents(store: FolderStore) -> Mapping[str, bytes]:
 
 def trainers(store: FolderStore, run: str) -> tuple[TrainerState, TrainerState]:
     """A trainer that was lost, and one that still holds the run's newest checkpoints."""
-    whole = whole_around(store, "m", 0)
+    whole = complete_around(store, "m", 0)
     held = {step: whole[step].files for step in (STEPS - 1, STEPS)}
     done = TrainedStep(digest="d", result={"metrics": {}}, note={})
     trained = dict.fromkeys(range(STEPS), done)
@@ -92,7 +92,7 @@ async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
         cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
         killed = await kill_restart(cut_off.root, writes)
         ledger = stored_ledger(cut_off, "m")
-        whole = whole_around(cut_off, "m", ledger.next_step)
+        whole = complete_around(cut_off, "m", ledger.next_step)
         plans = [reconcile(ledger, whole, trainer) for trainer in (lost, kept)]
         goes_on_at.append([plan.ledger.next_step for plan in plans])
         if ledger.run_id == old.run_id:

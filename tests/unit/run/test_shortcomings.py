@@ -3,7 +3,7 @@
 from precis.records.ledger import Ledger, StepRecord, Validation
 from precis.records.spend import Spend
 from precis.report.training import TrainingView, training_report
-from precis.run.outlook import Plan
+from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tasks.states import completed
 
@@ -52,6 +52,6 @@ def test_one_validation_says_nothing_of_learning() -> None:
 
 def test_the_state_and_the_report_of_a_run_that_ended_say_it() -> None:
     known = ledger(0.30, 0.33, trained=5, dropped={})
-    assert "learned nothing" in training_report(TrainingView(known, Plan(steps=1)))
-    assert "learned nothing" not in training_report(TrainingView(known, Plan(steps=9)))
+    assert "learned nothing" in training_report(TrainingView(known, RunPlan(steps=1)))
+    assert "learned nothing" not in training_report(TrainingView(known, RunPlan(steps=9)))
     assert completed(ledger(0.3, 0.6, 5, {}), "report") == "report"

@@ -12,7 +12,7 @@ from flows.cluster import cluster_down, cluster_sweep
 from flows.train import train
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import ConfigError
-from precis.record import Settings
+from precis.record import Record
 from tasks.parameters import takes_settings
 
 
@@ -32,7 +32,7 @@ def schema_of(flow: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("flow", "model"), [(train, TrainConfig), (benchmark, BenchmarkConfig)])
-def test_every_setting_is_a_parameter_with_its_help(flow: Any, model: type[Settings]) -> None:
+def test_every_setting_is_a_parameter_with_its_help(flow: Any, model: type[Record]) -> None:
     shown = schema_of(flow)
     properties = shown["properties"]
     assert set(properties) == {*model.model_fields, "config"}

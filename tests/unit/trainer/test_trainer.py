@@ -19,7 +19,7 @@ from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.llm.server import Choice as Answer
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
-from precis.trainer.host import Host
+from precis.trainer.host import TrainerService
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
     BeginRequest,
@@ -324,14 +324,14 @@ async def test_a_training_that_a_kill_cut_off_counts_if_its_weights_are_saved(
 ) -> None:
     spec = ModelSpec(name="m", project="p", base_model="b")
     backend = kind(tmp_path)
-    killed = Host(backend, tmp_path)
+    killed = TrainerService(backend, tmp_path)
     await killed.begin(BeginRequest(model=spec, run="a-run"))
     await killed.register(spec)
     Journal(killed.folder(spec)).began(0, "groups", {"seen": 1})
     if saved:
         backend.step = 1
         backend._checkpoint(killed.models["m"])
-    again = Host(backend, tmp_path)
+    again = TrainerService(backend, tmp_path)
     state = TrainerState.model_validate(await again.state(spec))
     if saved and kind is RecoveringBackend:
         assert state.trained[0].result == {"step": 1, "metrics": {"recovered": 1.0}}
@@ -366,7 +366,7 @@ async def test_a_checkpoint_that_can_not_be_uploaded_is_saved_on_this_side(
 @pytest.mark.parametrize("path", ["no-such-file", "link"])
 def test_only_a_checkpoints_own_files_are_sent(path: str, tmp_path: Path) -> None:
     spec = ModelSpec(name="m", project="p", base_model="b")
-    host = Host(CountingBackend(tmp_path), tmp_path)
+    host = TrainerService(CountingBackend(tmp_path), tmp_path)
     checkpoint = host.folder(spec) / "checkpoints" / "0000"
     checkpoint.mkdir(parents=True)
     (host.folder(spec) / "model.json").write_text("{}")

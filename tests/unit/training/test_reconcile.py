@@ -12,7 +12,7 @@ from precis.records.ledger import Ledger, StepRecord
 from precis.records.manifests import Checkpoint, File, files_digest
 from precis.records.spend import Spend
 from precis.trainer.protocol import TrainedStep, TrainerState
-from precis.training.reconcile import Plan, reconcile
+from precis.training.reconcile import ResumePlan, reconcile
 
 RUN = "ours"
 
@@ -81,46 +81,62 @@ NOBODY = TrainerState()
 @pytest.mark.parametrize(
     ("whole", "held", "expected"),
     [
-        pytest.param([3], trainer(0, 3), Plan(ledger_at(3), "keep"), id="all agree"),
+        pytest.param([3], trainer(0, 3), ResumePlan(ledger_at(3), "keep"), id="all agree"),
         pytest.param(
             [3],
             trainer(2, 4),
-            Plan(ledger_at(3), "keep", ahead=(trained(3),)),
+            ResumePlan(ledger_at(3), "keep", ahead=(trained(3),)),
             id="trained, not uploaded",
         ),
-        pytest.param([3, 4], trainer(2, 4), Plan(ledger_at(4), "keep"), id="uploaded, not booked"),
-        pytest.param([3, 4], NOBODY, Plan(ledger_at(4), "restore"), id="uploaded, trainer gone"),
-        pytest.param([2], trainer(1, 3), Plan(ledger_at(3), "keep", upload=True), id="healed"),
-        pytest.param([3], trainer(0, 2), Plan(ledger_at(3), "restore"), id="trainer behind"),
-        pytest.param([3], NOBODY, Plan(ledger_at(3), "restore"), id="trainer gone"),
         pytest.param(
-            [3], trainer(3, 4, run="theirs"), Plan(ledger_at(3), "restore"), id="another run's"
+            [3, 4], trainer(2, 4), ResumePlan(ledger_at(4), "keep"), id="uploaded, not booked"
         ),
         pytest.param(
-            [3], trainer(3, 4, content="other"), Plan(ledger_at(3), "restore"), id="other weights"
+            [3, 4], NOBODY, ResumePlan(ledger_at(4), "restore"), id="uploaded, trainer gone"
         ),
         pytest.param(
-            [1], NOBODY, Plan(ledger_at(3).rewound(1), "restore"), id="damaged, trainer gone"
+            [2], trainer(1, 3), ResumePlan(ledger_at(3), "keep", upload=True), id="healed"
+        ),
+        pytest.param([3], trainer(0, 2), ResumePlan(ledger_at(3), "restore"), id="trainer behind"),
+        pytest.param([3], NOBODY, ResumePlan(ledger_at(3), "restore"), id="trainer gone"),
+        pytest.param(
+            [3],
+            trainer(3, 4, run="theirs"),
+            ResumePlan(ledger_at(3), "restore"),
+            id="another run's",
+        ),
+        pytest.param(
+            [3],
+            trainer(3, 4, content="other"),
+            ResumePlan(ledger_at(3), "restore"),
+            id="other weights",
+        ),
+        pytest.param(
+            [1], NOBODY, ResumePlan(ledger_at(3).rewound(1), "restore"), id="damaged, trainer gone"
         ),
         pytest.param(
             [1],
             trainer(1, 2),
-            Plan(ledger_at(3).rewound(1), "keep", ahead=(trained(1),)),
+            ResumePlan(ledger_at(3).rewound(1), "keep", ahead=(trained(1),)),
             id="damaged, trainer a step behind",
         ),
     ],
 )
-def test_a_run_at_step_three_goes_on(whole: list[int], held: TrainerState, expected: Plan) -> None:
+def test_a_run_at_step_three_goes_on(
+    whole: list[int], held: TrainerState, expected: ResumePlan
+) -> None:
     assert reconcile(ledger_at(3), stored(*whole), held) == expected
 
 
 @pytest.mark.parametrize("held", [NOBODY, trainer(0, 2, run="theirs")])
 def test_a_new_model_begins_and_uploads_its_start(held: TrainerState) -> None:
-    assert reconcile(ledger_at(0), {}, held) == Plan(ledger_at(0), "begin", upload=True)
+    assert reconcile(ledger_at(0), {}, held) == ResumePlan(ledger_at(0), "begin", upload=True)
 
 
 def test_a_new_model_that_was_begun_keeps_its_start() -> None:
-    assert reconcile(ledger_at(0), {}, trainer(0, 0)) == Plan(ledger_at(0), "keep", upload=True)
+    assert reconcile(ledger_at(0), {}, trainer(0, 0)) == ResumePlan(
+        ledger_at(0), "keep", upload=True
+    )
 
 
 def test_a_run_whose_checkpoints_are_all_gone_stops() -> None:
@@ -131,19 +147,19 @@ def test_a_run_whose_checkpoints_are_all_gone_stops() -> None:
 def test_a_manifest_without_a_record_is_not_taken_for_a_step() -> None:
     bare = stored(3, 4)
     bare[4] = bare[4].model_copy(update={"record": None})
-    assert reconcile(ledger_at(3), bare, NOBODY) == Plan(ledger_at(3), "restore")
+    assert reconcile(ledger_at(3), bare, NOBODY) == ResumePlan(ledger_at(3), "restore")
 
 
 def test_a_manifest_that_another_run_was_late_to_write_is_not_taken_for_a_step() -> None:
     late = stored(3, 4)
     late[4] = late[4].model_copy(update={"run": "theirs"})
-    assert reconcile(ledger_at(3), late, NOBODY) == Plan(ledger_at(3), "restore")
+    assert reconcile(ledger_at(3), late, NOBODY) == ResumePlan(ledger_at(3), "restore")
 
 
 def test_a_trainer_with_a_gap_is_restored() -> None:
     gap = trainer(3, 5)
     gap = gap.model_copy(update={"trained": {3: trained(3)}})
-    assert reconcile(ledger_at(3), stored(3), gap) == Plan(ledger_at(3), "restore")
+    assert reconcile(ledger_at(3), stored(3), gap) == ResumePlan(ledger_at(3), "restore")
 
 
 steps = st.integers(0, 5)
