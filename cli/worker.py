@@ -153,7 +153,8 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
 async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: ShutdownStage) -> str:
     names = ", ".join([await _name(client, run) for run in going])
     return {
-        ShutdownStage.DRAINING: f"Waiting for {names}. No other run is taken. Ctrl-C again cancels.",
+        ShutdownStage.DRAINING: f"Waiting for {names}. No other run is taken. "
+        "Ctrl-C again cancels.",
         ShutdownStage.CANCELLING: f"Cancelling {names}, which may clean up for half a minute. "
         "Ctrl-C again kills.",
         ShutdownStage.LEAVING: f"Killing {names}.",
