@@ -59,7 +59,8 @@ services: $(VENV)/.installed-dev
 		--no-loadscope-reorder --durations=15
 
 matrices: $(VENV)/.installed-dev  ## what test-all adds to test
-	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2
+	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2 \
+		python3-torch
 	$(BIN)/python -m pytest $(SERVICES) -m long -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
