@@ -17,10 +17,10 @@ from rich.table import Table
 from bench.reading.measures import correct
 from bench.reading.training import summarize, trained_on
 from precis.config import DocumentsConfig
-from precis.extractive.policy import untrained
+from precis.extractive.policy import initial_policy
 from precis.records.documents import Document, read_documents
 from precis.statistics.intervals import ratio_interval
-from precis.summaries.baselines import lead, shuffled
+from precis.summaries.baselines import lead, random_sentences
 from precis.words import WORDS_MAX
 
 _PROSE = "tests/data/prose_tuning.parquet"
@@ -36,10 +36,10 @@ def main(
     bundled = read_documents(DocumentsConfig())
     table = Table("contender", "share of the questions (95 %)")
     table.add_row("lead-350", _share(documents, lambda text: lead(text, WORDS_MAX)))
-    table.add_row("random-350", _share(documents, lambda text: shuffled(text, WORDS_MAX)))
+    table.add_row("random-350", _share(documents, lambda text: random_sentences(text, WORDS_MAX)))
     for seed in _SEEDS:
         for name, policy in (
-            ("untrained", untrained(seed)),
+            ("untrained", initial_policy(seed)),
             (f"step {steps}", trained_on(bundled, steps, seed)),
         ):
             table.add_row(f"{name}, seed {seed}", _share(documents, partial(summarize, policy)))

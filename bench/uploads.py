@@ -24,7 +24,7 @@ from rich.table import Table
 
 from bench.checkpoints import server
 from precis.environment import S3Environment
-from precis.records.ledger import StepRecord, stored_ledger
+from precis.records.ledger import StepRecord, load_ledger
 from precis.store.s3 import S3Store
 
 _BUCKET = "precis-bench"
@@ -64,7 +64,7 @@ def trained(home: Path, environment: Mapping[str, str], steps: int) -> tuple[Ste
         aws_secret_access_key=SecretStr(environment["AWS_SECRET_ACCESS_KEY"]),
         aws_endpoint_url=environment["AWS_ENDPOINT_URL"],
     )
-    return stored_ledger(S3Store(_BUCKET, "runs", settings), _MODEL).steps
+    return load_ledger(S3Store(_BUCKET, "runs", settings), _MODEL).steps
 
 
 def show(steps: Sequence[StepRecord], megabytes: int, console: Console) -> None:

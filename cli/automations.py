@@ -30,10 +30,10 @@ async def apply() -> list[str]:
     """
     async with get_client() as client:
         channel = await _channel()
-        return [await _applied(client, path, channel) for path in sorted(FOLDER.glob("*.yaml"))]
+        return [await _apply(client, path, channel) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
-async def _applied(client: PrefectClient, path: Path, channel: str | None) -> str:
+async def _apply(client: PrefectClient, path: Path, channel: str | None) -> str:
     raw = yaml.safe_load(path.read_text())
     raw["actions"] = [await _action(client, action, channel) for action in raw["actions"]]
     wanted = AutomationCore.model_validate(raw)

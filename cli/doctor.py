@@ -13,7 +13,7 @@ from rich.text import Text
 from cli import server as prefect_server
 from cli.up import ROOT
 from precis import checks
-from precis.checks import Check, Row, examine
+from precis.checks import Check, CheckResult, run_checks
 from precis.cleartext import keys_in_clear
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import RunConfig, TrainConfig
@@ -21,13 +21,13 @@ from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.models.licences import check_licence
 
-_EXAMINED = {"train", "benchmark"}
+_CHECKED_FLOWS = {"train", "benchmark"}
 """The flows whose runs need what is checked here."""
 _DEADLINE_S = 300.0
 """For each check: SkyPilot's first look at a cloud is slow."""
 
 
-def examined(deployment: str, console: Console) -> bool:
+def examine_deployment(deployment: str, console: Console) -> bool:
     """Check what a deployment's runs need, print a table, and say whether all is well.
 
     Raises:
@@ -36,7 +36,7 @@ def examined(deployment: str, console: Console) -> bool:
     config = _config_of(deployment)
     logging.disable(logging.WARNING)  # what libraries say of their retries; the table says it all
     with console.status("Checking …"):
-        rows = asyncio.run(examine(checks_of(config), _DEADLINE_S))
+        rows = asyncio.run(run_checks(checks_of(config), _DEADLINE_S))
     _print(rows, console)
     for sentence in keys_in_clear(config):
         console.print(f"Warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
@@ -69,7 +69,7 @@ def checks_of(config: RunConfig) -> dict[str, Check]:
 def _config_of(deployment: str) -> RunConfig:
     """The settings that a deployment gives to its runs, as far as all flows share them."""
     entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    named = {_name(entry): entry for entry in entries if _flow(entry) in _EXAMINED}
+    named = {_name(entry): entry for entry in entries if _flow(entry) in _CHECKED_FLOWS}
     if deployment not in named:
         raise ConfigError(f"There is no deployment {deployment!r}; there are {', '.join(named)}.")
     given = named[deployment]["parameters"]
@@ -87,7 +87,7 @@ def _flow(entry: Mapping[str, Any]) -> str:
     return str(entry["entrypoint"].rpartition(":")[2])
 
 
-def _print(rows: list[Row], console: Console) -> None:
+def _print(rows: list[CheckResult], console: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("", "Check", "Found", "What to do"):
         table.add_column(heading, overflow="fold")

@@ -85,13 +85,13 @@ def audit(
         if compare:
             corpus = documents_of(chosen, read_documents(DocumentsConfig(source=documents)))
             config = JudgeConfig(provider=provider, model=model, base_url=base_url)
-            verdicts = asyncio.run(_judged(config, corpus, chosen))
+            verdicts = asyncio.run(_judge(config, corpus, chosen))
     except (PrecisError, ValueError) as error:
         fail(str(error))
-    _written(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts))
+    _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts))
 
 
-async def _judged(
+async def _judge(
     config: JudgeConfig, corpus: Sequence[Document], chosen: Sequence[Sample]
 ) -> dict[str, list[Verdict]]:
     """The verdicts of each protocol on the same summaries."""
@@ -133,7 +133,7 @@ def _show_cache(file: Path, bytes_max: int | None, older_than_s: float | None) -
     )
 
 
-def _written(out: Path, page: str, lines: str) -> None:
+def _write(out: Path, page: str, lines: str) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page, encoding="utf-8")
     data = out.with_suffix(".jsonl")

@@ -49,14 +49,14 @@ def rehearse(
 ) -> None:
     """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
     _quiet()
-    with console.status("Starting …"), sentences(), _continued():
+    with console.status("Starting …"), sentences(), _explain_interrupt():
         server = prefect_server.find_or_start()
         from cli.rehearsal import forget, rehearsal_config, rehearse
 
         config = rehearsal_config(steps, documents, seed, store or Environment().store, take_over)
         if fresh:
             forget(config)
-    with sentences(), _continued():
+    with sentences(), _explain_interrupt():
         rehearse(config, server, console)
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
     if server.password_file:
@@ -107,9 +107,9 @@ def doctor(
 ) -> None:
     """Check what a run needs, and say what to do about what is missing."""
     with sentences():
-        from cli.doctor import examined
+        from cli.doctor import examine_deployment
 
-        if not examined(deployment, console):
+        if not examine_deployment(deployment, console):
             raise typer.Exit(1)
 
 
@@ -135,7 +135,7 @@ def stop() -> None:
 
 
 @contextmanager
-def _continued() -> Iterator[None]:
+def _explain_interrupt() -> Iterator[None]:
     """Say after Ctrl-C that nothing is lost."""
     try:
         yield

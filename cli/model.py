@@ -17,16 +17,16 @@ from precis.models.hub import check_repo, push_folder, token_for_hub
 from precis.models.reference import Reference, StoredModel, find_model
 from precis.models.serving import (
     CONTEXT_TOKENS,
-    Address,
-    adapter_command,
+    ServerAddress,
     as_shell,
+    command_for_adapter,
+    command_for_merged,
+    fetch_adapter,
+    find_or_make_key,
     is_merged,
-    merged_command,
     name_of,
-    own_key,
     run_vllm,
     serve_policy,
-    served_folder,
 )
 from precis.store import open_store
 
@@ -88,20 +88,20 @@ def serve(
     store: StoreOption = "",
 ) -> None:
     """Say how a model is served, or serve it: vLLM for a language model, else by itself."""
-    address = Address(host, port)
+    address = ServerAddress(host, port)
     with sentences():
         folder = Path(name).expanduser()
         if is_merged(folder):
             length = context or CONTEXT_TOKENS
             served = name_of(folder)
-            return _vllm(merged_command(served, folder, length, address), served, address, run)
+            return _vllm(command_for_merged(served, folder, length, address), served, address, run)
         found = _find(name, "", store)
         if found.kind == "policy":
             return _serve_policy(found, address, run)
         length = context or (found.record.tokens_max if found.record else None) or CONTEXT_TOKENS
-        adapter = served_folder(found)
-        command = adapter_command(found.served_name, adapter, base, length, address)
-        _vllm(command, found.served_name, address, run)
+        adapter = fetch_adapter(found)
+        command = command_for_adapter(found.serving_name, adapter, base, length, address)
+        _vllm(command, found.serving_name, address, run)
 
 
 @app.command()
@@ -131,49 +131,49 @@ def push(
             if known_as and format == "adapter":
                 name_base(folder, known_as)
             write_card(folder, card_of(found, known_as, format, repo, benchmarked))
-            message = f"{found.served_name}, by Précis"
+            message = f"{found.serving_name}, by Précis"
             _print(push_folder(folder, repo, token, private, message))
         if benchmarked is None:
-            _warn(f"{found.served_name} was in no benchmark: its card says so.")
+            _warn(f"{found.serving_name} was in no benchmark: its card says so.")
 
 
-def _vllm(command: list[str], name: str, address: Address, run: bool) -> None:
+def _vllm(command: list[str], name: str, address: ServerAddress, run: bool) -> None:
     _print(as_shell(command))
-    key = _told_key() if run else ""
+    key = _find_or_show_key() if run else ""
     _say_how_to_ask(name, address)
     if run:
         run_vllm(command, key)
     _note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
 
 
-def _serve_policy(model: StoredModel, address: Address, run: bool) -> None:
+def _serve_policy(model: StoredModel, address: ServerAddress, run: bool) -> None:
     if not run:
         _print(
-            f"precis model serve {model.served_name} --run --host {address.host} "
+            f"precis model serve {model.serving_name} --run --host {address.host} "
             f"--port {address.port}"
         )
-        _note(f"{model.served_name} is the embedded policy: this command serves it by itself.")
+        _note(f"{model.serving_name} is the embedded policy: this command serves it by itself.")
         return
-    key = _told_key()
-    _say_how_to_ask(model.served_name, address)
+    key = _find_or_show_key()
+    _say_how_to_ask(model.serving_name, address)
     with TemporaryDirectory() as folder:
         serve_policy(model, Path(folder), address, key)
 
 
-def _told_key() -> str:
+def _find_or_show_key() -> str:
     """The key of the server that is started; a new one is shown once, to who started it."""
-    key, is_new = own_key()
+    key, is_new = find_or_make_key()
     if is_new:
         _note(f"PRECIS_API_KEY is not set. The key of this server: {key}")
     return key
 
 
-def _say_how_to_ask(name: str, address: Address) -> None:
+def _say_how_to_ask(name: str, address: ServerAddress) -> None:
     _note(f"Then: precis summarize FILE --url {address.url} --model {name}")
 
 
 def _report(model: StoredModel, exported: Exported) -> None:
-    _print(f"{model.served_name} is in {exported.folder}.")
+    _print(f"{model.serving_name} is in {exported.folder}.")
     proof = exported.proof
     if proof is None:
         return

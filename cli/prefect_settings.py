@@ -7,7 +7,7 @@ from pathlib import Path
 from precis.environment import Environment
 
 
-def configured_api() -> str | None:
+def find_api_url() -> str | None:
     """The address of the server that the environment or Prefect's active profile names."""
     named = os.environ.get("PREFECT_API_URL") or _api_of_profile()
     return named.rstrip("/") if named else None

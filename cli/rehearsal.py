@@ -22,14 +22,14 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from cli.server import PrefectServer, kept_up
+from cli.server import PrefectServer, keep_running
 from cli.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment
 from precis.errors import StoreError
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
-from precis.records.ledger import Ledger, stored_ledger
+from precis.records.ledger import Ledger, load_ledger
 from precis.run.shortcomings import shortcoming
 from precis.store import open_store
 from precis.training.run import work_folder
@@ -102,12 +102,12 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     if trouble:
         console.print(trouble, soft_wrap=True)
     with _bar(console) as bar:
-        report = asyncio.run(_watched(train, config, server, bar))
+        report = asyncio.run(_watch(train, config, server, bar))
     _print_results(report, config, time.perf_counter() - started, console)
     return report
 
 
-async def _watched(
+async def _watch(
     train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
 ) -> BenchmarkReport:
     """The flow, while the bar follows what it commits to the ledger, and while a server answers."""
@@ -117,7 +117,7 @@ async def _watched(
         asyncio.create_task(_leave_without(server, bar)),
     ]
     try:
-        async with kept_up(server, bar.console.print):
+        async with keep_running(server, bar.console.print):
             return await asyncio.shield(run)
     except httpx.TransportError:
         if server.answers():
@@ -155,7 +155,7 @@ async def _follow(config: TrainConfig, bar: Progress) -> None:
     shown = bar.add_task("starting", total=config.steps, reward="", accuracy="")
     while True:
         with contextlib.suppress(StoreError):  # no ledger yet
-            _show(await asyncio.to_thread(stored_ledger, store, config.model), bar, shown)
+            _show(await asyncio.to_thread(load_ledger, store, config.model), bar, shown)
         await asyncio.sleep(_POLL_S)
 
 
@@ -172,7 +172,7 @@ def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
     )
 
 
-class _Lines(Progress):
+class _LineProgress(Progress):
     """Progress where there is no terminal to draw a bar on: a line now and then, for a log."""
 
     def __init__(self, console: Console) -> None:
@@ -198,7 +198,7 @@ class _Lines(Progress):
 
 def _bar(console: Console) -> Progress:
     if not console.is_terminal:
-        return _Lines(console)
+        return _LineProgress(console)
     return Progress(
         TextColumn("{task.description:<12}"),
         BarColumn(bar_width=28),
@@ -223,6 +223,6 @@ def _print_results(
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
-    sentence = shortcoming(stored_ledger(open_store(config.store), config.model))
+    sentence = shortcoming(load_ledger(open_store(config.store), config.model))
     if sentence:
         console.print(f"[yellow]{sentence}[/]", soft_wrap=True)

@@ -38,7 +38,7 @@ Model = Annotated[str, typer.Argument(help="Name of the model.")]
 def list_runs(store: StoreOption = "") -> None:
     """List the runs of a store: how far each is, what it reached, what it cost, who works on it."""
     with sentences():
-        at = _opened(store)
+        at = _open(store)
         found = overviews(at, datetime.now(UTC))
         if not found:
             _console().print(f"{at.url} holds no runs.", soft_wrap=True)
@@ -57,7 +57,7 @@ def show(
 ) -> None:
     """Show one run: its settings, its steps, its checkpoints and whether they are whole."""
     with sentences():
-        at = _opened(store)
+        at = _open(store)
         run = overview(at, model, datetime.now(UTC))
         checkpoints = kept_checkpoints(at, model)
         told = facts(run)
@@ -82,7 +82,7 @@ def export_run(
     """Write a run's metrics, trajectories, ledger and manifests to a folder."""
     with sentences():
         try:
-            files = export(_opened(store), model, to, format, checkpoint)
+            files = export(_open(store), model, to, format, checkpoint)
         except OSError as error:
             fail(f"Can't write {error.filename}: {error.strerror}. Choose another folder.")
         for file in files:
@@ -101,7 +101,7 @@ def restart(
     To keep it, begin another run with `from_checkpoint` instead.
     """
     with sentences():
-        at = _opened(store)
+        at = _open(store)
         if not yes:
             _ask_before_deleting(at, model, step)
         ledger = asyncio.run(restart_run(at, model, step))
@@ -137,7 +137,7 @@ def _print_table(table: Table) -> None:
     Console(highlight=False, width=max(console.width, needed)).print(table)
 
 
-def _opened(url: str) -> Store:
+def _open(url: str) -> Store:
     return open_store(url or Environment().store)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 from cli import server_process as process
-from cli.prefect_settings import configured_api, server_password
+from cli.prefect_settings import find_api_url, server_password
 from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError
 from precis.llm.tls import tls_for
@@ -80,7 +80,7 @@ class PrefectServer:
 
 def find() -> str | None:
     """The API address of the configured server, or of our own if it runs."""
-    return configured_api() or _running()
+    return find_api_url() or _running()
 
 
 async def check() -> str:
@@ -128,7 +128,7 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
             not known; the port is in use.
         PrecisError: the configured one does not answer, or is no Prefect server.
     """
-    configured = configured_api()
+    configured = find_api_url()
     if configured:
         server = _only_if_not(share, PrefectServer(configured, ours=False))
         asyncio.run(check())
@@ -160,7 +160,7 @@ def stop() -> bool:
 
 
 @asynccontextmanager
-async def kept_up(server: PrefectServer, say: Callable[[str], None]) -> AsyncIterator[None]:
+async def keep_running(server: PrefectServer, say: Callable[[str], None]) -> AsyncIterator[None]:
     """While the block lasts, start the server again if it dies and is ours.
 
     Whoever waits for an answer is given one by the new process: it has the old one's port and data.

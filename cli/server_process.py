@@ -48,12 +48,12 @@ def home() -> Path:
 
 def address() -> str | None:
     """The API address of the server that was started last, whether it runs or not."""
-    return _recorded("api-url")
+    return _read_record("api-url")
 
 
 def password() -> str | None:
     """The `user:password` that the server which was started last asks for."""
-    return _recorded("password")
+    return _read_record("password")
 
 
 def start(host: str, port: int | None = None) -> bool:
@@ -86,7 +86,7 @@ def start(host: str, port: int | None = None) -> bool:
 
 def start_again() -> bool:
     """Start the server anew where it was, if it has died; whether it had to be."""
-    return has_died() and start(_recorded("host") or LOOPBACK)
+    return has_died() and start(_read_record("host") or LOOPBACK)
 
 
 def stop() -> bool:
@@ -170,7 +170,7 @@ def _new_password() -> str:
     return f"precis:{secrets.token_urlsafe(24)}"
 
 
-def _recorded(name: str) -> str | None:
+def _read_record(name: str) -> str | None:
     try:
         return (home() / name).read_text() or None
     except FileNotFoundError:

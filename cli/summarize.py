@@ -16,8 +16,8 @@ from precis.config import JudgeConfig
 from precis.environment import Environment
 from precis.errors import ConfigError, DocumentsError, PrecisError
 from precis.inference.facts import (
-    Asked,
-    Fact,
+    FactCheck,
+    FileQuestion,
     check_facts,
     open_judge,
     questions_about,
@@ -66,7 +66,7 @@ class Result:
     words: int
     document_words: int
     parts: int
-    facts: list[Fact]
+    facts: list[FactCheck]
 
 
 def summarize(
@@ -109,7 +109,7 @@ def summarize(
         raise typer.Exit(1)
 
 
-def _questions(path: Path | None, found: Sequence[Path]) -> list[Asked]:
+def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
     """The questions of a file, each about a document that is there.
 
     Raises:
@@ -130,7 +130,7 @@ def _questions(path: Path | None, found: Sequence[Path]) -> list[Asked]:
 
 
 async def _run(
-    files: Sequence[Path], options: Options, asked: Sequence[Asked], judged_by: JudgeConfig
+    files: Sequence[Path], options: Options, asked: Sequence[FileQuestion], judged_by: JudgeConfig
 ) -> int:
     """Summarize each file; one that can't be is named, and the others go on.
 
@@ -138,11 +138,11 @@ async def _run(
         How many could not be.
     """
     failed = 0
-    async with _opened(options) as (summarizer, words):
+    async with _open_summarizer(options) as (summarizer, words):
         for file in files:
             try:
                 text = read_text(file)
-                result = await _summarized(summarizer, text, words, asked, judged_by)
+                result = await _summarize(summarizer, text, words, asked, judged_by)
             except ConfigError as error:
                 if not isinstance(error, DocumentsError):
                     raise  # it holds for every file
@@ -157,29 +157,29 @@ async def _run(
 
 
 @asynccontextmanager
-async def _opened(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
+async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
     """Who summarizes, and in how many words."""
     if options.url:
-        async with _served(options) as opened:
+        async with _open_served(options) as opened:
             yield opened
         return
     store = open_store(options.store or Environment().store)
     found = find_model(store, Reference.parse(options.model or newest_model(store)))
     if found.kind == "adapter":
         fail(
-            f"{found.served_name} is a LoRA adapter, which takes a server: start one with "
-            f"`precis model serve {found.served_name} --run`, then add --url with its address."
+            f"{found.serving_name} is a LoRA adapter, which takes a server: start one with "
+            f"`precis model serve {found.serving_name} --run`, then add --url with its address."
         )
     with TemporaryDirectory() as folder:
         found.fetch(Path(folder) / "checkpoints" / f"{found.step:04d}")
         yield (
-            PolicySummarizer(found.served_name, Path(folder)),
+            PolicySummarizer(found.serving_name, Path(folder)),
             options.words or words_of(found.record),
         )
 
 
 @asynccontextmanager
-async def _served(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
+async def _open_served(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
     if not options.url.startswith(("http://", "https://")):
         raise ConfigError(f"--url {options.url!r} must start with http:// or https://.")
     secret = Environment().precis_api_key
@@ -189,8 +189,12 @@ async def _served(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
         yield summarizer, options.words or WORDS_MAX
 
 
-async def _summarized(
-    summarizer: Summarizer, text: Text, words: int, asked: Sequence[Asked], judged_by: JudgeConfig
+async def _summarize(
+    summarizer: Summarizer,
+    text: Text,
+    words: int,
+    asked: Sequence[FileQuestion],
+    judged_by: JudgeConfig,
 ) -> Result:
     done = await summarize_text(summarizer, text.text, words)
     facts = await _facts(text, done.text, asked, judged_by)
@@ -206,8 +210,8 @@ async def _summarized(
 
 
 async def _facts(
-    text: Text, summary: str, asked: Sequence[Asked], judged_by: JudgeConfig
-) -> list[Fact]:
+    text: Text, summary: str, asked: Sequence[FileQuestion], judged_by: JudgeConfig
+) -> list[FactCheck]:
     if not asked:
         return []
     about = questions_about(text.name, asked)
@@ -237,7 +241,7 @@ def _show(result: Result, options: Options, words: int, *, several: bool) -> Non
         typer.echo()
 
 
-def _show_facts(facts: Sequence[Fact]) -> None:
+def _show_facts(facts: Sequence[FactCheck]) -> None:
     if not facts:
         return
     kept = sum(fact.fate == "kept" for fact in facts)

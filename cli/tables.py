@@ -47,7 +47,7 @@ def facts(run: Overview) -> list[tuple[str, str]]:
 
 def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """All settings by their names, dotted where one holds others."""
-    return [(name, _shown(value)) for name, value in _flat(settings)]
+    return [(name, _format(value)) for name, value in _flat(settings)]
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -58,7 +58,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", value
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cli import server as prefect_server
 from cli.prefect_settings import on_postgres
-from cli.server import PrefectServer, kept_up
+from cli.server import PrefectServer, keep_running
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 
@@ -140,7 +140,7 @@ async def _work(limit: int, server: PrefectServer, console: Console) -> None:
     def say(sentence: str) -> None:
         console.print(sentence, soft_wrap=True)
 
-    async with kept_up(server, say):
+    async with keep_running(server, say):
         await work(limit, _QUERY_S, say)
 
 

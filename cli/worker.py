@@ -48,11 +48,11 @@ class WorkerShutdown:
         self.stage = ShutdownStage.WORKING
         self._changed = asyncio.Event()
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         """Ctrl-C: one stage further."""
         self._to(ShutdownStage(min(self.stage + 1, ShutdownStage.LEAVING)))
 
-    def terminated(self) -> None:
+    def on_terminate(self) -> None:
         """SIGTERM: cancel what is going."""
         self._to(max(self.stage, ShutdownStage.CANCELLING))
 
@@ -68,8 +68,8 @@ class WorkerShutdown:
     def listening(self) -> Iterator[None]:
         """Take the signals while the block lasts."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self.interrupted)
-        loop.add_signal_handler(signal.SIGTERM, self.terminated)
+        loop.add_signal_handler(signal.SIGINT, self.on_interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self.on_terminate)
         try:
             yield
         finally:
@@ -119,7 +119,7 @@ async def _work(limit: int, query_s: float, say: Say) -> None:
             try:
                 answered = True
                 while shift.stage == ShutdownStage.WORKING:
-                    failure = await _failure(worker.get_and_submit_flow_runs)
+                    failure = await _error_of(worker.get_and_submit_flow_runs)
                     if failure and answered:
                         say(f"The Prefect server did not answer, and is asked on: {failure}")
                     answered = not failure
@@ -139,7 +139,7 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
             say(await _farewell(worker.client, going, told))
             if told == ShutdownStage.CANCELLING:
                 deadline = time.monotonic() + _CANCEL_PATIENCE_S
-                failure = await _failure(lambda: _cancel(worker.client, _going(worker)))
+                failure = await _error_of(lambda: _cancel(worker.client, _going(worker)))
                 if failure:
                     say(f"The Prefect server did not take that: {failure}")
         if shift.stage == ShutdownStage.LEAVING or time.monotonic() > deadline:
@@ -181,10 +181,10 @@ async def _beat(worker: ProcessWorker, seconds: float) -> None:
     """Tell the server now and then that the worker is there."""
     while True:
         await asyncio.sleep(seconds)
-        await _failure(worker.sync_with_backend)
+        await _error_of(worker.sync_with_backend)
 
 
-async def _failure(call: Callable[[], Awaitable[object]]) -> str | None:
+async def _error_of(call: Callable[[], Awaitable[object]]) -> str | None:
     """Call, and say what the server did not take; None where all went well."""
     try:
         await call()

@@ -36,7 +36,7 @@ _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckResult:
     """What one check found.
 
     Attributes:
@@ -55,13 +55,15 @@ class Row:
 Check = Callable[[], Awaitable[str]]
 
 
-async def examine(checks: Mapping[str, Check], deadline_s: float = _DEADLINE_S) -> list[Row]:
+async def run_checks(
+    checks: Mapping[str, Check], deadline_s: float = _DEADLINE_S
+) -> list[CheckResult]:
     """Make all checks at once; a row for each, in their order, whatever becomes of the others."""
-    rows = (_row(name, check, deadline_s) for name, check in checks.items())
+    rows = (_run_check(name, check, deadline_s) for name, check in checks.items())
     return list(await asyncio.gather(*rows))
 
 
-def refuse(rows: Sequence[Row]) -> None:
+def raise_failures(rows: Sequence[CheckResult]) -> None:
     """Stop here if a check failed.
 
     Raises:
@@ -75,19 +77,19 @@ def refuse(rows: Sequence[Row]) -> None:
         raise ConfigError(f"{len(errors)} things stand in the way of this run:\n{each}")
 
 
-async def _row(name: str, check: Check, deadline_s: float) -> Row:
+async def _run_check(name: str, check: Check, deadline_s: float) -> CheckResult:
     try:
-        return Row(name, True, await asyncio.wait_for(check(), deadline_s))
+        return CheckResult(name, True, await asyncio.wait_for(check(), deadline_s))
     except TimeoutError:
         late = PrecisError(f"No answer in {deadline_s:g} s. See whether it is up.")
-        return _failed(name, late)
+        return _result_of_failure(name, late)
     except PrecisError as error:
-        return _failed(name, error)
+        return _result_of_failure(name, error)
 
 
-def _failed(name: str, error: PrecisError) -> Row:
+def _result_of_failure(name: str, error: PrecisError) -> CheckResult:
     what, stop, remedy = str(error).partition(". ")
-    return Row(name, False, f"{what}{stop.strip()}", remedy, error)
+    return CheckResult(name, False, f"{what}{stop.strip()}", remedy, error)
 
 
 async def check_python() -> str:
@@ -105,12 +107,12 @@ async def check_packages() -> str:
         wanted = Requirement(line)
         if wanted.marker and not wanted.marker.evaluate({"extra": ""}):
             continue
-        version = _installed(wanted.name)
+        version = _find_version(wanted.name)
         if version is None or not wanted.specifier.contains(version, prereleases=True):
             wrong.append(f"{wanted.name} {version or 'missing'} (wants {wanted.specifier})")
     if wrong:
         raise ConfigError(f"{', '.join(wrong)}. Run `make install`.")
-    return f"prefect {_installed('prefect')}, as pyproject.toml asks for"
+    return f"prefect {_find_version('prefect')}, as pyproject.toml asks for"
 
 
 async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
@@ -211,7 +213,7 @@ async def check_wandb() -> str:
     return await unreachable() or "WANDB_API_KEY has the form of a key"
 
 
-def _installed(package: str) -> str | None:
+def _find_version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -38,7 +38,7 @@ def tokens(text: str) -> list[str]:
         return _ASCII_TOKEN.findall(lower)
     found: list[str] = []
     for match in _TOKEN.finditer(lower):
-        found.extend(_divided(match.group()))
+        found.extend(_divide(match.group()))
     return found
 
 
@@ -69,7 +69,7 @@ def _goes_on(piece: str, after: str) -> bool:
     return bool(_ABBREVIATION.search(piece)) or after.lstrip(_OPENING)[:1].islower()
 
 
-def _divided(token: str) -> list[str]:
+def _divide(token: str) -> list[str]:
     """A token, with stretches of undivided script as pairs of neighbouring characters."""
     found: list[str] = []
     end = 0

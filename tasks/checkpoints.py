@@ -32,7 +32,7 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     )
     record = checkpoint.record or record
     timed = record.model_copy(update={"commit_s": time.perf_counter() - start})
-    await run.write_ledger(run.ledger.advanced(timed, checkpoint.digest), record.judge)
+    await run.write_ledger(run.ledger.advance(timed, checkpoint.digest), record.judge)
     run.losses = 0
 
 
@@ -69,7 +69,7 @@ async def validate(run: Run) -> None:
     """Measure the newest adapter on the held-out documents, greedy, and put it in the ledger."""
     validation = await _validation(run, run.ledger.next_step)
     spend = run.unbooked
-    await run.write_ledger(run.ledger.validated(validation, spend.usd), spend)
+    await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
 
 
 async def sweep(run: Run) -> None:
@@ -97,8 +97,8 @@ async def _validation(run: Run, step: int) -> Validation:
         )
     refuse_too_many_unscored(rollouts, run.config.rollouts)
     if run.seen.first is None and run.ledger.validations:
-        run.seen = run.seen.validated(*await _first_validation(run))
-    run.seen = run.seen.validated(step, map(judged, rollouts))
+        run.seen = run.seen.add_validation(*await _first_validation(run))
+    run.seen = run.seen.add_validation(step, map(judged, rollouts))
     await keep_rollouts(run, "val", step, [[one] for one in rollouts])
     return validation_of(step, rollouts, time.perf_counter() - start)
 

@@ -12,7 +12,7 @@ from prefect import task
 from prefect.logging import get_run_logger
 
 from precis.cluster.local import LocalHost, scratch_folder
-from precis.cluster.site import Address, TrainerHost
+from precis.cluster.site import TrainerAddress, TrainerHost
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
 from precis.config import RunConfig
@@ -20,7 +20,7 @@ from precis.environment import Environment, private_home
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.ruler import RulerJudge
-from precis.processes.child import Service, child_service
+from precis.processes.child import ChildService, child_service
 from precis.settings.cluster import ClusterConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
@@ -129,7 +129,7 @@ async def given_back(site: TrainerHost, cluster: ClusterConfig) -> AsyncIterator
 
 
 @task(name="start stand-ins", **RETRIED)
-async def start_standins(config: RunConfig, stack: AsyncExitStack) -> Service:
+async def start_standins(config: RunConfig, stack: AsyncExitStack) -> ChildService:
     """Start the lexical judge and the baselines beside the flow."""
     log = work_folder(config) / "standins.log"
     return await stack.enter_async_context(
@@ -139,7 +139,7 @@ async def start_standins(config: RunConfig, stack: AsyncExitStack) -> Service:
 
 @task(name="connect judge", task_run_name="connect judge: {config.judge.provider}", **RETRIED)
 async def connect_judge(
-    config: RunConfig, standins: Service, stack: AsyncExitStack
+    config: RunConfig, standins: ChildService, stack: AsyncExitStack
 ) -> tuple[JudgeClient, RulerJudge | None]:
     """Open the judge's client, its cache of replies, and, where asked for, its ranking."""
     environment = Environment()
@@ -156,12 +156,12 @@ async def connect_judge(
 
 
 @task(name="start trainer", task_run_name="start trainer of {config.model}", **RETRIED)
-async def start_trainer(config: RunConfig, site: TrainerHost) -> Address:
+async def start_trainer(config: RunConfig, site: TrainerHost) -> TrainerAddress:
     """Bring the trainer up where it is to run."""
     return await site.up()
 
 
-async def _address(run: Run) -> Address:
+async def _address(run: Run) -> TrainerAddress:
     """Where the run's trainer answers, once it is up; a rented machine's meter runs from here."""
     address = await start_trainer(run.config, run.site)
     if isinstance(run.site, SkyPilotHost) and (machine := run.site.cluster) is not None:
@@ -173,7 +173,7 @@ async def _address(run: Run) -> Address:
     return address
 
 
-def _client(config: RunConfig, address: Address) -> RemoteTrainer:
+def _client(config: RunConfig, address: TrainerAddress) -> RemoteTrainer:
     return RemoteTrainer(address.url, address.token, work_folder(config) / "art")
 
 

@@ -60,7 +60,7 @@ async def _book(run: Run) -> None:
     """Put into the ledger what no step or validation will: a ceiling was measured, say."""
     spend = run.unbooked
     if spend.usd:
-        await run.write_ledger(run.ledger.charged(spend.usd), spend)
+        await run.write_ledger(run.ledger.charge(spend.usd), spend)
 
 
 async def _finish_commit(run: Run) -> None:

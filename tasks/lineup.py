@@ -22,7 +22,7 @@ from precis.environment import Environment
 from precis.errors import ConfigError, TrainerLost
 from precis.observe.observers import Observers, observing
 from precis.records.documents import Corpus
-from precis.records.ledger import Ledger, stored_ledger
+from precis.records.ledger import Ledger, load_ledger
 from precis.run.checkpoints import committed_steps
 from precis.run.trained_on import trained_on
 from precis.statistics.nights import NightlyChange
@@ -193,7 +193,7 @@ async def _trained(round: BenchmarkRun) -> list[ContenderSpec]:
         return []
     store = round.store
     rollouts = round.config.rollouts
-    round.ledger = await asyncio.to_thread(stored_ledger, store, round.name)
+    round.ledger = await asyncio.to_thread(load_ledger, store, round.name)
     if round.config.test_documents is None and round.ledger.corpus != round.corpus.digest:
         raise ConfigError(
             f"{round.name!r} was trained on other documents or another split than these: some of "

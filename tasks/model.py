@@ -160,4 +160,4 @@ async def _upload(run: Run, step: int) -> None:
         run.model, step, *where, record, run.ledger.run_id, run.lease.id
     )
     if run.ledger.checkpoints.get(step) != checkpoint.digest:
-        await run.write_ledger(run.ledger.vouching(step, checkpoint.digest))
+        await run.write_ledger(run.ledger.add_digest(step, checkpoint.digest))

@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined
 
 from precis.errors import ConfigError
 from precis.record import Record
-from precis.settings.overrides import Given, laid_over
+from precis.settings.overrides import Given, overlay
 
 C = TypeVar("C", bound=Record)
 R = TypeVar("R")
@@ -81,7 +81,7 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
         for name, value in run.parameters.items()
         if name not in deployed or deployed[name] != value
     }
-    return laid_over(model, _taken_apart(model, deployed), _taken_apart(model, own))
+    return overlay(model, _taken_apart(model, deployed), _taken_apart(model, own))
 
 
 def _taken_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _taken_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
         for name, value in parameters.items()
         if name != _CONFIG and value is not PydanticUndefined
     }
-    return laid_over(model, alone, parameters.get(_CONFIG) or {})
+    return overlay(model, alone, parameters.get(_CONFIG) or {})
 
 
 def _validated(model: type[C], settings: Given) -> C:

@@ -9,7 +9,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 
 from precis.benchmark.measure import measure_ceiling
-from precis.checks import Check, check_wandb, examine, refuse
+from precis.checks import Check, check_wandb, raise_failures, run_checks
 from precis.cleartext import keys_in_clear
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig
@@ -38,9 +38,9 @@ async def preflight(run: Run) -> None:
     restriction = restriction_of(run.config.trainer)
     if restriction:
         get_run_logger().warning("%s", restriction)
-    rows = await examine(_checks(run), _DEADLINE_S)
+    rows = await run_checks(_checks(run), _DEADLINE_S)
     if all(row.ok for row in rows):
-        rows += await examine({"ceiling": partial(_ceiling, run)}, _DEADLINE_S)
+        rows += await run_checks({"ceiling": partial(_ceiling, run)}, _DEADLINE_S)
     table = [
         {
             "check": row.name,
@@ -53,7 +53,7 @@ async def preflight(run: Run) -> None:
     await acreate_table_artifact(key=artifact_key(run.name, "preflight"), table=table)
     for sentence in keys_in_clear(run.config):
         get_run_logger().warning("%s", sentence)
-    refuse(rows)
+    raise_failures(rows)
 
 
 def _checks(run: Run) -> dict[str, Check]:

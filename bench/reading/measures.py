@@ -9,7 +9,7 @@ from precis.records.documents import Document, Question
 from precis.standins.grader import UNANSWERABLE, grade
 from precis.standins.reader import answer
 from precis.statistics.intervals import Interval, ratio_interval
-from precis.summaries.baselines import lead, shuffled
+from precis.summaries.baselines import lead, random_sentences
 from precis.words import WORDS_MAX
 
 
@@ -42,7 +42,7 @@ def accuracies(documents: Sequence[Document]) -> Iterator[Share]:
     summaries: dict[str, Callable[[str], str]] = {
         "full document": lambda text: text,
         "lead-350": lambda text: lead(text, WORDS_MAX),
-        "random-350": lambda text: shuffled(text, WORDS_MAX),
+        "random-350": lambda text: random_sentences(text, WORDS_MAX),
     }
     for name, summarize in summaries.items():
         yield Share(name, tuple(_right(one, summarize(one.text)) for one in documents))

@@ -6,11 +6,11 @@ from random import Random
 import numpy as np
 
 from bench.reading.measures import correct
-from precis.extractive.checkpoints import Trained, start
+from precis.extractive.checkpoints import TrainingState, initial_state
 from precis.extractive.features import featurize
 from precis.extractive.policy import Policy, logprobs, pick, summary
-from precis.extractive.samples import Sample, with_advantages
-from precis.extractive.training import advanced, passes
+from precis.extractive.samples import PickedSample, with_advantages
+from precis.extractive.training import advance, passes
 from precis.records.documents import Document
 from precis.settings.trainer import ExtractiveTrainer
 from precis.words import WORDS_MAX
@@ -22,12 +22,12 @@ ROLLOUTS = 8
 def trained_on(documents: Sequence[Document], steps: int, seed: int) -> Policy:
     """The policy after so many steps of so many groups, as a rehearsal trains it."""
     chance = Random(seed)
-    state = start(seed)
+    state = initial_state(seed)
     for step in range(steps):
         generator = np.random.default_rng([seed, step])
         batch = chance.sample(documents, GROUPS)
         samples = with_advantages([_group(state, document, generator) for document in batch])
-        after = advanced(state)
+        after = advance(state)
         for done in passes(state, samples, ExtractiveTrainer()):
             after = done.trained
         state = after
@@ -41,14 +41,18 @@ def summarize(policy: Policy, text: str) -> str:
     return summary(features, picks)
 
 
-def _group(state: Trained, document: Document, generator: np.random.Generator) -> list[Sample]:
+def _group(
+    state: TrainingState, document: Document, generator: np.random.Generator
+) -> list[PickedSample]:
     return [_sample(state, document, generator) for _ in range(ROLLOUTS)]
 
 
-def _sample(state: Trained, document: Document, generator: np.random.Generator) -> Sample:
+def _sample(
+    state: TrainingState, document: Document, generator: np.random.Generator
+) -> PickedSample:
     features = featurize(document.text)
     picks = pick(state.policy, features, WORDS_MAX, 1.0, generator)
     asked = sum(question.answerable for question in document.questions)
     reward = correct(document, summary(features, picks)) / asked
     old = logprobs(state.policy, features, picks, WORDS_MAX)
-    return Sample(features, WORDS_MAX, picks, tuple(old.tolist()), reward)
+    return PickedSample(features, WORDS_MAX, picks, tuple(old.tolist()), reward)

@@ -11,10 +11,10 @@ from precis.benchmark.contender import ContenderSpec, local
 from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
 from precis.extractive.checkpoints import folder_of, steps
-from precis.extractive.endpoint import Endpoint
+from precis.extractive.endpoint import PolicyEndpoint
 from precis.extractive.serving import LoopServer
 from precis.llm.server import completions_app
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.run.checkpoints import committed_steps, restore
 from precis.statistics.standings import Contender
 from precis.store import Store
@@ -42,7 +42,7 @@ async def rehearsed(
     with TemporaryDirectory(prefix="precis-") as folder:
         step = await asyncio.to_thread(_fetched, store, model, corpus_digest, Path(folder))
         key = secrets.token_urlsafe(16)
-        endpoint = Endpoint({model: Path(folder)})
+        endpoint = PolicyEndpoint({model: Path(folder)})
         server = LoopServer(completions_app(endpoint.complete, endpoint.models, key))
         await server.start()
         try:
@@ -62,7 +62,7 @@ async def rehearsed(
 
 def _fetched(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
     """The step of the checkpoint that was brought here."""
-    ledger = stored_ledger(store, model)
+    ledger = load_ledger(store, model)
     if corpus_digest is not None and ledger.corpus != corpus_digest:
         raise ConfigError(
             f"The rehearsed model {model!r} was trained on other documents or another split than "

@@ -9,7 +9,7 @@ from precis.benchmark.contender import ContenderSpec, hosted, local
 from precis.benchmark.presets import PRESETS
 from precis.config import BenchmarkConfig
 from precis.errors import StoreError
-from precis.processes.child import Service
+from precis.processes.child import ChildService
 from precis.run.checkpoints import manifest
 from precis.statistics.standings import Contender
 from precis.store import Store
@@ -29,7 +29,7 @@ def hosted_entries(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[Con
     return [hosted(each, keys, words_max) for each in (*presets, *config.contenders)]
 
 
-def rule_entries(config: BenchmarkConfig, standins: Service) -> list[ContenderSpec]:
+def rule_entries(config: BenchmarkConfig, standins: ChildService) -> list[ContenderSpec]:
     """The baselines, which the stand-ins serve."""
     url = f"{standins.url}/v1"
     rollouts = config.rollouts

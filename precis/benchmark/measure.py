@@ -22,12 +22,12 @@ from precis.config import BenchmarkConfig, RunConfig
 from precis.errors import ConfigError, UnusableRun
 from precis.judge import JudgeClient, Scored, Unscored, Verdict
 from precis.records.documents import Corpus, Document
-from precis.records.ledger import Ledger, stored_ledger
+from precis.records.ledger import Ledger, load_ledger
 from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of
 from precis.records.verdict import Disqualified
 from precis.run.overview import models_in
 from precis.sampling.rollouts import Rollout, together
-from precis.settings.overrides import laid_over
+from precis.settings.overrides import overlay
 from precis.store import Store
 
 TRAINED = "trained"
@@ -184,7 +184,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
     of_the_run = {name: value for name, value in known.items() if name in shared}
     given = config.model_dump(exclude_unset=True)
     try:
-        return BenchmarkConfig.model_validate(laid_over(BenchmarkConfig, of_the_run, given))
+        return BenchmarkConfig.model_validate(overlay(BenchmarkConfig, of_the_run, given))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"])) or "together"
@@ -196,7 +196,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
 
 def _ledger_of(store: Store, model: str) -> Ledger:
     try:
-        return stored_ledger(store, model)
+        return load_ledger(store, model)
     except UnusableRun as error:
         others = [name for name in models_in(store.keys("")) if name != model]
         if not others:

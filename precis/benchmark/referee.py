@@ -11,7 +11,7 @@ from precis.judge import JudgeClient, Scored, Unscored, Verdict
 from precis.judge.forecast import forecast
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified
-from precis.summaries.rewards import disqualified, zero
+from precis.summaries.rewards import disqualify, score_zero
 
 
 class BenchmarkJudge:
@@ -41,8 +41,8 @@ class BenchmarkJudge:
 
     async def known(self, document: Document, text: str) -> Verdict | None:
         """The verdict that takes no judge, or None."""
-        if disqualified(text, document, self._rollouts.words_max):
-            return zero(document)
+        if disqualify(text, document, self._rollouts.words_max):
+            return score_zero(document)
         return await self._recalled(document, text)
 
     async def rule(self, document: Document, text: str) -> tuple[Verdict, Disqualified | None]:
@@ -52,9 +52,9 @@ class BenchmarkJudge:
             JudgeError: the judge rejects the key, the model or the request as such.
             StoreError: the verdict can't be kept.
         """
-        why = disqualified(text, document, self._rollouts.words_max)
+        why = disqualify(text, document, self._rollouts.words_max)
         if why:
-            return zero(document), why
+            return score_zero(document), why
         kept = await self._recalled(document, text)
         if kept is not None:
             return kept, None

@@ -154,7 +154,7 @@ async def end_jobs(name: str) -> None:
     await _call_in_time(functools.partial(sdk().cancel, name, all=True), _ASK_S)
 
 
-async def enabled_clouds(clouds: list[str]) -> set[str]:
+async def list_enabled_clouds(clouds: list[str]) -> set[str]:
     """Those of the clouds that SkyPilot has working keys for, by its own check."""
     submit = functools.partial(sdk().check, tuple(clouds), False)
     answer = await _call_in_time(submit, _ASK_S)
@@ -179,7 +179,7 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
 
 def follow_log(name: str, job: int, log: Log) -> None:
     """Pass on what a job prints, until it ends; for a thread of its own."""
-    sdk().tail_logs(name, job, follow=True, output_stream=_Lines(log))
+    sdk().tail_logs(name, job, follow=True, output_stream=_LineStream(log))
 
 
 async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
@@ -225,7 +225,7 @@ async def _call(submit: Callable[[], Any], deadline_s: float, log: Log | None = 
         if log is None:
             wait = functools.partial(sdk().get, request)
         else:
-            wait = functools.partial(sdk().stream_and_get, request, output_stream=_Lines(log))
+            wait = functools.partial(sdk().stream_and_get, request, output_stream=_LineStream(log))
         try:
             return await _in_thread(wait)
         except asyncio.CancelledError:
@@ -241,10 +241,10 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     except (asyncio.CancelledError, ConfigError):
         raise
     except Exception as error:
-        raise _translated(error) from error
+        raise _translate(error) from error
 
 
-def _translated(error: Exception) -> ClusterError | ConfigError:
+def _translate(error: Exception) -> ClusterError | ConfigError:
     kind = type(error).__name__
     text = _plain(str(error)) or kind
     if kind in _HOPELESS:
@@ -258,7 +258,7 @@ def _plain(text: str) -> str:
     return _TERMINAL_CODES.sub("", text).strip()
 
 
-class _Lines(io.TextIOBase):
+class _LineStream(io.TextIOBase):
     """A stream that hands each line on, without the terminal's colours."""
 
     def __init__(self, log: Log) -> None:

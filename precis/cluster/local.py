@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from precis.cluster.site import Address
+from precis.cluster.site import TrainerAddress
 from precis.errors import ConfigError
-from precis.processes.child import Service, child_service, is_running
+from precis.processes.child import ChildService, child_service, is_running
 from precis.settings.trainer import BackendName
 
 GPU_PYTHON = Path(__file__).parents[2] / ".venv-gpu" / "bin" / "python"
@@ -39,9 +39,9 @@ class LocalHost:
         self._log = log
         self._backend = backend
         self._child = AsyncExitStack()
-        self._service: Service | None = None
+        self._service: ChildService | None = None
 
-    async def up(self) -> Address:
+    async def up(self) -> TrainerAddress:
         """Start the trainer unless it runs.
 
         Raises:
@@ -57,7 +57,7 @@ class LocalHost:
                     _MODULE, arguments, self._log, _python_for(self._backend), supervised=True
                 )
             )
-        return Address(self._service.url, self._service.token)
+        return TrainerAddress(self._service.url, self._service.token)
 
     async def down(self) -> None:
         """Stop it; its folder stays."""
@@ -65,7 +65,7 @@ class LocalHost:
         await self._child.aclose()
 
 
-async def _answers(trainer: Service) -> bool:
+async def _answers(trainer: ChildService) -> bool:
     """Whether it is there; its supervisor may run on for seconds, ending what it has left."""
     if not is_running(trainer.pid):
         return False

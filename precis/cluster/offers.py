@@ -12,7 +12,7 @@ async def infra_enabled(config: ClusterConfig) -> str:
     Raises:
         ConfigError: it is not, or has none for any of them.
     """
-    enabled = await api.enabled_clouds(clouds_of(config))
+    enabled = await api.list_enabled_clouds(clouds_of(config))
     usable = [infra for infra in config.infra if cloud_of(infra) in enabled]
     if not usable:
         raise ConfigError(

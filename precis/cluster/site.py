@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Address:
+class TrainerAddress:
     """Where a trainer answers, and the bearer token it asks for."""
 
     url: str
@@ -15,7 +15,7 @@ class Address:
 class TrainerHost(Protocol):
     """A place that a trainer runs at: this machine, or a rented one."""
 
-    async def up(self) -> Address:
+    async def up(self) -> TrainerAddress:
         """Bring the trainer up, or find it again; doing it again has no further effect."""
 
     async def down(self) -> None:

@@ -20,7 +20,7 @@ import httpx
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
-from precis.cluster.site import Address
+from precis.cluster.site import TrainerAddress
 from precis.cluster.task import Work, trainer_task
 from precis.cluster.tunnel import Tunnel, ssh_to
 from precis.errors import ClusterError, NoCapacity
@@ -30,7 +30,7 @@ _FOUND_S = 12.0
 """How long a trainer that should be up already gets to answer through a new tunnel."""
 _PING_S = 5.0
 _JOB_S = 5.0
-_FAILED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}
+_JOB_ENDED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}
 
 
 class SkyPilotHost:
@@ -53,7 +53,7 @@ class SkyPilotHost:
         self._tunnel: Tunnel | None = None
         self._pinging: asyncio.Task[None] | None = None
 
-    async def up(self) -> Address:
+    async def up(self) -> TrainerAddress:
         """Bring the trainer up, or find it again; doing it again has no further effect.
 
         Raises:
@@ -78,7 +78,7 @@ class SkyPilotHost:
         """Let go of the machine: it is found again by `up`, or takes itself down by autostop."""
         await self._disconnect()
 
-    async def _find(self) -> Address | None:
+    async def _find(self) -> TrainerAddress | None:
         """The trainer that runs already, if it answers."""
         began = time.monotonic()
         keys = read_keys(self._home, self.name)
@@ -94,7 +94,7 @@ class SkyPilotHost:
         self._log(f"Found the trainer of cluster {self.name} again, after {took:.1f} s.")
         return address
 
-    async def _start(self) -> Address:
+    async def _start(self) -> TrainerAddress:
         """Start a trainer on the machine, and where that fails, on another one in its place."""
         present = await api.find(self.name, refresh=True)
         if present is None:
@@ -110,7 +110,7 @@ class SkyPilotHost:
             await self.down()
             return await self._launch()
 
-    async def _launch(self) -> Address:
+    async def _launch(self) -> TrainerAddress:
         """Launch the task, which makes the machine, or mends, starts or reuses it."""
         keys = Keys.new()
         task = trainer_task(self._work, self._config, keys)
@@ -129,7 +129,7 @@ class SkyPilotHost:
             await self._discard()
             raise
 
-    async def _await_trainer(self, keys: Keys, job: int) -> Address:
+    async def _await_trainer(self, keys: Keys, job: int) -> TrainerAddress:
         threading.Thread(target=self._follow, args=(job,), daemon=True).start()
         ending = asyncio.create_task(self._end_of(job))
         answering = asyncio.create_task(self._connect(keys, self._config.answer_timeout_s))
@@ -148,7 +148,7 @@ class SkyPilotHost:
         Raises:
             ClusterError: it has.
         """
-        while (status := await api.job_status(self.name, job)) not in _FAILED:
+        while (status := await api.job_status(self.name, job)) not in _JOB_ENDED:
             await asyncio.sleep(_JOB_S)
         raise ClusterError(
             f"The trainer on cluster {self.name} ended ({status}) before it answered; what it "
@@ -169,11 +169,11 @@ class SkyPilotHost:
         with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways
             api.follow_log(self.name, job, self._log)
 
-    async def _connect(self, keys: Keys, patience_s: float) -> Address:
+    async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
         """The trainer's address at this end of a new tunnel, once it answers there."""
         tunnel = self._tunnel = Tunnel(ssh_to(self.name), keys.port, self._log)
         tunnel.open()
-        address = Address(tunnel.url, keys.token)
+        address = TrainerAddress(tunnel.url, keys.token)
         try:
             async with asyncio.timeout(patience_s):
                 while not await answers(address):
@@ -195,7 +195,7 @@ class SkyPilotHost:
             self._tunnel = None
 
 
-async def answers(address: Address) -> bool:
+async def answers(address: TrainerAddress) -> bool:
     """Whether a trainer is there, and is ours."""
     try:
         async with httpx.AsyncClient(timeout=5) as http:
@@ -206,7 +206,7 @@ async def answers(address: Address) -> bool:
     return reply.status_code == 200
 
 
-async def _ping(address: Address) -> None:
+async def _ping(address: TrainerAddress) -> None:
     """Tell the trainer that somebody is there, also while nothing is asked of it."""
     while True:
         await asyncio.sleep(_PING_S)

@@ -20,19 +20,19 @@ from art.utils.output_dirs import get_model_dir
 
 from precis.errors import TrainerError
 from precis.extractive.checkpoints import (
-    Trained,
+    TrainingState,
+    initial_state,
     keep_only,
     load,
+    read_metrics,
     save,
-    saved_metrics,
-    start,
     steps,
 )
-from precis.extractive.endpoint import Endpoint
-from precis.extractive.samples import Sample, with_advantages
+from precis.extractive.endpoint import PolicyEndpoint
+from precis.extractive.samples import PickedSample, with_advantages
 from precis.extractive.serving import LoopServer
-from precis.extractive.training import advanced, imitation, passes
-from precis.extractive.trajectories import imitated, samples_of
+from precis.extractive.training import advance, passes, train_on_demonstrations
+from precis.extractive.trajectories import demonstration_of, samples_of
 from precis.llm.server import completions_app
 from precis.settings.trainer import ExtractiveTrainer
 
@@ -76,7 +76,7 @@ class ExtractiveBackend:
             )
         model.base_path = str(self._path)
         if not steps(folder):
-            save(folder, start(self._seed))
+            save(folder, initial_state(self._seed))
 
     async def close(self) -> None:
         """Stop serving completions."""
@@ -108,7 +108,7 @@ class ExtractiveBackend:
         async with self._training:
             trained = self._latest(model)
             seen = []
-            kept = advanced(trained)
+            kept = advance(trained)
             samples = with_advantages([samples_of(one) for one in groups])
             for done in passes(trained, samples, settings):
                 kept = done.trained
@@ -123,7 +123,7 @@ class ExtractiveBackend:
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:
         """The metrics of a training whose checkpoint was saved; None if it was not."""
-        return saved_metrics(checkpoint)
+        return read_metrics(checkpoint)
 
     async def _train_sft(
         self,
@@ -134,24 +134,24 @@ class ExtractiveBackend:
         verbose: bool = False,
     ) -> AsyncIterator[dict[str, float]]:
         """Learn to pick the sentences of given summaries: one step, its metrics by batch."""
-        samples = [imitated(trajectory) for trajectory in trajectories]
+        samples = [demonstration_of(trajectory) for trajectory in trajectories]
         size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
         starts = range(0, len(samples), size)
         rates = _rates(config.learning_rate)
         async with self._training:
             trained = self._latest(model)
             for at, rate in zip(starts, rates, strict=False):
-                done = imitation(trained, samples[at : at + size], rate)
+                done = train_on_demonstrations(trained, samples[at : at + size], rate)
                 trained = done.trained
                 yield done.metrics
-            save(self._folder(model), advanced(trained))
+            save(self._folder(model), advance(trained))
 
     async def _prepare_backend_for_training(
         self, model: AnyTrainableModel, config: dev.OpenAIServerConfig | None = None
     ) -> tuple[str, str]:
         """Serve completions from the running event loop, for all models at one address."""
         if self._server is None or not self._server.alive:
-            endpoint = Endpoint(self._folders)
+            endpoint = PolicyEndpoint(self._folders)
             self._server = LoopServer(
                 completions_app(endpoint.complete, endpoint.models, self._api_key)
             )
@@ -179,7 +179,7 @@ class ExtractiveBackend:
     def _step(self, model: AnyModel) -> int:
         return max(steps(self._folder(model)), default=0)
 
-    def _latest(self, model: AnyModel) -> Trained:
+    def _latest(self, model: AnyModel) -> TrainingState:
         return load(self._folder(model), self._step(model))
 
     def _settings_with(self, options: dict[str, Any]) -> ExtractiveTrainer:
@@ -193,7 +193,7 @@ class ExtractiveBackend:
 
 
 def _metrics(
-    seen: Sequence[dict[str, float]], samples: Sequence[Sample], groups: list[TrajectoryGroup]
+    seen: Sequence[dict[str, float]], samples: Sequence[PickedSample], groups: list[TrajectoryGroup]
 ) -> dict[str, float]:
     words = sum(float(sample.features.words[list(sample.picks)].sum()) for sample in samples)
     return {

@@ -18,7 +18,7 @@ import numpy as np
 from precis.errors import CorruptCheckpoint
 from precis.extractive.features import FEATURES_VERSION, NAMES, Floats
 from precis.extractive.grpo import Adam
-from precis.extractive.policy import Policy, untrained
+from precis.extractive.policy import Policy, initial_policy
 from precis.store.durable import make_folder, move
 
 _FILE = "policy.json"
@@ -26,7 +26,7 @@ _METRICS = "metrics.json"
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainingState:
     """All that the next step of training depends on.
 
     Attributes:
@@ -39,11 +39,11 @@ class Trained:
     adam: Adam
 
 
-def start(seed: int) -> Trained:
+def initial_state(seed: int) -> TrainingState:
     """Step 0."""
-    policy = untrained(seed)
+    policy = initial_policy(seed)
     zero = np.zeros(len(NAMES))
-    return Trained(0, policy, policy.weights, Adam(zero, zero, 0))
+    return TrainingState(0, policy, policy.weights, Adam(zero, zero, 0))
 
 
 def folder_of(model_folder: Path, step: int) -> Path:
@@ -58,7 +58,9 @@ def steps(model_folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def save(model_folder: Path, trained: Trained, metrics: Mapping[str, float] | None = None) -> Path:
+def save(
+    model_folder: Path, trained: TrainingState, metrics: Mapping[str, float] | None = None
+) -> Path:
     """Write a checkpoint; equal states give equal bytes.
 
     Args:
@@ -72,14 +74,14 @@ def save(model_folder: Path, trained: Trained, metrics: Mapping[str, float] | No
     make_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     fresh.chmod(0o755)
-    (fresh / _FILE).write_text(_encoded(trained), encoding="utf-8")
+    (fresh / _FILE).write_text(_encode(trained), encoding="utf-8")
     (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
     move(fresh, folder)
     return folder
 
 
-def load(model_folder: Path, step: int) -> Trained:
+def load(model_folder: Path, step: int) -> TrainingState:
     """Read a checkpoint, as that of step `step`, whichever step it was saved at.
 
     Raises:
@@ -87,7 +89,7 @@ def load(model_folder: Path, step: int) -> Trained:
     """
     file = folder_of(model_folder, step) / _FILE
     try:
-        trained = _decoded(json.loads(file.read_text(encoding="utf-8")))
+        trained = _decode(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptCheckpoint(
             f"{file} can't be used as a checkpoint ({error}). Remove its folder to go on from the "
@@ -96,7 +98,7 @@ def load(model_folder: Path, step: int) -> Trained:
     return replace(trained, step=step)  # a run may begin with a checkpoint of another
 
 
-def saved_metrics(folder: Path) -> dict[str, float] | None:
+def read_metrics(folder: Path) -> dict[str, float] | None:
     """What the training that made a checkpoint measured; None if the checkpoint is not there."""
     file = folder / _METRICS
     found: dict[str, float] | None = json.loads(file.read_text()) if file.exists() else None
@@ -109,7 +111,7 @@ def keep_only(model_folder: Path, kept: Iterable[int]) -> None:
         shutil.rmtree(folder_of(model_folder, step))
 
 
-def _encoded(trained: Trained) -> str:
+def _encode(trained: TrainingState) -> str:
     adam = trained.adam
     record = {
         "features_version": FEATURES_VERSION,
@@ -126,7 +128,7 @@ def _encoded(trained: Trained) -> str:
     return json.dumps(record, indent=1) + "\n"
 
 
-def _decoded(record: Mapping[str, Any]) -> Trained:
+def _decode(record: Mapping[str, Any]) -> TrainingState:
     if record["features_version"] != FEATURES_VERSION:
         raise ValueError(
             f"its weights are for version {record['features_version']} of the features, and this "
@@ -135,7 +137,7 @@ def _decoded(record: Mapping[str, Any]) -> Trained:
     adam = record["adam"]
     moments = Adam(_vector(adam["mean"]), _vector(adam["square"]), adam["count"])
     policy = Policy(_vector(record["weights"]), record["seed"])
-    return Trained(record["step"], policy, _vector(record["reference"]), moments)
+    return TrainingState(record["step"], policy, _vector(record["reference"]), moments)
 
 
 def _by_name(vector: Floats) -> dict[str, float]:

@@ -15,7 +15,7 @@ from precis.llm.server import ApiError, ChatRequest, Choice, Completion
 from precis.summaries.prompt import SummaryRequest, request_in
 
 
-class Endpoint:
+class PolicyEndpoint:
     """Answers completions from the checkpoints of the models in `folders`.
 
     Args:

@@ -58,7 +58,7 @@ def featurize(text: str) -> Features:
         return Features((), words, np.zeros((0, len(NAMES))))
     spoken = [tokens(sentence) for sentence in found]
     marks = np.array([count_marks(*pair) for pair in zip(found, spoken, strict=True)], np.float64)
-    matrix = _standardised(np.column_stack([np.log1p(marks), _redundancy(spoken)]))
+    matrix = _standardise(np.column_stack([np.log1p(marks), _redundancy(spoken)]))
     for array in (words, matrix):
         array.flags.writeable = False
     return Features(tuple(found), words, matrix)
@@ -92,7 +92,7 @@ def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:
     return np.array(shares)
 
 
-def _standardised(matrix: Floats) -> Floats:
+def _standardise(matrix: Floats) -> Floats:
     """Mean 0 and deviation 1 down each column, outliers clipped; constant columns are 0."""
     centred = matrix - matrix.mean(axis=0)
     deviation = np.sqrt((centred**2).mean(axis=0))

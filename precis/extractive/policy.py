@@ -31,7 +31,7 @@ class Policy:
     seed: int
 
 
-def untrained(seed: int) -> Policy:
+def initial_policy(seed: int) -> Policy:
     """The start: every sentence scores 0.
 
     Sampled, it is uniform over sentences; greedy, its ties fall by a seeded hash of the

@@ -10,7 +10,7 @@ from precis.extractive.grids import Bools, candidates
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class PickedSample:
     """One sampled summary.
 
     Attributes:
@@ -30,7 +30,7 @@ class Sample:
     advantage: float = 0.0
 
 
-def with_advantages(groups: Sequence[Sequence[Sample]]) -> list[Sample]:
+def with_advantages(groups: Sequence[Sequence[PickedSample]]) -> list[PickedSample]:
     """The samples of all groups whose rewards differ, with group-normalised advantages.
 
     The advantage is (reward - mean) / deviation over the group (Shao et al. 2024,
@@ -40,14 +40,14 @@ def with_advantages(groups: Sequence[Sequence[Sample]]) -> list[Sample]:
     """
     ordered = [sorted(group, key=_key) for group in groups]
     ordered.sort(key=lambda group: [_key(sample) for sample in group])
-    return [sample for group in ordered for sample in _normalised(group)]
+    return [sample for group in ordered for sample in _normalise(group)]
 
 
-def _key(sample: Sample) -> tuple[tuple[str, ...], tuple[int, ...], float]:
+def _key(sample: PickedSample) -> tuple[tuple[str, ...], tuple[int, ...], float]:
     return sample.features.sentences, sample.picks, sample.reward
 
 
-def _normalised(group: Sequence[Sample]) -> list[Sample]:
+def _normalise(group: Sequence[PickedSample]) -> list[PickedSample]:
     rewards = np.array([sample.reward for sample in group])
     if not len(rewards) or (rewards == rewards[0]).all():
         return []
@@ -80,7 +80,7 @@ class Batch:
     advantages: Floats
 
 
-def batch_of(samples: Sequence[Sample]) -> Batch:
+def batch_of(samples: Sequence[PickedSample]) -> Batch:
     """Lay samples out as grids. Each has at least one pick."""
     count = len(samples)
     sentences = max(len(sample.features.words) for sample in samples)

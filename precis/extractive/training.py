@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from precis.extractive.checkpoints import Trained
+from precis.extractive.checkpoints import TrainingState
 from precis.extractive.features import Floats
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy
-from precis.extractive.samples import Sample, batch_of
+from precis.extractive.samples import PickedSample, batch_of
 from precis.settings.trainer import ExtractiveTrainer
 
 
@@ -15,12 +15,12 @@ from precis.settings.trainer import ExtractiveTrainer
 class Pass:
     """The state after one pass over a step's samples, and what the pass measured."""
 
-    trained: Trained
+    trained: TrainingState
     metrics: dict[str, float]
 
 
 def passes(
-    trained: Trained, samples: Sequence[Sample], settings: ExtractiveTrainer
+    trained: TrainingState, samples: Sequence[PickedSample], settings: ExtractiveTrainer
 ) -> Iterator[Pass]:
     """Train on samples with their advantages, `settings.epochs` times over.
 
@@ -39,7 +39,9 @@ def passes(
         yield Pass(_next(trained, weights, adam), found.metrics)
 
 
-def imitation(trained: Trained, samples: Sequence[Sample], learning_rate: float) -> Pass:
+def train_on_demonstrations(
+    trained: TrainingState, samples: Sequence[PickedSample], learning_rate: float
+) -> Pass:
     """One step of maximum likelihood on picks to imitate."""
     batch = batch_of([replace(sample, advantage=1.0) for sample in samples])
     now = logprobs_of(trained.policy.weights, batch)
@@ -51,10 +53,10 @@ def imitation(trained: Trained, samples: Sequence[Sample], learning_rate: float)
     return Pass(replace(trained, policy=policy, adam=adam), metrics)
 
 
-def advanced(trained: Trained) -> Trained:
+def advance(trained: TrainingState) -> TrainingState:
     """The next step with nothing learned."""
     return replace(trained, step=trained.step + 1)
 
 
-def _next(trained: Trained, weights: Floats, adam: Adam) -> Trained:
-    return replace(advanced(trained), policy=Policy(weights, trained.policy.seed), adam=adam)
+def _next(trained: TrainingState, weights: Floats, adam: Adam) -> TrainingState:
+    return replace(advance(trained), policy=Policy(weights, trained.policy.seed), adam=adam)

@@ -10,11 +10,11 @@ from openai.types.chat.chat_completion import Choice
 from precis.errors import TrainerError
 from precis.extractive.features import Features, featurize
 from precis.extractive.policy import TOKEN_PREFIX
-from precis.extractive.samples import Sample
+from precis.extractive.samples import PickedSample
 from precis.summaries.prompt import request_in
 
 
-def samples_of(group: art.TrajectoryGroup) -> list[Sample]:
+def samples_of(group: art.TrajectoryGroup) -> list[PickedSample]:
     """The samples of a group, one for each trajectory.
 
     Raises:
@@ -24,7 +24,7 @@ def samples_of(group: art.TrajectoryGroup) -> list[Sample]:
     return [_sample(trajectory) for trajectory in group.trajectories]
 
 
-def imitated(trajectory: art.Trajectory) -> Sample:
+def demonstration_of(trajectory: art.Trajectory) -> PickedSample:
     """What a trajectory's last message shows how to do: its sentences, in document order.
 
     Raises:
@@ -46,10 +46,10 @@ def imitated(trajectory: art.Trajectory) -> Sample:
             "A summary to imitate holds no sentence of its document: the embedded policy can only "
             "learn to pick sentences that are there word for word."
         )
-    return Sample(features, request.words_max, tuple(picks), (0.0,) * len(picks), 0.0)
+    return PickedSample(features, request.words_max, tuple(picks), (0.0,) * len(picks), 0.0)
 
 
-def _sample(trajectory: art.Trajectory) -> Sample:
+def _sample(trajectory: art.Trajectory) -> PickedSample:
     items = trajectory.messages_and_choices
     at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
     if at is None:
@@ -68,7 +68,7 @@ def _sample(trajectory: art.Trajectory) -> Sample:
             f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
             "judged out of its group."
         )
-    return Sample(features, request.words_max, picks, logprobs, float(trajectory.reward))
+    return PickedSample(features, request.words_max, picks, logprobs, float(trajectory.reward))
 
 
 def _messages(items: Sequence[Any]) -> list[Mapping[str, Any]]:

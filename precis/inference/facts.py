@@ -23,7 +23,7 @@ Fate = Literal["kept", "lost", "not in the document"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class FileQuestion:
     """A question with its answer, and the file that it is about; empty for any file."""
 
     question: str
@@ -32,7 +32,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Fact:
+class FactCheck:
     """A question, what became of its answer, and what the judge read in the summary."""
 
     question: str
@@ -41,7 +41,7 @@ class Fact:
     read: str
 
 
-def read_questions(path: Path) -> list[Asked]:
+def read_questions(path: Path) -> list[FileQuestion]:
     """Questions from a JSONL file: `question`, `answer` and, where there are several files, `file`.
 
     Raises:
@@ -55,18 +55,18 @@ def read_questions(path: Path) -> list[Asked]:
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
         raise DocumentsError(f"{path} holds no questions: write one JSON object a line.")
-    return [_asked(f"{path}, line {number}", line) for number, line in numbered]
+    return [_parse_question(f"{path}, line {number}", line) for number, line in numbered]
 
 
-def questions_about(file: str, asked: Sequence[Asked]) -> list[Asked]:
+def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuestion]:
     """The questions that a file is to answer: those that name it, and those that name none."""
     names = {"", file, Path(file).name}
     return [one for one in asked if one.file in names]
 
 
 async def check_facts(
-    judge: JudgeClient, text: str, summary: str, asked: Sequence[Asked]
-) -> list[Fact]:
+    judge: JudgeClient, text: str, summary: str, asked: Sequence[FileQuestion]
+) -> list[FactCheck]:
     """What became of each fact.
 
     Raises:
@@ -77,13 +77,13 @@ async def check_facts(
         for number, one in enumerate(asked, start=1)
     )
     document = Document("document", "", text, questions)
-    of_summary = _scored(await judge.score(document, summary))
-    of_document = _scored(await judge.score(document, text))
+    of_summary = _require_scored(await judge.score(document, summary))
+    of_document = _require_scored(await judge.score(document, text))
     facts = []
     for one, kept, there in zip(asked, of_summary.answers, of_document.answers, strict=True):
         fate: Fate = "lost" if there.correct else "not in the document"
         facts.append(
-            Fact(one.question, one.answer, "kept" if kept.correct else fate, read=kept.answer)
+            FactCheck(one.question, one.answer, "kept" if kept.correct else fate, read=kept.answer)
         )
     return facts
 
@@ -110,7 +110,7 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
         await server.stop()
 
 
-def _asked(where: str, line: str) -> Asked:
+def _parse_question(where: str, line: str) -> FileQuestion:
     try:
         record: Any = json.loads(line)
     except ValueError as error:
@@ -120,10 +120,10 @@ def _asked(where: str, line: str) -> Asked:
     for name in ("question", "answer"):
         if not isinstance(record.get(name), str) or not record[name].strip():
             raise DocumentsError(f"{where}: {name!r} is missing or empty.")
-    return Asked(record["question"], record["answer"], str(record.get("file") or ""))
+    return FileQuestion(record["question"], record["answer"], str(record.get("file") or ""))
 
 
-def _scored(verdict: Verdict) -> Scored:
+def _require_scored(verdict: Verdict) -> Scored:
     if isinstance(verdict, Unscored):
         raise JudgeError(f"The judge gave no verdict on the summary: {verdict.detail}")
     return verdict

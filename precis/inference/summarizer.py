@@ -14,7 +14,7 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, parameters_of
 from precis.config import ContenderConfig
 from precis.errors import ConfigError, SummaryError
-from precis.extractive.endpoint import Endpoint as PolicyEndpoint
+from precis.extractive.endpoint import PolicyEndpoint
 from precis.inference.parts import estimate_tokens, split
 from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest
@@ -55,7 +55,7 @@ class Summarizer(Protocol):
 
 
 @dataclass(frozen=True)
-class Summarized:
+class LongSummary:
     """A document's summary.
 
     Attributes:
@@ -66,7 +66,7 @@ class Summarized:
     parts: int
 
 
-async def summarize_text(summarizer: Summarizer, text: str, words_max: int) -> Summarized:
+async def summarize_text(summarizer: Summarizer, text: str, words_max: int) -> LongSummary:
     """The summary of a text of any length.
 
     What is longer than the summarizer reads at once is split; the summaries of its parts are then
@@ -81,7 +81,7 @@ async def summarize_text(summarizer: Summarizer, text: str, words_max: int) -> S
     for _ in range(_PASSES_MAX):
         summaries = await asyncio.gather(*(summarizer.write(part, words_max) for part in parts))
         if len(parts) == 1:
-            return Summarized(summaries[0], len(first))
+            return LongSummary(summaries[0], len(first))
         assert room is not None
         parts = split("\n\n".join(summaries), room)
     raise SummaryError("The summaries of its parts do not get shorter: raise --context.")
@@ -192,7 +192,7 @@ async def find_served(url: str, wanted: str, key: str) -> str:
         ConfigError: the server is not there, rejects the key, or has several models and none was
             named.
     """
-    names = await _served_names(url, key)
+    names = await _list_models(url, key)
     if wanted and (names is None or wanted in names):
         return wanted
     of_name = [name for name in names or () if wanted and name.partition("@")[0] == wanted]
@@ -205,7 +205,7 @@ async def find_served(url: str, wanted: str, key: str) -> str:
     raise ConfigError(f"The server at {url} {asked}; there are: {there}. Name one with --model.")
 
 
-async def _served_names(url: str, key: str) -> list[str] | None:
+async def _list_models(url: str, key: str) -> list[str] | None:
     """The models that a server lists; None where it lists none."""
     headers = {"Authorization": f"Bearer {key}"}
     try:

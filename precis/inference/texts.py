@@ -119,10 +119,10 @@ def _kind_of(content: bytes) -> str:
 
 
 def _plain(name: str, content: bytes) -> str:
-    return unwrap(_decoded(name, content))
+    return unwrap(_decode(name, content))
 
 
-def _decoded(name: str, content: bytes) -> str:
+def _decode(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -163,7 +163,7 @@ def _word(name: str, content: bytes) -> str:
 
 
 def _html(name: str, content: bytes) -> str:
-    return _markdown_of(_decoded(name, content))
+    return _markdown_of(_decode(name, content))
 
 
 def _markdown_of(html: str) -> str:

@@ -25,7 +25,7 @@ TRAINED = "trained"
 
 
 @dataclass(frozen=True)
-class Benchmarked:
+class BenchmarkOfModel:
     """The newest benchmark in which a checkpoint took part.
 
     Attributes:
@@ -39,7 +39,7 @@ class Benchmarked:
     night: str
 
 
-def newest_benchmark(model: StoredModel) -> Benchmarked | None:
+def newest_benchmark(model: StoredModel) -> BenchmarkOfModel | None:
     """The newest benchmark of a checkpoint; None where it was in none.
 
     Raises:
@@ -58,7 +58,7 @@ def newest_benchmark(model: StoredModel) -> Benchmarked | None:
         raise StoreError(
             f"The results in {model.store.url}/{model.name}/results/ can't be read: {error}"
         ) from error
-    return Benchmarked(
+    return BenchmarkOfModel(
         tuple(summarise(frame)),
         frame["judge"][0],
         frame["protocol"][0],
@@ -81,7 +81,7 @@ def base_of(model: StoredModel) -> str:
 
 
 def card_of(
-    model: StoredModel, base: str, format: Format, repo: str, benchmarked: Benchmarked | None
+    model: StoredModel, base: str, format: Format, repo: str, benchmarked: BenchmarkOfModel | None
 ) -> str:
     """A card in the Hub's form: metadata between dashes, then Markdown.
 
@@ -176,11 +176,11 @@ def _training(record: TrainingRecord | None, base: str) -> str:
     if record is None:
         rows.append(("settings", "not written down: it was trained by an older version of Précis"))
     else:
-        rows.extend(_recorded(record))
+        rows.extend(_describe_record(record))
     return f"## Training\n\n{_table(('', ''), rows)}"
 
 
-def _recorded(record: TrainingRecord) -> Iterator[tuple[str, str]]:
+def _describe_record(record: TrainingRecord) -> Iterator[tuple[str, str]]:
     split = f", split {record.documents_split}" if record.documents_split else ""
     bundled = record.documents == "bundled"
     documents = "fictional documents that come with Précis" if bundled else record.documents
@@ -192,9 +192,9 @@ def _recorded(record: TrainingRecord) -> Iterator[tuple[str, str]]:
     yield "Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}"
 
 
-def _results(model: StoredModel, benchmarked: Benchmarked | None) -> str:
+def _results(model: StoredModel, benchmarked: BenchmarkOfModel | None) -> str:
     if benchmarked is None:
-        return f"## Results\n\n{_validated(model)}\n"
+        return f"## Results\n\n{_describe_validation(model)}\n"
     rows = [_standing(one, model) for one in benchmarked.standings]
     heads = ("contender", "accuracy", "95 % interval", "words", "over length", "documents")
     return (
@@ -205,7 +205,7 @@ def _results(model: StoredModel, benchmarked: Benchmarked | None) -> str:
     )
 
 
-def _validated(model: StoredModel) -> str:
+def _describe_validation(model: StoredModel) -> str:
     for one in model.ledger.validations:
         if one.step == model.step:
             return (

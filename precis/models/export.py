@@ -70,13 +70,13 @@ def export_model(
     options = options or MergeOptions()
     if model.kind == "policy" and format != "adapter":
         raise ConfigError(
-            f"{model.served_name} is the embedded policy, which has no language model's weights: "
+            f"{model.serving_name} is the embedded policy, which has no language model's weights: "
             "export it with --format adapter."
         )
     if format == "gguf":
         find_converter(options.converter)  # before minutes are spent on merging
     to = to.absolute()
-    with _written_whole(to) as folder:
+    with _write_atomically(to) as folder:
         if format == "adapter":
             return _export_adapter(model, folder, to)
         if format == "merged":
@@ -107,7 +107,7 @@ def _merge_into(model: StoredModel, folder: Path, options: MergeOptions) -> Proo
         config = {**base_config(folder), "torch_dtype": "float32"}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_prompt(folder, model.record)
-    known = {"model": model.served_name, "base": public_name(trained_on), **asdict(proof)}
+    known = {"model": model.serving_name, "base": public_name(trained_on), **asdict(proof)}
     (folder / VERIFICATION_FILE).write_text(json.dumps(known, indent=1) + "\n")
     return proof
 
@@ -136,7 +136,7 @@ def _copy_the_rest(source: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _written_whole(to: Path) -> Iterator[Path]:
+def _write_atomically(to: Path) -> Iterator[Path]:
     """A folder to write in, which becomes `to` when the block has ended well."""
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ConfigError(

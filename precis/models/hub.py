@@ -59,7 +59,7 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
         api.create_repo(repo, private=private or None, exist_ok=True)
         commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
     except HfHubHTTPError as error:
-        raise HubError(_refused(error, repo, token)) from error
+        raise HubError(_explain_refusal(error, repo, token)) from error
     except ValueError as error:  # its answer to the card's metadata, or to a file's announcement
         raise HubError(f"The Hub did not take {repo}: {' '.join(str(error).split())}") from error
     except RuntimeError as error:  # a large file's upload, whose cause the library hides in it
@@ -72,7 +72,7 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
     return str(commit.commit_url)
 
 
-def _refused(error: object, repo: str, token: str) -> str:
+def _explain_refusal(error: object, repo: str, token: str) -> str:
     """A sentence about an answer of the Hub, without the token."""
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)

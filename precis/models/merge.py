@@ -50,7 +50,7 @@ def merge(
         ConfigError: the base is quantized, or is not the adapter's.
     """
     refuse_quantized(base, list(products))
-    write_shards(_merged_tensors(Weights(base), products, dtype), folder)
+    write_shards(_merge_tensors(Weights(base), products, dtype), folder)
 
 
 def verify(
@@ -101,7 +101,7 @@ class _Overlap:
     held: float
 
 
-def _merged_tensors(
+def _merge_tensors(
     base: Weights, products: Mapping[str, Product], dtype: str | None
 ) -> Iterator[tuple[str, Tensor]]:
     for name in base.files:

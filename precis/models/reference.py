@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.models.record import TrainingRecord, read_record
-from precis.records.ledger import Ledger, stored_ledger
+from precis.records.ledger import Ledger, load_ledger
 from precis.records.manifests import Checkpoint
 from precis.run.checkpoints import committed_steps, complete_around, complete_manifest, restore
 from precis.run.overview import Overview, overviews
@@ -68,7 +68,7 @@ class StoredModel:
         return self.checkpoint.step
 
     @property
-    def served_name(self) -> str:
+    def serving_name(self) -> str:
         """What it is called where it is served, as the trainer calls it."""
         return f"{self.name}@{self.step}"
 
@@ -90,8 +90,8 @@ def find_model(store: Store, reference: Reference) -> StoredModel:
         StoreError: there is no such run, or no whole checkpoint of it.
         CorruptCheckpoint: the step that was asked for is not whole.
     """
-    ledger = stored_ledger(store, reference.name)
-    checkpoint = _chosen(store, ledger, reference)
+    ledger = load_ledger(store, reference.name)
+    checkpoint = _choose(store, ledger, reference)
     return StoredModel(
         store, ledger, checkpoint, _kind_of(checkpoint), read_record(store, reference.name)
     )
@@ -112,7 +112,7 @@ def newest_model(store: Store) -> str:
     )
 
 
-def _chosen(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
+def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
     if reference.step == "newest":
         return _newest(store, ledger)
     if reference.step == "best":

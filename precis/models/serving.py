@@ -16,7 +16,7 @@ import uvicorn
 
 from precis.environment import Environment
 from precis.errors import ConfigError
-from precis.extractive.endpoint import Endpoint
+from precis.extractive.endpoint import PolicyEndpoint
 from precis.llm.server import completions_app
 from precis.models.adapter import base_name, rank_of
 from precis.models.export import export_model
@@ -30,7 +30,7 @@ _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """Where a server listens."""
 
     host: str
@@ -42,7 +42,7 @@ class Address:
         return f"http://{self.host}:{self.port}/v1"
 
 
-def served_folder(model: StoredModel) -> Path:
+def fetch_adapter(model: StoredModel) -> Path:
     """The adapter's files with their prompt on this machine; brought here if they are not.
 
     Raises:
@@ -58,8 +58,8 @@ def served_folder(model: StoredModel) -> Path:
     return folder
 
 
-def adapter_command(
-    name: str, folder: Path, base: str, context_tokens: int, address: Address
+def command_for_adapter(
+    name: str, folder: Path, base: str, context_tokens: int, address: ServerAddress
 ) -> list[str]:
     """vLLM's command for an adapter beside its base.
 
@@ -85,7 +85,9 @@ def adapter_command(
     return [*_vllm(base, context_tokens, address), *adapter, *modules]
 
 
-def merged_command(name: str, folder: Path, context_tokens: int, address: Address) -> list[str]:
+def command_for_merged(
+    name: str, folder: Path, context_tokens: int, address: ServerAddress
+) -> list[str]:
     """vLLM's command for merged weights in a folder."""
     return [*_vllm(str(folder), context_tokens, address), "--served-model-name", name]
 
@@ -124,7 +126,7 @@ def run_vllm(command: Sequence[str], key: str) -> None:
     os.execve(program, list(command), {**os.environ, "VLLM_API_KEY": key})
 
 
-def serve_policy(model: StoredModel, folder: Path, address: Address, key: str) -> None:
+def serve_policy(model: StoredModel, folder: Path, address: ServerAddress, key: str) -> None:
     """Serve the embedded policy until told to stop.
 
     Args:
@@ -134,13 +136,13 @@ def serve_policy(model: StoredModel, folder: Path, address: Address, key: str) -
         ConfigError: the address is taken.
     """
     model.fetch(folder / "checkpoints" / f"{model.step:04d}")
-    endpoint = Endpoint({model.name: folder})
+    endpoint = PolicyEndpoint({model.name: folder})
     app = completions_app(endpoint.complete, endpoint.models, key)
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
     uvicorn.Server(config).run(sockets=[_listener(address)])
 
 
-def own_key() -> tuple[str, bool]:
+def find_or_make_key() -> tuple[str, bool]:
     """The key to ask for, and whether it is a new one that nobody knows yet."""
     known = Environment().precis_api_key
     if known is not None:
@@ -148,12 +150,12 @@ def own_key() -> tuple[str, bool]:
     return secrets.token_urlsafe(32), True
 
 
-def _vllm(model: str, context_tokens: int, address: Address) -> list[str]:
+def _vllm(model: str, context_tokens: int, address: ServerAddress) -> list[str]:
     where = ["--host", address.host, "--port", str(address.port)]
     return ["vllm", "serve", model, "--max-model-len", str(context_tokens), *where]
 
 
-def _listener(address: Address) -> socket.socket:
+def _listener(address: ServerAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         listener = socket.create_server((address.host, address.port), family=family)

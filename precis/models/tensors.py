@@ -59,12 +59,12 @@ class Weights:
 
     def type_of(self, name: str) -> str:
         """A tensor's type, by safetensors' name."""
-        with _opened(self.files[name]) as file:
+        with _open(self.files[name]) as file:
             return str(file.get_slice(name).get_dtype())
 
     def shape_of(self, name: str) -> tuple[int, ...]:
         """A tensor's shape."""
-        with _opened(self.files[name]) as file:
+        with _open(self.files[name]) as file:
             return tuple(file.get_slice(name).get_shape())
 
     def read(self, name: str) -> Tensor:
@@ -74,7 +74,7 @@ class Weights:
 
 def names_in(path: Path) -> list[str]:
     """The names of a file's tensors."""
-    with _opened(path) as file:
+    with _open(path) as file:
         return list(file.keys())
 
 
@@ -84,7 +84,7 @@ def read_tensor(path: Path, name: str) -> Tensor:
     Raises:
         ConfigError: it is not there, or is of a type that numpy has no name for.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             found: Tensor = file.get_tensor(name)
         except (SafetensorError, TypeError) as error:
@@ -136,7 +136,7 @@ def _part(folder: Path, number: int) -> Path:
     return folder / f".model-{number:05d}.writing"
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     try:
         return safe_open(path, framework="numpy")
     except (OSError, SafetensorError) as error:

@@ -36,7 +36,7 @@ _LOG_BYTES_READ = 500_000
 
 
 @dataclass(frozen=True)
-class Service:
+class ChildService:
     """A running child: its address (no trailing slash) and the bearer token it asks for."""
 
     url: str
@@ -110,13 +110,13 @@ async def child_service(
     python: str = sys.executable,
     *,
     supervised: bool = False,
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[ChildService]:
     """Run `python -m module`, which calls `serve(…, with_parent=True)`, while the block lasts.
 
     Args:
         log: takes all that the child and its own children print.
         python: of another environment, where the module's packages are.
-        supervised: end whatever the child has started with it; it is `Service.pid`'s child then.
+        supervised: end whatever the child has started with it; it is a child of `pid` then.
 
     Raises:
         TrainerError: it did not start; the message says why.
@@ -124,7 +124,7 @@ async def child_service(
     token = secrets.token_urlsafe(32)
     supervisor = ("-m", "precis.processes.supervisor", "--with-parent") if supervised else ("-m",)
     reader, writer = os.pipe()
-    with _opened(log) as printed:
+    with _open_log(log) as printed:
         began = printed.seek(0, os.SEEK_END)
         process = await asyncio.create_subprocess_exec(
             python,
@@ -138,21 +138,21 @@ async def child_service(
         )
         os.close(writer)
     try:
-        port = await _port(reader)
+        port = await _read_port(reader)
         if port is None:
             raise TrainerError(_why_not(module, log, began))
-        yield Service(f"http://127.0.0.1:{port}", token, process.pid)
+        yield ChildService(f"http://127.0.0.1:{port}", token, process.pid)
     finally:
         await _stop(process)
 
 
-def _opened(log: Path) -> BinaryIO:
+def _open_log(log: Path) -> BinaryIO:
     """The log, for its owner alone; the child can read there what its own children printed."""
     log.parent.mkdir(parents=True, exist_ok=True)
     return open(log, "a+b", opener=lambda path, flags: os.open(path, flags, 0o600))
 
 
-async def _port(reader: int) -> int | None:
+async def _read_port(reader: int) -> int | None:
     """What the child says; None if it ended, or took too long."""
     pipe = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -179,7 +179,7 @@ def log_end() -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-def printed_since(began: int) -> str:
+def output_since(began: int) -> str:
     """What this process and its children printed since its log ended there; empty without one."""
     if not stat.S_ISREG(os.fstat(2).st_mode):
         return ""

@@ -85,7 +85,7 @@ def end(find: Callable[[], Collection[Process]]) -> None:
     while left := find():
         waited_s = time.monotonic() - began
         if waited_s > _TERM_S + _KILL_S:
-            _log.error("Processes that can't be killed: %s.", _listed(left))
+            _log.error("Processes that can't be killed: %s.", _describe(left))
             return
         for process in left:
             if waited_s > _TERM_S:
@@ -117,7 +117,7 @@ def claim(lock: TextIO) -> None:
     """End what earlier trainers left of a folder, whose lock is held, and mark what we start."""
     status = os.fstat(lock.fileno())
     mark = f"{status.st_dev}:{status.st_ino}:{Path(lock.name).resolve().parent}"
-    end(lambda: _marked(mark))
+    end(lambda: _find_marked(mark))
     os.environ[_MARK] = mark
     os.environ["SPT_NOENV"] = "1"  # setproctitle would write a process's name over its environment
 
@@ -125,7 +125,7 @@ def claim(lock: TextIO) -> None:
 def end_own() -> None:
     """End all that this process has started."""
     mark = os.environ.get(_MARK, "")
-    end(lambda: descendants(os.getpid()) | (_marked(mark) if mark else set()))
+    end(lambda: descendants(os.getpid()) | (_find_marked(mark) if mark else set()))
 
 
 def need(names: Collection[str]) -> None:
@@ -148,7 +148,7 @@ def end_if_broken(patience_s: float = 0.0) -> None:
         with _needed_lock:
             gone = _needed.difference(processes()) if _needed else set()
             if gone:
-                _log.error("The trainer ends: it has lost %s.", _listed(gone))
+                _log.error("The trainer ends: it has lost %s.", _describe(gone))
                 os._exit(_BROKEN)  # the supervisor, or the next trainer, ends the others
             if not _needed or time.monotonic() >= deadline:
                 return
@@ -184,7 +184,7 @@ def supervise(command: list[str], *, with_parent: bool) -> int:
     signal.alarm(0)
     for asked in _STOPPING:
         signal.signal(asked, signal.SIG_IGN)
-    end(_left)
+    end(_list_descendants)
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
@@ -196,7 +196,7 @@ def _reap_until(pid: int) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def _left() -> set[Process]:
+def _list_descendants() -> set[Process]:
     """Our descendants; those that have ended are taken from the process table."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -220,7 +220,7 @@ def _watch() -> None:
         time.sleep(_WATCH_S)
 
 
-def _marked(mark: str) -> set[Process]:
+def _find_marked(mark: str) -> set[Process]:
     """The processes that a server marked so has started."""
     entry = f"{_MARK}={mark}".encode()
     others = (one for one in processes() if one.pid != os.getpid())
@@ -250,7 +250,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _listed(some: Collection[Process]) -> str:
+def _describe(some: Collection[Process]) -> str:
     return ", ".join(f"{one.name} (process {one.pid})" for one in some)
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from precis.config import DocumentsConfig, DocumentSource, OtherDocuments
 from precis.errors import DocumentsError
-from precis.records.rows import Row, read_rows
+from precis.records.rows import CorpusRow, read_rows
 
 _UNANSWERABLE = {"unanswerable", "the answer is not found in the document"}
 
@@ -140,16 +140,16 @@ def split(documents: Sequence[Document], config: DocumentsConfig) -> Corpus:
     )
 
 
-def group(rows: Iterable[Row]) -> list[Document]:
+def group(rows: Iterable[CorpusRow]) -> list[Document]:
     """Put rows together to documents, in order of appearance.
 
     Raises:
         DocumentsError: a value is empty, a question's id appears twice, or two rows of one
             document carry different texts.
     """
-    firsts: dict[str, Row] = {}
+    firsts: dict[str, CorpusRow] = {}
     questions: dict[str, list[Question]] = {}
-    seen: dict[str, Row] = {}
+    seen: dict[str, CorpusRow] = {}
     for row in rows:
         first = firsts.setdefault(row["document_id"], row)
         if row["document_extracted"] != first["document_extracted"]:
@@ -166,7 +166,7 @@ def group(rows: Iterable[Row]) -> list[Document]:
     ]
 
 
-def _question(row: Row) -> Question:
+def _question(row: CorpusRow) -> Question:
     answerable = row["answer"].strip().rstrip(".").lower() not in _UNANSWERABLE
     return Question(
         id=row["question_id"],

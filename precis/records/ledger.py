@@ -15,7 +15,7 @@ from precis.store import Store
 _SPEND_MAX = 1e15
 
 
-def _bounded(spend: Spend) -> Spend:
+def _check_spend(spend: Spend) -> Spend:
     for amount in astuple(spend):
         # A difference of sums may be a rounding error below zero.
         if not abs(amount) <= _SPEND_MAX:
@@ -53,7 +53,7 @@ class StepRecord(Record):
     """Wall time by phase, the wait for the commit before included."""
     commit_s: Amount = 0.0
     """How long its commit took, most of it beside the next step's gathering."""
-    judge: Annotated[Spend, AfterValidator(_bounded)]
+    judge: Annotated[Spend, AfterValidator(_check_spend)]
     """What its judging took; after a crash the cache pays for what was asked before."""
     machine_usd: Amount = 0.0
     """What the rented machine cost since the step before, by SkyPilot's price."""
@@ -132,7 +132,7 @@ class Ledger(Record):
         """What the rented machines of all steps cost."""
         return sum(record.machine_usd for record in self.steps)
 
-    def advanced(self, record: StepRecord, checkpoint: str = "") -> Self:
+    def advance(self, record: StepRecord, checkpoint: str = "") -> Self:
         """The ledger after one more step.
 
         Args:
@@ -143,19 +143,19 @@ class Ledger(Record):
             steps=(*self.steps, record),
             usd=self.usd + record.usd,
         )
-        return advanced.vouching(record.step + 1, checkpoint) if checkpoint else advanced
+        return advanced.add_digest(record.step + 1, checkpoint) if checkpoint else advanced
 
-    def vouching(self, step: int, checkpoint: str) -> Self:
+    def add_digest(self, step: int, checkpoint: str) -> Self:
         """The ledger with the digest of the checkpoint of a step that it has reached."""
         return self._with(checkpoints={**self.checkpoints, step: checkpoint})
 
-    def validated(self, validation: Validation, usd: float = 0.0) -> Self:
+    def add_validation(self, validation: Validation, usd: float = 0.0) -> Self:
         """The ledger with one more validation; one of the same step is replaced."""
         others = (known for known in self.validations if known.step != validation.step)
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
 
-    def charged(self, usd: float) -> Self:
+    def charge(self, usd: float) -> Self:
         """The ledger with what was spent beside steps and validations."""
         return self._with(usd=self.usd + usd)
 
@@ -163,11 +163,11 @@ class Ledger(Record):
         """The ledger as a run with these settings writes it."""
         return self._with(settings=dict(settings))
 
-    def begun_from(self, origin: Origin) -> Self:
+    def begin_from(self, origin: Origin) -> Self:
         """The ledger of a run that begins with another run's checkpoint."""
-        return self._with(origin=origin).vouching(0, origin.files)
+        return self._with(origin=origin).add_digest(0, origin.files)
 
-    def rewound(self, step: int) -> Self:
+    def rewind(self, step: int) -> Self:
         """The ledger as it was when adapter `step` was the newest; what was spent stays spent."""
         return self._with(
             next_step=step,
@@ -176,9 +176,9 @@ class Ledger(Record):
             checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},
         )
 
-    def restarted(self, step: int) -> Self:
+    def restart(self, step: int) -> Self:
         """The ledger rewound, and of another run: what a trainer holds of this one is not its."""
-        return self.rewound(step)._with(run_id=secrets.token_hex(4))
+        return self.rewind(step)._with(run_id=secrets.token_hex(4))
 
     def _with(self, **changes: object) -> Self:
         return type(self).model_validate({**dict(self), **changes})
@@ -199,7 +199,7 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
     if blob is None:
         new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
         return new, None
-    ledger = _parsed(blob.data, store, model)
+    ledger = _parse(blob.data, store, model)
     if ledger.config != config:
         raise ConfigError(
             f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
@@ -209,7 +209,7 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
     return ledger, blob.version
 
 
-def stored_ledger(store: Store, model: str) -> Ledger:
+def load_ledger(store: Store, model: str) -> Ledger:
     """The model's ledger as it is in the store.
 
     Raises:
@@ -218,7 +218,7 @@ def stored_ledger(store: Store, model: str) -> Ledger:
     blob = store.get(ledger_key(model))
     if blob is None:
         raise UnusableRun(f"{store.url} holds no ledger of {model!r}: train it first.")
-    return _parsed(blob.data, store, model)
+    return _parse(blob.data, store, model)
 
 
 def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
@@ -233,7 +233,7 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
     """
     key = ledger_key(ledger.model)
     data = ledger.model_dump_json().encode()
-    _parsed(data, store, ledger.model)
+    _parse(data, store, ledger.model)
     try:
         return store.put_if(key, data, over)
     except StoreConflict:
@@ -244,7 +244,7 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
         return present.version
 
 
-def _parsed(data: bytes, store: Store, model: str) -> Ledger:
+def _parse(data: bytes, store: Store, model: str) -> Ledger:
     try:
         ledger = Ledger.model_validate_json(data)
     except ValidationError as error:

@@ -35,7 +35,7 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     A number that a step does not have is null, never 0.
     """
     steps = {record.step: _with_phases(ledger, record.step) for record in ledger.steps}
-    validated = {one.step: _validated(one) for one in ledger.validations}
+    validated = {one.step: _validation_metrics(one) for one in ledger.validations}
     rows = [
         {"step": step, **steps.get(step, {}), **validated.get(step, {})}
         for step in range(ledger.next_step + 1)
@@ -51,7 +51,7 @@ def _with_phases(ledger: Ledger, step: int) -> dict[str, float]:
     return {**step_metrics(ledger, step), **phases}
 
 
-def _validated(validation: Validation) -> dict[str, float]:
+def _validation_metrics(validation: Validation) -> dict[str, float]:
     measured = validation.model_dump(exclude={"step", "unscored"})
     unscored = sum(validation.unscored.values())
     return {f"val/{name}": value for name, value in {**measured, "unscored": unscored}.items()}

@@ -30,7 +30,7 @@ _READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "c
 
 
 @dataclass(frozen=True)
-class Row:
+class CorpusRow:
     """A row of a corpus and where it stands, for error messages."""
 
     origin: str
@@ -51,7 +51,7 @@ class Row:
         return DocumentsError(f"{self.origin}, row {self.number}, column {column!r}: {what}.")
 
 
-def read_rows(config: DocumentSource) -> Iterator[Row]:
+def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
     """The rows of a source, in their order.
 
     Raises:
@@ -78,14 +78,14 @@ def _data_files(path: Path) -> list[Path]:
     return found
 
 
-def _file_rows(path: Path) -> Iterator[Row]:
+def _file_rows(path: Path) -> Iterator[CorpusRow]:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise DocumentsError(f"{path}: not one of {', '.join(sorted(_READERS))}.")
     try:
         if reader != "parquet":
             _check_utf8(path)
-        rows = _loaded(path, reader)
+        rows = _load(path, reader)
     except DocumentsError:
         raise
     except Exception as error:  # the readers raise Arrow's, pandas' and datasets' own errors
@@ -93,10 +93,10 @@ def _file_rows(path: Path) -> Iterator[Row]:
             f"{path} can't be read as {reader} ({_innermost(error)}): see whether the file is "
             "whole, and is what its name says."
         ) from error
-    return _checked(str(path), rows)
+    return _check_columns(str(path), rows)
 
 
-def _loaded(path: Path, reader: str) -> Any:
+def _load(path: Path, reader: str) -> Any:
     """All rows of a file.
 
     Raises:
@@ -131,7 +131,7 @@ def _has_rows(path: Path, reader: str) -> bool:
         return next(filled, None) is not None
 
 
-def _hub_rows(name: str, hub_split: str) -> Iterator[Row]:
+def _hub_rows(name: str, hub_split: str) -> Iterator[CorpusRow]:
     import datasets
 
     try:
@@ -141,10 +141,10 @@ def _hub_rows(name: str, hub_split: str) -> Iterator[Row]:
             f"The data set {name} (split {hub_split}) can't be loaded from the Hub: "
             f"{_innermost(error)}. Check its name and split and the network, or give a local file."
         ) from error
-    return _checked(f"{name} ({hub_split})", rows)
+    return _check_columns(f"{name} ({hub_split})", rows)
 
 
-def _checked(origin: str, rows: Any) -> Iterator[Row]:
+def _check_columns(origin: str, rows: Any) -> Iterator[CorpusRow]:
     """Rows in order, once every column is known to be there."""
     for column in COLUMNS:
         if column not in rows.column_names:
@@ -152,7 +152,7 @@ def _checked(origin: str, rows: Any) -> Iterator[Row]:
                 f"{origin}, row 1, column {column!r}: missing. The file has "
                 f"{', '.join(rows.column_names)}; RepLiQA's columns are {', '.join(COLUMNS)}."
             )
-    return (Row(origin, number, values) for number, values in enumerate(rows, start=1))
+    return (CorpusRow(origin, number, values) for number, values in enumerate(rows, start=1))
 
 
 def _check_utf8(path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shortened
+from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shorten
 from precis.statistics.intervals import Interval
 
 _WIDTH = 8.4
@@ -45,7 +45,7 @@ def _draw_bars(
 ) -> None:
     subtitle = "Share of answerable questions answered from the summary alone; 95% interval"
     headline(figure, theme, size, title, subtitle)
-    labels = [shortened(bar.label) for bar in bars]
+    labels = [shorten(bar.label) for bar in bars]
     widest = max(map(len, labels), default=0)
     axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
     axes.set_xlim(0, 1)

@@ -126,7 +126,7 @@ def benchmark_of(
     checkpoints = [each.contender for each in standings if each.contender.step is not None]
     trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
     shown = [each.contender for each in side_by_side(standings)]
-    ranked = [each.contender for each in pictures.ranked(side_by_side(standings))]
+    ranked = [each.contender for each in pictures.select_ranked(side_by_side(standings))]
     return Benchmark(
         frame=frame,
         standings=standings,

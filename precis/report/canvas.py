@@ -114,7 +114,7 @@ def headline(figure: Figure, theme: Theme, size: Size, title: str, subtitle: str
     figure.text(x, 1 - 0.60 / height, subtitle, color=theme.muted, size=9.5)
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """A name that leaves a chart room to be one, whoever chose it: its beginning and its end.
 
     Only names that are alike in both can't be told apart; the page has them in full.

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
 from precis.records.ledger import Ledger
-from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shortened
+from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shorten
 from precis.statistics.intervals import Interval
 
 _CURVE_SIZE: Size = (8.4, 4.6)
@@ -75,7 +75,7 @@ def learning_curve(
         title: the chart's headline.
     """
     ordered = sorted(points, key=lambda point: point.step)
-    levels = [(shortened(name), level) for name, level in (baselines or {}).items()]
+    levels = [(shorten(name), level) for name, level in (baselines or {}).items()]
     draw = partial(_draw_curve, ordered, levels, ceiling, title)
     return Chart(draw, _CURVE_SIZE, _curve_alt(ordered, title))
 

@@ -31,7 +31,7 @@ class LatestSamples:
     first: Validated | None = None
     last: Validated | None = None
 
-    def validated(self, step: int, summaries: Iterable[Judged]) -> Self:
+    def add_validation(self, step: int, summaries: Iterable[Judged]) -> Self:
         """What has been seen once adapter `step` was validated."""
         new = Validated(step, tuple(summaries))
         return replace(self, first=self.first or new, last=new)

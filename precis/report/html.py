@@ -10,8 +10,8 @@ from markupsafe import Markup
 from precis.report import wording
 from precis.report.benchmark import Benchmark
 from precis.report.canvas import DARK, LIGHT, Chart
-from precis.report.pictures import ranked
-from precis.report.reader import packed, reader_data
+from precis.report.pictures import select_ranked
+from precis.report.reader import pack, reader_data
 from precis.report.sparks import sparks
 from precis.statistics import intervals as statistics
 from precis.statistics.standings import UNSCORED_SHARE_MAX
@@ -42,12 +42,12 @@ def report_html(
         facts=facts or {},
         benchmark=benchmark,
         pictures=[_picture(chart) for chart in benchmark.charts().values()],
-        ranked=[each.contender for each in ranked(benchmark.shown)],
+        ranked=[each.contender for each in select_ranked(benchmark.shown)],
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
         sources=_sources(benchmark),
         sparks=sparks(metrics),
-        reader=packed(reader_data(benchmark)),
+        reader=pack(reader_data(benchmark)),
         wording=wording,
         smallest=_smallest(benchmark),
         resamples=statistics.RESAMPLES,

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shortened
+from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shorten
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Standing, contenders, newest, rows_by, summarise
 
@@ -84,7 +84,7 @@ def _draw(
         "Share of answerable questions answered from the summary alone, on held-out documents"
     )
     headline(figure, theme, size, title, subtitle)
-    widest = max((len(shortened(model)) for model in lines), default=0)
+    widest = max((len(shorten(model)) for model in lines), default=0)
     axes = axes_in(
         figure, theme, size, (0.68, 0.62, 0.75 + _CHARACTER * (widest + len("  not tonight")), 0.92)
     )
@@ -138,9 +138,7 @@ def _line(
     mark = "▼ " if last.model in worse else ""
     named = theme.second if mark else colour
     figure = f"{last.accuracy.mean:.0%}" if last.night == times[-1] else "not tonight"
-    return Label(
-        f"{mark}{shortened(last.model)}  {figure}", last.accuracy.mean, named, last.trained
-    )
+    return Label(f"{mark}{shorten(last.model)}  {figure}", last.accuracy.mean, named, last.trained)
 
 
 def _scale(

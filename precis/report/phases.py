@@ -42,10 +42,10 @@ def _with_few_names(steps: Sequence[Seconds]) -> list[Seconds]:
             total[name] += seconds
     longest = sorted(total, key=lambda name: -total[name])
     kept = longest if len(longest) <= _PHASES_MAX else longest[: _PHASES_MAX - 1]
-    return [_renamed(each, kept) for each in steps]
+    return [_sum_other_phases(each, kept) for each in steps]
 
 
-def _renamed(seconds: Seconds, kept: Sequence[str]) -> Seconds:
+def _sum_other_phases(seconds: Seconds, kept: Sequence[str]) -> Seconds:
     summed: dict[str, float] = defaultdict(float)
     for name, value in seconds.items():
         summed[name if name in kept else "other"] += value

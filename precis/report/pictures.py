@@ -19,7 +19,7 @@ def curve_picture(
     """`learning-curve`, where something was trained; the other contenders are level lines."""
     levels = {
         each.contender.model: each.accuracy.mean
-        for each in ranked(standings)
+        for each in select_ranked(standings)
         if each.contender.step is None and each.accuracy and each.accuracy.mean
     }
     return {"learning-curve": learning_curve(curve, levels, ceiling)} if curve else {}
@@ -31,7 +31,7 @@ def bars_picture(
     """`comparison`: every ranked contender as a bar."""
     bars = [
         Bar(name(each.contender), each.accuracy, each.contender == trained)
-        for each in ranked(shown)
+        for each in select_ranked(shown)
         if each.accuracy
     ]
     return {"comparison": comparison(bars, ceiling)}
@@ -44,7 +44,7 @@ def cost_pictures(
 
     Whoever keeps nothing, such as the empty summary, would only stretch the axes.
     """
-    kept = [each for each in ranked(shown) if each.accuracy and each.accuracy.mean]
+    kept = [each for each in select_ranked(shown) if each.accuracy and each.accuracy.mean]
     words = _spots(kept, trained, {each.contender: each.words for each in kept})
     found = {"words": against_words(words, words_max)} if words else {}
     priced = _spots(kept, trained, {each.contender: each.usd_per_1000 for each in kept})
@@ -55,7 +55,7 @@ def topics_picture(
     topics: Topics, shown: Iterable[Standing], trained: Contender | None
 ) -> dict[str, Chart]:
     """`topics`, where there are two or more: the trained policy and the best of the others."""
-    order = [each.contender for each in ranked(shown)]
+    order = [each.contender for each in select_ranked(shown)]
     two = sorted(order, key=lambda each: each != trained)[:2]
     if not two or len(topics) < 2:
         return {}
@@ -70,7 +70,7 @@ def nights_picture(
     return {"nights": over_nights(nights, [each.model for each in worse])} if several else {}
 
 
-def ranked(standings: Iterable[Standing]) -> list[Standing]:
+def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
     """Those that are complete and scored: the only ones that pictures compare."""
     return [each for each in standings if each.complete and each.accuracy]
 

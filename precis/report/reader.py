@@ -12,7 +12,7 @@ from precis.report.benchmark import Benchmark
 from precis.statistics.standings import Contender, rows_by
 
 
-def packed(data: dict[str, Any]) -> str:
+def pack(data: dict[str, Any]) -> str:
     """The data as text that a page can hold: compressed, and without a sign that is markup.
 
     Whatever a summary holds, it can't leave the tag that holds it. The same data gives the same

@@ -10,7 +10,7 @@ from precis.text import count_words
 
 def example(title: str, judged: Judged) -> str:
     """A summary under a heading, with its questions and verdicts."""
-    return "\n\n".join([f"### {title}", about(judged), quoted(judged), questions(judged)])
+    return "\n\n".join([f"### {title}", about(judged), quote(judged), questions(judged)])
 
 
 def about(judged: Judged) -> str:
@@ -20,7 +20,7 @@ def about(judged: Judged) -> str:
     return escape(f"{document.id} ({document.topic}): {_score(judged)}, {words} words")
 
 
-def quoted(judged: Judged) -> str:
+def quote(judged: Judged) -> str:
     """The summary as it came, as a quotation."""
     lines = judged.summary.text.splitlines()
     kept = [f"> {escape(line)}" for line in lines if line.strip()] or ["> (empty)"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from precis.report.canvas import Size, Theme, shortened
+from precis.report.canvas import Size, Theme, shorten
 from precis.report.placing import Box, Place, place_names
 from precis.statistics.intervals import Interval
 
@@ -52,15 +52,15 @@ def draw_spots(
         *(
             box
             for spot, x in zip(spots, across, strict=True)
-            for box in _covered(inches(x, spot.accuracy.mean), spot, inches)
+            for box in _boxes_of(inches(x, spot.accuracy.mean), spot, inches)
         ),
     ]
-    places = place_names([shortened(spot.label) for spot in spots], points, marks, size)
+    places = place_names([shorten(spot.label) for spot in spots], points, marks, size)
     for spot, (x, y), place in zip(spots, points, places, strict=True):
         _name(axes, theme, spot, (x / size[0], y / size[1]), place, size)
 
 
-def _covered(point: tuple[float, float], spot: Spot, inches: Scale) -> list[Box]:
+def _boxes_of(point: tuple[float, float], spot: Spot, inches: Scale) -> list[Box]:
     """What a point and the line of its interval cover."""
     x, y = point
     low = inches(0.0, spot.accuracy.low)[1]
@@ -92,7 +92,7 @@ def _name(
     axes.text(
         anchor,
         middle,
-        shortened(spot.label),
+        shorten(spot.label),
         transform=axes.transAxes,
         color=colour,
         size=9.5,

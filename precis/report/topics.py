@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shortened
+from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shorten
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, accuracy_of, correct_by_document, rows_by
 
@@ -60,7 +60,7 @@ def _draw(
     theme: Theme,
 ) -> None:
     headline(figure, theme, size, title, "Every contender is a dot; 95% interval of the first")
-    labels = [shortened(topic) for topic in ordered]
+    labels = [shorten(topic) for topic in ordered]
     widest = max(map(len, labels), default=0)
     axes = axes_in(figure, theme, size, (0.4 + _CHARACTER * widest, 0.5, 0.35, 1.25))
     axes.set_xlim(-0.01, 1.01)
@@ -95,7 +95,7 @@ def _draw_row(
 def _key(figure: Figure, theme: Theme, size: Size, names: Sequence[str]) -> None:
     """Which mark is whose, above the plot: by shape, so that colour is not needed."""
     marks = [("◆", theme.accent), ("■", theme.second)]
-    keys = [(*mark, shortened(name)) for mark, name in zip(marks, names, strict=False)]
+    keys = [(*mark, shorten(name)) for mark, name in zip(marks, names, strict=False)]
     x = 0.22
     for mark, colour, label in [*keys, ("●", theme.muted, "the others")]:
         figure.text(x / size[0], 1 - 0.95 / size[1], f"{mark}  {label}", color=colour, size=10)

@@ -9,7 +9,7 @@ from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, SummaryChange, best_and_worst, most_changed
 from precis.report.markdown import escape, picture, table
 from precis.report.phases import phases
-from precis.report.reading import about, example, questions, quoted
+from precis.report.reading import about, example, questions, quote
 from precis.report.totals import totals
 from precis.report.trends import trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
@@ -131,10 +131,10 @@ def _change(change: SummaryChange) -> str:
     parts = [
         "### Most changed summary",
         f"After step {change.step}: {about(change.before)}",
-        quoted(change.before),
+        quote(change.before),
         questions(change.before),
         f"After step {change.later_step}: {about(change.after)}",
-        quoted(change.after),
+        quote(change.after),
         questions(change.after),
     ]
     return "\n\n".join(parts)

@@ -30,7 +30,7 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
 def _draw(steps: Sequence[StepRecord], figure: Figure, theme: Theme) -> None:
     _panel(figure, theme, 0, "Reward spread in a group", theme.second, steps, _spread)
     _panel(figure, theme, 1, "Words of a summary", theme.accent, steps, _words)
-    _panel(figure, theme, 2, "Groups dropped", theme.muted, steps, _dropped)
+    _panel(figure, theme, 2, "Groups dropped", theme.muted, steps, _groups_dropped)
 
 
 def _spread(step: StepRecord) -> float:
@@ -41,7 +41,7 @@ def _words(step: StepRecord) -> float:
     return step.words
 
 
-def _dropped(step: StepRecord) -> float:
+def _groups_dropped(step: StepRecord) -> float:
     return sum(step.groups_dropped.values())
 
 

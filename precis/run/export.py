@@ -7,7 +7,7 @@ from typing import Literal
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.ledger import Ledger, ledger_key, stored_ledger
+from precis.records.ledger import Ledger, ledger_key, load_ledger
 from precis.records.manifests import manifest_key
 from precis.records.metrics import metrics_frame
 from precis.records.trajectories import Split, scan_trajectories, trajectory_steps
@@ -39,7 +39,7 @@ def export(
         StoreError: there is no such run, or something of it can't be read.
         CorruptCheckpoint: the checkpoint is not whole.
     """
-    ledger = stored_ledger(store, model)
+    ledger = load_ledger(store, model)
     folder.mkdir(parents=True, exist_ok=True)
     files = [
         _tabled(metrics_frame(ledger).lazy(), folder / f"metrics.{format}"),

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from precis.errors import CorruptCheckpoint, StoreError
-from precis.records.ledger import Ledger, Validation, ledger_key, stored_ledger
+from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
 from precis.run.checkpoints import complete_manifest
 from precis.run.holder import Holder, is_alive
 from precis.run.lease import read_lease
 from precis.run.retention import steps_begun
 from precis.store import Store
-from precis.store.files import written_at
+from precis.store.files import last_modified
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ def overview(store: Store, model: str, now: datetime) -> Overview:
     Raises:
         StoreError: there is no such run, or its ledger or lease can't be read.
     """
-    ledger = stored_ledger(store, model)
+    ledger = load_ledger(store, model)
     holder = read_lease(store, model)
     alive = holder if holder and is_alive(holder, now) else None
-    return Overview(model, ledger, written_at(store, ledger_key(model)), alive)
+    return Overview(model, ledger, last_modified(store, ledger_key(model)), alive)
 
 
 def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:

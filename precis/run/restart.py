@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
-from precis.records.ledger import Ledger, ledger_key, stored_ledger, write_ledger
+from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import checkpoints_key
 from precis.records.trajectories import Split, trajectories_key, trajectory_steps
 from precis.run.checkpoints import committed_steps, repair_pointer, restore
@@ -56,7 +56,7 @@ def reached(store: Store, model: str, step: int) -> Ledger:
         ConfigError: it never did.
         StoreError: there is no such run.
     """
-    ledger = stored_ledger(store, model)
+    ledger = load_ledger(store, model)
     _refuse_unless_reached(ledger, step)
     return ledger
 
@@ -66,7 +66,7 @@ async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledge
     _refuse_unless_reached(ledger, step)
     await asyncio.to_thread(_verify, store, ledger, step)
     await lease.check()
-    restarted = ledger.restarted(step)
+    restarted = ledger.restart(step)
     await asyncio.to_thread(write_ledger, store, restarted, version)
     await asyncio.to_thread(repair_pointer, store, model, step, lease.id)
     await asyncio.to_thread(_sweep, store, model, step, lease.id)
@@ -75,7 +75,7 @@ async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledge
 
 def _ledger_at(store: Store, model: str) -> tuple[str | None, Ledger]:
     blob = store.get(ledger_key(model))
-    return blob.version if blob else None, stored_ledger(store, model)
+    return blob.version if blob else None, load_ledger(store, model)
 
 
 def _refuse_unless_reached(ledger: Ledger, step: int) -> None:

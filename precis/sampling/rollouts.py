@@ -31,7 +31,7 @@ from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified
 from precis.summaries.prompt import summary_messages
-from precis.summaries.rewards import disqualified, zero
+from precis.summaries.rewards import disqualify, score_zero
 from precis.text import count_words
 
 T = TypeVar("T")
@@ -153,9 +153,9 @@ async def roll_out(
             summary = await summarize(client, model, document, config, seed=seed)
             if isinstance(summary, Unscored):
                 return Rollout(document, index, None, summary)
-            why = disqualified(summary.text, document, config.words_max)
+            why = disqualify(summary.text, document, config.words_max)
             if why:
-                return Rollout(document, index, summary, zero(document), why)
+                return Rollout(document, index, summary, score_zero(document), why)
             verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
             return Rollout(document, index, summary, verdict)
     except TimeoutError:

@@ -8,7 +8,7 @@ from precis.record import Record
 Given = Mapping[str, Any]
 
 
-def laid_over(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
+def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
     """Settings of a model, those of `over` in place of those of `base`.
 
     Settings that hold others, such as `documents`, are taken apart, so that
@@ -19,7 +19,7 @@ def laid_over(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
     for name, value in over.items():
         there = laid.get(name)
         inner = _inner(model, name, there, value)
-        laid[name] = value if inner is None else laid_over(inner, there or {}, value)
+        laid[name] = value if inner is None else overlay(inner, there or {}, value)
     return laid
 
 

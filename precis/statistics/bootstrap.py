@@ -23,19 +23,19 @@ def bca_bounds(
     percentiles are lopsided near the ceiling: with 32 documents and eight of nine answers right,
     more than twice as many intervals as should lie wholly above the truth.
     """
-    ratios = _resampled(part, whole, np.random.default_rng(seed), resamples)
+    ratios = _resample_ratios(part, whole, np.random.default_rng(seed), resamples)
     mean = part.sum() / whole.sum()
     # Ratios are of whole numbers and often tie with the estimate: half of the ties lie below it.
     below = np.mean(ratios < mean) + np.mean(ratios == mean) / 2
     bias = NORMAL.inv_cdf(float(np.clip(below, 1 / resamples, 1 - 1 / resamples)))
     acceleration = _acceleration(part - mean * whole)
     reach = _reach(len(part), confidence)
-    ends = [_shifted(bias, acceleration, side * reach) for side in (-1, 1)]
+    ends = [_adjust_percentile(bias, acceleration, side * reach) for side in (-1, 1)]
     low, high = np.quantile(ratios, ends)
     return float(low), float(high)
 
 
-def swapped_sums(gains: Floats, generator: np.random.Generator, swaps: int) -> Floats:
+def sample_swapped_sums(gains: Floats, generator: np.random.Generator, swaps: int) -> Floats:
     """The sizes of the summed gains when each document's two contenders are swapped at random."""
     sums = []
     for _ in range(0, swaps, _BLOCK):
@@ -44,7 +44,7 @@ def swapped_sums(gains: Floats, generator: np.random.Generator, swaps: int) -> F
     return np.concatenate(sums)
 
 
-def _resampled(
+def _resample_ratios(
     part: Floats, whole: Floats, generator: np.random.Generator, resamples: int
 ) -> Floats:
     """In blocks, so that thousands of documents do not take gigabytes."""
@@ -62,7 +62,7 @@ def _acceleration(influence: Floats) -> float:
     return float(np.sum(influence**3)) / (6 * spread) if spread else 0.0
 
 
-def _shifted(bias: float, acceleration: float, z: float) -> float:
+def _adjust_percentile(bias: float, acceleration: float, z: float) -> float:
     """The percentile to take instead of the normal distribution's at z."""
     shift = bias + z
     return NORMAL.cdf(bias + shift / max(1 - acceleration * shift, 1e-6))

@@ -31,7 +31,7 @@ def differences(
     document with the reference is left out.
     """
     counts = correct_by_document(rows_by(frame, reference))
-    return corrected(
+    return correct_p_values(
         {
             other: found
             for other in others
@@ -48,7 +48,7 @@ def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair
     beforehand.
     """
     counts = {each: correct_by_document(rows_by(frame, each)) for each in contenders}
-    return corrected(
+    return correct_p_values(
         {
             (first, second): found
             for first, second in combinations(contenders, 2)
@@ -69,7 +69,7 @@ def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
     return _difference(correct_by_document(first), correct_by_document(second))
 
 
-def corrected(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
+def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
     """The same differences, their p-values corrected for how many they are (Holm, 1979)."""
     p_values = holm([each.p_value for each in found.values()])
     return {
@@ -92,7 +92,7 @@ def documents_to_see(
         The number at 80 % power; None with fewer than five documents in common, or where the two
         differ by as much on each, since how much documents vary is not known then.
     """
-    one, other, asked = _shared(correct_by_document(first), correct_by_document(second))
+    one, other, asked = _align(correct_by_document(first), correct_by_document(second))
     gains = one / asked - other / asked
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
         return None
@@ -100,11 +100,11 @@ def documents_to_see(
 
 
 def _difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
-    shared = _shared(first, second)
+    shared = _align(first, second)
     return paired_difference(*shared) if len(shared[0]) else None
 
 
-def _shared(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
+def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
     """Correct answers of the first and of the second, and the questions asked."""
     both = first.join(second, on="document_id", suffix="_2", maintain_order="left")
     second_correct = pl.col("correct_2") / pl.col("asked_2") * pl.col("asked")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from precis.statistics.bootstrap import NORMAL, bca_bounds, swapped_sums
+from precis.statistics.bootstrap import NORMAL, bca_bounds, sample_swapped_sums
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000
@@ -121,7 +121,7 @@ def paired_difference(
     bounds = (-1.0, 1.0)
     if len(gains) > 1:
         bounds = bca_bounds(gains, whole, CONFIDENCE, seed, resamples)
-    sums = swapped_sums(gains, np.random.default_rng(seed), _SWAPS)
+    sums = sample_swapped_sums(gains, np.random.default_rng(seed), _SWAPS)
     # Gains over the mean of several nights are fractions: ties are ties up to rounding.
     as_far = int(np.sum(sums >= abs(gains.sum()) - 1e-9))
     interval = Interval(float(gains.sum() / whole.sum()), *bounds)

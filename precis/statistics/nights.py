@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from precis.statistics.comparisons import corrected, difference
+from precis.statistics.comparisons import correct_p_values, difference
 from precis.statistics.intervals import CONFIDENCE, Difference
 from precis.statistics.standings import Contender, contenders, newest, rows_by
 
-RULER = ("judge", "protocol", "prompts_digest", "corpus_digest")
+COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
 """What must be the same on two nights for their figures to be comparable."""
 
 
@@ -72,14 +72,16 @@ def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[NightlyChange]:
     Returns:
         The changes, worst first.
     """
-    comparable = before.join(tonight.select(RULER).unique(), on=RULER, how="semi", nulls_equal=True)
+    comparable = before.join(
+        tonight.select(COMPARABLE).unique(), on=COMPARABLE, how="semi", nulls_equal=True
+    )
     found = [
         NightlyChange(now, then, change)
         for now, then in _pairs(contenders(tonight), contenders(comparable))
         if (change := difference(rows_by(tonight, now), rows_by(comparable, then)))
     ]
     same = [change for change in found if change.difference.is_none]
-    return sorted([*same, *_corrected(found)], key=lambda each: each.difference.accuracy.mean)
+    return sorted([*same, *_correct_changes(found)], key=lambda each: each.difference.accuracy.mean)
 
 
 def _pairs(
@@ -92,6 +94,8 @@ def _pairs(
                 yield last, earlier
 
 
-def _corrected(found: Sequence[NightlyChange]) -> list[NightlyChange]:
+def _correct_changes(found: Sequence[NightlyChange]) -> list[NightlyChange]:
     told_apart = {change: change.difference for change in found if not change.difference.is_none}
-    return [replace(change, difference=each) for change, each in corrected(told_apart).items()]
+    return [
+        replace(change, difference=each) for change, each in correct_p_values(told_apart).items()
+    ]

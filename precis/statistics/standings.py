@@ -113,7 +113,7 @@ def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
         documents=len(scored),
         unscored=dict(missing.iter_rows()),
         usd=_total(summaries["usd"]),
-        usd_per_1000=_scaled(_mean(summaries["usd"]), 1000),
+        usd_per_1000=_scale(_mean(summaries["usd"]), 1000),
         seconds=_median(summaries["seconds"]),
         complete=len(summaries) - len(scored) <= unscored_share_max * len(summaries),
     )
@@ -133,20 +133,20 @@ def _rank(standing: Standing) -> tuple[bool, float, str, int]:
 
 
 def _mean(values: pl.Series) -> float | None:
-    return float(np.mean(_known(values))) if values.count() else None
+    return float(np.mean(_drop_nulls(values))) if values.count() else None
 
 
 def _median(values: pl.Series) -> float | None:
-    return float(np.median(_known(values))) if values.count() else None
+    return float(np.median(_drop_nulls(values))) if values.count() else None
 
 
 def _total(values: pl.Series) -> float | None:
-    return float(np.sum(_known(values))) if values.count() else None
+    return float(np.sum(_drop_nulls(values))) if values.count() else None
 
 
-def _scaled(value: float | None, by: float) -> float | None:
+def _scale(value: float | None, by: float) -> float | None:
     return None if value is None else by * value
 
 
-def _known(values: pl.Series) -> Floats:
+def _drop_nulls(values: pl.Series) -> Floats:
     return values.cast(pl.Float64).drop_nulls().to_numpy()

@@ -35,14 +35,14 @@ def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
         return {key: contents[path] for key, path in paths.items()}
 
 
-def written_at(store: Store, key: str) -> datetime:
+def last_modified(store: Store, key: str) -> datetime:
     """When a key was last written, by the clock of the store.
 
     Raises:
         StoreError: it is not there, or can't be asked for.
     """
     if not store.url.startswith(_S3):
-        return _modified(Path(store.url, key))
+        return _file_mtime(Path(store.url, key))
     with _objects(store) as (files, root):
         written: datetime = files.modified(f"{root}/{key}")
         return written.astimezone(UTC)
@@ -70,7 +70,7 @@ def _content(store: Store, key: str) -> bytes:
     return blob.data
 
 
-def _modified(path: Path) -> datetime:
+def _file_mtime(path: Path) -> datetime:
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError as error:
@@ -82,7 +82,7 @@ def _objects(store: Store) -> Iterator[tuple["S3FileSystem", str]]:
     """The bucket of a store and the store's root in it; its failures become sentences."""
     # boto3 and s3fs take half a second, which folders save.
     from precis.store.s3 import S3Store
-    from precis.store.s3_errors import Failure, explained
+    from precis.store.s3_errors import Failure, explain
 
     settings = store.settings if isinstance(store, S3Store) else S3Environment()
     try:
@@ -92,7 +92,7 @@ def _objects(store: Store) -> Iterator[tuple["S3FileSystem", str]]:
         answer = error.__cause__ if isinstance(error.__cause__, Failure) else error
         if isinstance(answer, FileNotFoundError):
             raise StoreError(f"Can't read {_S3}{answer}: it is not there.") from error
-        raise explained(answer, f"read from {store.url}") from error
+        raise explain(answer, f"read from {store.url}") from error
 
 
 def _bucket(settings: S3Environment) -> "S3FileSystem":

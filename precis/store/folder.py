@@ -14,8 +14,8 @@ from pathlib import Path
 
 from precis.errors import StoreConflict, StoreError, StoreRefused
 from precis.store.durable import make_folder, move, sync
-from precis.store.keys import checked_key, checked_prefix
-from precis.store.protocol import Blob, prove, refuse_too_large
+from precis.store.keys import check_key, check_prefix
+from precis.store.protocol import Blob, prove_store, refuse_too_large
 
 _OWN = ".precis"
 """Begins the names of the store's own files, which are no keys."""
@@ -35,7 +35,7 @@ class FolderStore:
         return str(self.root)
 
     def check(self) -> None:
-        prove(self)
+        prove_store(self)
 
     def get(self, key: str) -> Blob | None:
         path = self._path(key)
@@ -54,7 +54,7 @@ class FolderStore:
         return _version(data)
 
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
-        with self._locked(key):
+        with self._lock(key):
             present = self.get(key)
             if (present.version if present else None) != version:
                 raise StoreConflict(f"{self._path(key)} was written by somebody else in between.")
@@ -75,7 +75,7 @@ class FolderStore:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         sizes: dict[str, int] = {}
-        folder = checked_prefix(prefix, self.url).rpartition("/")[0]
+        folder = check_prefix(prefix, self.url).rpartition("/")[0]
         for path in self._inside(folder).rglob("*"):
             key = path.relative_to(self.root).as_posix()
             if key.startswith(prefix) and not path.name.startswith(_OWN):
@@ -102,7 +102,7 @@ class FolderStore:
         return removed
 
     def _path(self, key: str) -> Path:
-        return self._inside(checked_key(key, self.url))
+        return self._inside(check_key(key, self.url))
 
     def _inside(self, relative: str) -> Path:
         """A path below the root, symbolic links followed."""
@@ -127,7 +127,7 @@ class FolderStore:
                 temporary.unlink(missing_ok=True)
 
     @contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
+    def _lock(self, key: str) -> Iterator[None]:
         """Keep other processes of this machine out; the kernel frees the lock of a dead one."""
         path = self._path(key)
         with self._writing(path), (path.parent / f"{_OWN}.lock").open("w") as lock:
@@ -150,10 +150,10 @@ class FolderStore:
             self._make(path.parent)
             yield
         except OSError as error:
-            raise _explained(error, path) from error
+            raise _explain(error, path) from error
 
 
-def _explained(error: OSError, path: Path) -> StoreError:
+def _explain(error: OSError, path: Path) -> StoreError:
     what = f"Can't write {path}: {error.strerror}."
     if error.errno in _FULL:
         return StoreError(f"{what} Free some space or choose another store.")

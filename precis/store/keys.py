@@ -28,7 +28,7 @@ def fault_of(path: str) -> str:
     return ""
 
 
-def checked_key(key: str, url: str) -> str:
+def check_key(key: str, url: str) -> str:
     """The same key.
 
     Raises:
@@ -40,12 +40,12 @@ def checked_key(key: str, url: str) -> str:
     return key
 
 
-def checked_prefix(prefix: str, url: str) -> str:
+def check_prefix(prefix: str, url: str) -> str:
     """The same beginning of keys: nothing, a folder that ends in a slash, or a key's beginning.
 
     Raises:
         StoreError: no key begins so.
     """
     if prefix:
-        checked_key(prefix.removesuffix("/"), url)
+        check_key(prefix.removesuffix("/"), url)
     return prefix

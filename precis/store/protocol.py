@@ -83,7 +83,7 @@ def refuse_too_large(size: int, where: str) -> None:
         )
 
 
-def prove(store: Store) -> None:
+def prove_store(store: Store) -> None:
     """Write, read and delete a small object, and see a conditional write refused.
 
     Raises:

@@ -26,10 +26,10 @@ from tenacity import (
 
 from precis.environment import S3Environment
 from precis.errors import StoreConflict, StoreError, StoreRefused
-from precis.store.keys import checked_key, checked_prefix
-from precis.store.protocol import Blob, prove, refuse_too_large
+from precis.store.keys import check_key, check_prefix
+from precis.store.protocol import Blob, prove_store, refuse_too_large
 from precis.store.s3_client import client_for, downloads, ensure_bucket, finish, uploads
-from precis.store.s3_errors import Failure, explained, is_absent
+from precis.store.s3_errors import Failure, explain, is_absent
 
 _ABANDONED_AFTER = timedelta(days=1)
 _KEYS_A_DELETION = 1000
@@ -41,7 +41,7 @@ _WRITE = "precis-write"
 """The metadata that names a conditional write, by which we know our own again."""
 
 # botocore retries a request until the answer begins; an answer that then breaks off is ours.
-_whole_bodies = Retrying(
+_retry_broken_bodies = Retrying(
     stop=stop_after_attempt(5),
     wait=wait_random_exponential(multiplier=0.2, max=5),
     retry=retry_if_exception_type(
@@ -52,7 +52,7 @@ _whole_bodies = Retrying(
 
 
 @dataclass(frozen=True)
-class _Written:
+class _VersionedObject:
     blob: Blob
     write: str
 
@@ -80,7 +80,7 @@ class S3Store:
         if self.settings.create_bucket:
             with self._explaining(f"create the bucket {self.bucket!r}"):
                 ensure_bucket(self._s3, self.bucket, self.settings)
-        prove(self)
+        prove_store(self)
 
     def get(self, key: str) -> Blob | None:
         found = self._read(key)
@@ -123,13 +123,13 @@ class S3Store:
     def download(self, key: str, path: Path) -> None:
         patience_s = self._patience_s(self._size(key))
         with self._explaining(f"download {self._at(key)} to {path}"):
-            _whole_bodies(self._download_once, key, path, patience_s)
+            _retry_broken_bodies(self._download_once, key, path, patience_s)
 
     def keys(self, prefix: str) -> list[str]:
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        checked_prefix(prefix, self.url)
+        check_prefix(prefix, self.url)
         skipped = len(self._below(""))
         with self._explaining(f"list {self._at(prefix)}"):
             pages = self._s3.get_paginator("list_objects_v2").paginate(
@@ -152,7 +152,7 @@ class S3Store:
             errors = answer.get("Errors")
             if errors:
                 first = errors[0]
-                raise explained(
+                raise explain(
                     ClientError({"Error": first}, "DeleteObjects"),
                     f"delete s3://{self.bucket}/{first.get('Key', '')}",
                 )
@@ -173,22 +173,22 @@ class S3Store:
                     aborted += 1
         return aborted
 
-    def _read(self, key: str) -> _Written | None:
+    def _read(self, key: str) -> _VersionedObject | None:
         with self._explaining(f"read {self._at(key)}"):
             try:
-                return _whole_bodies(self._read_once, key)
+                return _retry_broken_bodies(self._read_once, key)
             except ClientError as error:
                 if is_absent(error):
                     return None
                 raise
 
-    def _read_once(self, key: str) -> _Written:
+    def _read_once(self, key: str) -> _VersionedObject:
         answer = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
         # As a context manager the body would be the raw one, which checks no checksum.
         with closing(answer["Body"]):
             refuse_too_large(answer["ContentLength"], self._at(key))
             blob = Blob(answer["Body"].read(), answer["ETag"])
-        return _Written(blob, answer.get("Metadata", {}).get(_WRITE, ""))
+        return _VersionedObject(blob, answer.get("Metadata", {}).get(_WRITE, ""))
 
     def _download_once(self, key: str, path: Path, patience_s: float) -> None:
         with downloads(self._s3) as manager:
@@ -228,7 +228,7 @@ class S3Store:
         return options
 
     def _key(self, key: str) -> str:
-        return self._below(checked_key(key, self.url))
+        return self._below(check_key(key, self.url))
 
     def _below(self, key: str) -> str:
         return f"{self.prefix}/{key}" if self.prefix else key
@@ -241,7 +241,7 @@ class S3Store:
         try:
             yield
         except (*Failure, OSError) as error:
-            raise explained(error, doing) from error
+            raise explain(error, doing) from error
 
 
 def _conditions(version: str | None) -> Iterator[dict[str, str]]:

@@ -54,7 +54,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def explained(error: Exception, doing: str) -> StoreError:
+def explain(error: Exception, doing: str) -> StoreError:
     """A failure as an error of ours.
 
     Args:
@@ -63,7 +63,7 @@ def explained(error: Exception, doing: str) -> StoreError:
     if isinstance(error, RetriesExceededError):
         error = error.last_exception
     if isinstance(error, ClientError):
-        return _answered(error, doing)
+        return _explain_answer(error, doing)
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
         return StoreRefused(
             f"Can't {doing}: no key is set. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
@@ -78,7 +78,7 @@ def explained(error: Exception, doing: str) -> StoreError:
     )
 
 
-def _answered(error: ClientError, doing: str) -> StoreError:
+def _explain_answer(error: ClientError, doing: str) -> StoreError:
     code = code_of(error)
     if code in _CONFLICT:
         return StoreConflict(f"Can't {doing}: it was written by somebody else in between.")

@@ -28,14 +28,14 @@ _REDUNDANCY = 0.5
 def baselines() -> dict[str, Complete]:
     """The baselines by model name, each for `precis.llm.server.completions_app`."""
     return {
-        "empty": _service(nothing),
-        "lead-350": _service(lead),
-        "random-350": _service(shuffled),
-        "centroid": _service(central),
+        "empty": _complete_with(empty),
+        "lead-350": _complete_with(lead),
+        "random-350": _complete_with(random_sentences),
+        "centroid": _complete_with(centroid),
     }
 
 
-def nothing(text: str, words_max: int) -> str:
+def empty(text: str, words_max: int) -> str:
     """No summary at all: what a judge can answer without one, and so the floor of the scale."""
     return ""
 
@@ -52,17 +52,17 @@ def lead(text: str, words_max: int) -> str:
     return " ".join(chosen)
 
 
-def shuffled(text: str, words_max: int) -> str:
+def random_sentences(text: str, words_max: int) -> str:
     """Random sentences in document order; the same text always gives the same ones."""
     seed = hashlib.sha256(text.encode()).digest()
 
     def order(found: Sequence[str]) -> list[int]:
         return random.Random(seed).sample(range(len(found)), len(found))
 
-    return _filled(text, words_max, order)
+    return _fill(text, words_max, order)
 
 
-def central(text: str, words_max: int) -> str:
+def centroid(text: str, words_max: int) -> str:
     """The sentences nearest to the document's TF-IDF centroid that do not repeat each other.
 
     Greedy maximal marginal relevance (Carbonell and Goldstein, 1998) with the centroid as the
@@ -73,7 +73,7 @@ def central(text: str, words_max: int) -> str:
     return " ".join(found[index] for index in sorted(chosen))
 
 
-def _service(summarize: Callable[[str, int], str]) -> Complete:
+def _complete_with(summarize: Callable[[str, int], str]) -> Complete:
     async def complete(asked: ChatRequest) -> Completion:
         try:
             request = request_in(asked.messages)
@@ -85,7 +85,7 @@ def _service(summarize: Callable[[str, int], str]) -> Complete:
     return complete
 
 
-def _filled(text: str, words_max: int, order: Order) -> str:
+def _fill(text: str, words_max: int, order: Order) -> str:
     """Take sentences in an order while they fit, and put them back in the document's."""
     found = sentences(text)
     chosen = []

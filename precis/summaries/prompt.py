@@ -41,7 +41,7 @@ def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, st
     request = f"Summarize this document in at most {words_max} words. Answer with the summary only."
     return [
         {"role": "system", "content": _SYSTEM},
-        {"role": "user", "content": f"{request}\n\n{_OPEN}{_fenced(text)}{_CLOSE}"},
+        {"role": "user", "content": f"{request}\n\n{_OPEN}{_escape_end(text)}{_CLOSE}"},
     ]
 
 
@@ -60,7 +60,9 @@ def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
             text, closed, _ = rest.rpartition(_CLOSE)
             limit = _LIMIT.search(request)
             if opened and closed:
-                return SummaryRequest(_unfenced(text), int(limit.group(1)) if limit else WORDS_MAX)
+                return SummaryRequest(
+                    _unescape_end(text), int(limit.group(1)) if limit else WORDS_MAX
+                )
     raise RolloutError(
         "No document found in the messages: an embedded policy expects one user message with the "
         "text between <document> and </document>, as "
@@ -68,10 +70,10 @@ def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
     )
 
 
-def _fenced(text: str) -> str:
+def _escape_end(text: str) -> str:
     """One backslash more where the text ends a document, whatever stands there already."""
     return _END.sub(r"<\\\1", text)
 
 
-def _unfenced(text: str) -> str:
+def _unescape_end(text: str) -> str:
     return _ESCAPED_END.sub(r"<\1", text)

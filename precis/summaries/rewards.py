@@ -17,7 +17,7 @@ _DENSITY_MAX = 1.3
 documents, picked for that, come to 1.12."""
 
 
-def disqualified(summary: str, document: Document, words_max: int) -> Disqualified | None:
+def disqualify(summary: str, document: Document, words_max: int) -> Disqualified | None:
     """Why a summary scores zero before any judge is asked, or None.
 
     As in ART's summarizer notebook, a summary over the limit scores zero, and so does one in a
@@ -37,7 +37,7 @@ def disqualified(summary: str, document: Document, words_max: int) -> Disqualifi
     return None
 
 
-def zero(document: Document) -> Scored:
+def score_zero(document: Document) -> Scored:
     """The verdict on a disqualified summary: every question unanswered."""
     return Scored(
         tuple(

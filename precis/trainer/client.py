@@ -16,7 +16,7 @@ from art.types import TrainResult, TrainSFTConfig
 from pydantic import BaseModel, ValidationError
 
 from precis import errors
-from precis.cluster.site import Address
+from precis.cluster.site import TrainerAddress
 from precis.errors import PrecisError, TrainerError, TrainerLost
 from precis.llm.tls import tls_for
 from precis.records.ledger import StepRecord
@@ -86,7 +86,7 @@ class RemoteTrainer:
         self._progress = progress
         self._http = self._client()
 
-    async def move_to(self, address: Address) -> None:
+    async def move_to(self, address: TrainerAddress) -> None:
         """Go on with a trainer at another address; models are to be registered again."""
         await self._http.aclose()
         self.url = address.url

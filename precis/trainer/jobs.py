@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from precis.errors import PrecisError, TrainerError
 from precis.processes.causes import cause_of
-from precis.processes.child import log_end, printed_since
+from precis.processes.child import log_end, output_since
 from precis.processes.supervisor import end_if_broken
 from precis.trainer.protocol import HEARTBEAT_S, Event, Json
 
@@ -56,7 +56,7 @@ class Job:
             logger.error("The backend failed.", exc_info=error)
             said = f"{type(error).__name__}: {error}"
             error = TrainerError(
-                f"The trainer's backend failed: {cause_of(said, printed_since(self.began))}"
+                f"The trainer's backend failed: {cause_of(said, output_since(self.began))}"
             )
         return Event(event="error", data={"type": type(error).__name__, "message": str(error)})
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
-from precis.records.ledger import Ledger, Origin, ledger_key, stored_ledger
+from precis.records.ledger import Ledger, Origin, ledger_key, load_ledger
 from precis.records.manifests import Checkpoint
 from precis.run.checkpoints import commit, committed_steps, complete_around, restore
 from precis.store import Store, open_store
@@ -26,7 +26,7 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
         StoreError: there is no such run, or the store can't be read.
     """
     source = open_store(wanted.store) if wanted.store else store
-    ledger = stored_ledger(source, wanted.model)
+    ledger = load_ledger(source, wanted.model)
     checkpoint = _found(source, wanted, ledger)
     return Origin(
         model=wanted.model,
@@ -85,7 +85,7 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
         return
     if ledger.origin is None:
         origin = await asyncio.to_thread(origin_of, run.store, wanted)
-        await run.write_ledger(ledger.begun_from(origin))
+        await run.write_ledger(ledger.begin_from(origin))
     assert run.ledger.origin is not None
     if run.ledger.origin.corpus != ledger.corpus:
         warn(

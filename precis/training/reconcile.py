@@ -66,7 +66,7 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
                 "a backup, or train under another model name."
             )
         at = max(earlier)
-        ledger = ledger.rewound(at)
+        ledger = ledger.rewind(at)
     if not _holds(trainer, ledger, whole.get(at)):
         return ResumePlan(ledger, "restore")
     ahead = tuple(trainer.trained[step] for step in range(at, max(trainer.checkpoints)))
@@ -79,7 +79,7 @@ def _with_committed(ledger: Ledger, whole: Mapping[int, Checkpoint]) -> Ledger:
         record = checkpoint.record
         if record is None or record.step != ledger.next_step or checkpoint.run != ledger.run_id:
             break
-        ledger = ledger.advanced(record, checkpoint.digest)
+        ledger = ledger.advance(record, checkpoint.digest)
     return ledger
 
 

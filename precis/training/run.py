@@ -17,7 +17,7 @@ from precis.judge import JudgeClient
 from precis.judge.ruler import RulerJudge
 from precis.observe.observers import Observers, observing
 from precis.observe.wandb import WandbLog, wandb_log
-from precis.processes.child import Service
+from precis.processes.child import ChildService
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
@@ -45,7 +45,7 @@ class Services:
 
     judge: JudgeClient
     ruler: RulerJudge | None
-    standins: Service
+    standins: ChildService
 
 
 class Run:

@@ -24,7 +24,7 @@ from precis.cluster.local import LocalHost
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
 from precis.records.documents import load_corpus
-from precis.records.ledger import Ledger, stored_ledger
+from precis.records.ledger import Ledger, load_ledger
 from precis.sampling.rollouts import Summary, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
@@ -169,7 +169,7 @@ def steps_done(config: TrainConfig) -> int:
 
 
 def ledger_of(config: TrainConfig) -> Ledger:
-    return stored_ledger(open_store(config.store), config.model)
+    return load_ledger(open_store(config.store), config.model)
 
 
 def trainings(folder: Path) -> list[dict[str, Any]]:

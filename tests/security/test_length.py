@@ -12,8 +12,8 @@ from precis.config import DocumentsConfig
 from precis.records.documents import Document, read_documents
 from precis.standins.grader import grade
 from precis.standins.reader import answer
-from precis.summaries.baselines import central, lead
-from precis.summaries.rewards import disqualified
+from precis.summaries.baselines import centroid, lead
+from precis.summaries.rewards import disqualify
 from precis.words import WORDS_MAX, count_words
 
 CORPUS = read_documents(DocumentsConfig(source="bundled"))
@@ -61,7 +61,7 @@ def up_to_the_limit(text: str) -> str:
 
 def accuracy(document: Document, summary: str) -> float:
     """The reward by the lexical judge."""
-    if disqualified(summary, document, WORDS_MAX):
+    if disqualify(summary, document, WORDS_MAX):
         return 0.0
     asked = [question for question in document.questions if question.answerable]
     right = [grade(one.text, one.answer, answer(summary, one.text)) for one in asked]
@@ -73,7 +73,7 @@ def test_a_whole_document_is_over_the_limit_whatever_joins_its_words(joint: str)
     assert len(TWELVE) == 12
     for document in TWELVE:
         evasion = joined(joint, document.text)
-        assert disqualified(evasion, document, WORDS_MAX) == "over_length"
+        assert disqualify(evasion, document, WORDS_MAX) == "over_length"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_whole_document_is_over_the_limit_whatever_joins_its_words(joint: str)
 )
 def test_more_words_than_allowed_are_over_the_limit_in_disguise_too(attack: Attack) -> None:
     for document in TWELVE:
-        assert disqualified(attack(document.text), document, WORDS_MAX) == "over_length"
+        assert disqualify(attack(document.text), document, WORDS_MAX) == "over_length"
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_disguised_text_earns_no_more_than_honest_text(attack: Attack) -> None:
     assert max(whole, packed, cut) <= honest
 
 
-@pytest.mark.parametrize("baseline", [lead, central])
+@pytest.mark.parametrize("baseline", [lead, centroid])
 def test_honest_summaries_of_the_bundled_documents_are_within_it(
     baseline: Callable[[str, int], str],
 ) -> None:
     for document in CORPUS:
-        assert disqualified(baseline(document.text, WORDS_MAX), document, WORDS_MAX) is None
+        assert disqualify(baseline(document.text, WORDS_MAX), document, WORDS_MAX) is None
 
 
 def test_honest_text_has_hardly_more_words_than_between_white_space() -> None:

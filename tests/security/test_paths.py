@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from precis.config import FromCheckpoint
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
 from precis.extractive.serving import LoopServer
-from precis.records.ledger import Ledger, ledger_key, stored_ledger, write_ledger
+from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import File, Pointer, manifest_key, pointer_key, steps_in
 from precis.run.checkpoints import complete_around, manifest, repair_pointer, restore
 from precis.run.export import export
@@ -231,7 +231,7 @@ def test_a_ledger_whose_numbers_are_none_is_a_sentence(
     planted = json.dumps(known)[:-1] + f', "{name}": {number}}}'
     store.put(ledger_key("m"), planted.encode())
     with pytest.raises(StoreError, match="can't be read as a ledger"):
-        stored_ledger(store, "m")
+        load_ledger(store, "m")
 
 
 @pytest.mark.parametrize("number", ["NaN", "1e400", "1e300"])
@@ -244,17 +244,17 @@ def test_a_step_whose_numbers_are_none_is_a_sentence(
     known["steps"][0][where] = "HERE"
     store.put(ledger_key("m"), json.dumps(known).replace('"HERE"', number).encode())
     with pytest.raises(StoreError, match=rf"ledger .*steps.0.{where}"):
-        stored_ledger(store, "m")
+        load_ledger(store, "m")
 
 
 def test_a_ledger_that_could_not_be_read_again_is_not_written(store: FolderStore) -> None:
-    ledger = stored_ledger(store, "m")
+    ledger = load_ledger(store, "m")
     spoiled = record(2).model_copy(update={"trainer": {"loss": float("nan")}})
     blob = store.get(ledger_key("m"))
     assert blob is not None
     with pytest.raises(StoreError, match="can't be read as a ledger"):
-        write_ledger(store, ledger.advanced(spoiled), blob.version)
-    assert stored_ledger(store, "m") == ledger
+        write_ledger(store, ledger.advance(spoiled), blob.version)
+    assert load_ledger(store, "m") == ledger
 
 
 def test_another_models_ledger_is_not_this_ones(store: FolderStore) -> None:
@@ -263,7 +263,7 @@ def test_another_models_ledger_is_not_this_ones(store: FolderStore) -> None:
     assert blob is not None
     store.put(ledger_key("m"), blob.data)
     with pytest.raises(StoreError, match="is the ledger of 'other'"):
-        stored_ledger(store, "m")
+        load_ledger(store, "m")
 
 
 def test_a_lease_that_says_odd_things_is_a_sentence(store: FolderStore) -> None:

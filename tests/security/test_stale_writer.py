@@ -13,7 +13,7 @@ import pytest
 
 from precis.config import Retention
 from precis.errors import CorruptCheckpoint, LeaseLost, StoreConflict
-from precis.records.ledger import Ledger, stored_ledger, write_ledger
+from precis.records.ledger import Ledger, load_ledger, write_ledger
 from precis.records.manifests import manifest_key, pointer_key
 from precis.run.checkpoints import (
     commit,
@@ -242,11 +242,11 @@ def test_a_manifest_that_was_replaced_is_not_the_ledgers(
     store: FolderStore, tmp_path: Path
 ) -> None:
     """By somebody who asks for no lease, such as an older version."""
-    ledger = stored_ledger(store, "m")
+    ledger = load_ledger(store, "m")
     for step in (0, 1, 2):
         found = manifest(store, "m", step)
         assert found is not None
-        ledger = ledger.vouching(step, found.digest)
+        ledger = ledger.add_digest(step, found.digest)
     commit(store, "m", 2, weights(tmp_path, b"stale"), "c", record(1), "first")
     warnings: list[str] = []
     whole = complete_around(store, "m", 2, warnings.append, digests=ledger.checkpoints)
@@ -306,7 +306,7 @@ def old(tmp_path: Path) -> FolderStore:
         store.put(f"old/checkpoints/{step:04d}/sub/weights", content)
         store.put(manifest_key("old", step), json.dumps(said).encode())
     store.put(pointer_key("old"), b'{"step": 1}')
-    ledger = Ledger(model="old", config="c", corpus="k", run_id="first").advanced(record(0))
+    ledger = Ledger(model="old", config="c", corpus="k", run_id="first").advance(record(0))
     store.put("old/ledger.json", ledger.model_dump_json(exclude={"checkpoints"}).encode())
     return store
 
@@ -315,7 +315,7 @@ def test_what_older_versions_wrote_is_read_as_it_was(old: FolderStore, tmp_path:
     restore(old, "old", 1, tmp_path / "into")
     assert (tmp_path / "into" / "sub" / "weights").read_bytes() == b"weights 1"
     assert sorted(complete_around(old, "old", 1)) == [1]
-    plan = reconcile(stored_ledger(old, "old"), complete_around(old, "old", 1), TrainerState())
+    plan = reconcile(load_ledger(old, "old"), complete_around(old, "old", 1), TrainerState())
     assert (plan.trainer, plan.ledger.next_step) == ("restore", 1)
     files = export(old, "old", tmp_path / "out", checkpoint=1)
     assert tmp_path / "out" / "checkpoints" / "0001" / "sub" / "weights" in files
@@ -324,11 +324,11 @@ def test_what_older_versions_wrote_is_read_as_it_was(old: FolderStore, tmp_path:
 def test_a_run_of_an_older_version_goes_on(old: FolderStore, tmp_path: Path) -> None:
     folder = weights(tmp_path, b"ours")
     checkpoint = commit(old, "old", 2, folder, "c", record(1), "first")
-    ledger = stored_ledger(old, "old").advanced(record(1), checkpoint.digest)
+    ledger = load_ledger(old, "old").advance(record(1), checkpoint.digest)
     blob = old.get("old/ledger.json")
     assert blob is not None
     write_ledger(old, ledger, blob.version)
-    assert stored_ledger(old, "old").checkpoints == {2: checkpoint.digest}
+    assert load_ledger(old, "old").checkpoints == {2: checkpoint.digest}
     assert prune(old, "old", FEW, {}, at=2) == [1]
     assert committed_steps(old, "old") == [0, 2]
     for step in (0, 2):

@@ -35,7 +35,7 @@ import tasks.cluster
 from flows.train import train
 from precis.config import TrainConfig
 from precis.errors import PrecisError
-from precis.processes.child import TOKEN_VARIABLE, Service, is_running
+from precis.processes.child import TOKEN_VARIABLE, ChildService, is_running
 from tests.services.crash_points import Kill, arm, sign_in
 from tests.services.patience import PATIENCE_S
 
@@ -127,7 +127,7 @@ def _forked_service(kill: Kill, desk: Desk) -> Any:
     @asynccontextmanager
     async def service(
         module: str, arguments: Sequence[str], log: Path, _python: str = "", **_: Any
-    ) -> AsyncIterator[Service]:
+    ) -> AsyncIterator[ChildService]:
         token = secrets.token_urlsafe(32)
         with Listener(family="AF_UNIX") as door:
             with Client(desk.address) as ask:
@@ -137,7 +137,7 @@ def _forked_service(kill: Kill, desk: Desk) -> Any:
         with line:
             port = await asyncio.to_thread(line.recv)
             try:
-                yield Service(f"http://127.0.0.1:{port}", token, pid)
+                yield ChildService(f"http://127.0.0.1:{port}", token, pid)
             finally:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from precis.config import TrainConfig
-from precis.records.ledger import Ledger, stored_ledger
+from precis.records.ledger import Ledger, load_ledger
 from precis.run.checkpoints import manifest
 from precis.store.s3 import S3Store
 from precis.training.run import work_folder
@@ -67,7 +67,7 @@ class Life:
 
     @property
     def ledger(self) -> Ledger:
-        return stored_ledger(self.store, "crash")
+        return load_ledger(self.store, "crash")
 
     @property
     def work(self) -> Path:

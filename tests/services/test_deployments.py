@@ -11,7 +11,7 @@ import polars as pl
 import psutil
 import pytest
 
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.records.results import scan_results
 from precis.store import FolderStore
 from tests.services.conftest import Precis
@@ -153,7 +153,7 @@ def test_a_setting_alone_leaves_those_of_the_deployment_as_they_are(
         assert run["state_type"] == "COMPLETED", run["state"]
         assert run["name"] == f"train {model}: step 1 of 1"
         held_out = 8 if model == "a" else 32
-        settings = stored_ledger(FolderStore(tmp_path), model).settings
+        settings = load_ledger(FolderStore(tmp_path), model).settings
         assert settings["documents"]["source"] == "bundled"
         assert settings["documents"]["train_size"] == 160
         assert settings["documents"]["val_size"] == held_out

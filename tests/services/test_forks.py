@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.records.manifests import Checkpoint
 from precis.records.trajectories import trajectory_steps
 from precis.run.checkpoints import committed_steps, manifest
@@ -29,12 +29,12 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(
     store = FolderStore(tmp_path / "store")
     code, output = await precis.train(settings(store, "first", 2))
     assert code == 0, output
-    once, ledger = checkpoint(store, "first", 2), stored_ledger(store, "first")
+    once, ledger = checkpoint(store, "first", 2), load_ledger(store, "first")
 
     origin = {"model": "first", "step": 1}
     code, output = await precis.train(settings(store, "forked", 1, from_checkpoint=origin))
     assert code == 0, output
-    begun = stored_ledger(store, "forked")
+    begun = load_ledger(store, "forked")
     assert begun.origin is not None and (begun.origin.model, begun.origin.step) == ("first", 1)
     assert checkpoint(store, "forked", 0).files == checkpoint(store, "first", 1).files
     assert committed_steps(store, "forked") == [0, 1]

@@ -9,7 +9,7 @@ from cli.judge import app
 from precis.config import DocumentsConfig
 from precis.records.documents import read_documents
 from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of, write_results
-from precis.summaries.rewards import zero
+from precis.summaries.rewards import score_zero
 from precis.text import sentences
 
 pytestmark = pytest.mark.services
@@ -35,7 +35,9 @@ def test_the_audit_compares_both_protocols_and_asks_nothing_twice(
         row
         for document in read_documents(DocumentsConfig())[:4]
         for row in rows_of(
-            Judged(document, Summary(" ".join(sentences(document.text)[:20])), zero(document)),
+            Judged(
+                document, Summary(" ".join(sentences(document.text)[:20])), score_zero(document)
+            ),
             _FROM,
         )
     ]

@@ -22,7 +22,7 @@ import pytest
 
 from precis.cluster.keys import cluster_name, read_keys
 from precis.errors import StoreError
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import open_store
 from precis.store.s3 import S3Store
@@ -106,7 +106,7 @@ class Rented:
     def committed(self, model: str) -> int:
         """Steps of the model in the store."""
         try:
-            return stored_ledger(self.bucket_store(), model).next_step
+            return load_ledger(self.bucket_store(), model).next_step
         except StoreError:
             return 0
 
@@ -230,7 +230,7 @@ async def _gone(rented: Rented, model: str) -> float:
 
 
 def _note(seen: Story, name: str, store: Any) -> None:
-    ledger = stored_ledger(store, "lost")
+    ledger = load_ledger(store, "lost")
     newest = manifest(store, "lost", ledger.next_step)
     assert newest is not None
     seen.digests[name] = [step.digest for step in ledger.steps]

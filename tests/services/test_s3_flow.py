@@ -3,7 +3,7 @@
 import secrets
 from pathlib import Path
 
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.run.checkpoints import committed_steps
 from precis.store import open_store
 from precis.store.s3 import S3Store
@@ -39,10 +39,10 @@ async def test_a_run_on_s3_ends_as_one_in_a_folder(precis: Precis, tmp_path: Pat
         assert {"stored/benchmarks/0002/report.html", "stored/benchmarks/0002/results.parquet"} <= (
             set(store.keys("stored/"))
         )
-        there = stored_ledger(store, "stored")
+        there = load_ledger(store, "stored")
     code, output = await precis.train({**config, "store": str(tmp_path)})
     assert code == 0, output
-    here = stored_ledger(open_store(str(tmp_path)), "stored")
+    here = load_ledger(open_store(str(tmp_path)), "stored")
     assert [one.digest for one in there.steps] == [one.digest for one in here.steps]
     assert [one.accuracy for one in there.validations if one.step in (0, 2)] == [
         one.accuracy for one in here.validations

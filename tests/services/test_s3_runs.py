@@ -8,7 +8,7 @@ import pytest
 
 from precis.config import FromCheckpoint
 from precis.errors import StoreError, StoreRefused
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.records.manifests import manifest_key
 from precis.records.trajectories import put_trajectories, scan_trajectories, trajectories_key
 from precis.run.checkpoints import committed_steps, restore
@@ -16,7 +16,7 @@ from precis.run.export import export
 from precis.run.overview import Overview, kept_checkpoints, overviews
 from precis.run.restart import restart
 from precis.sampling.transcript import transcript
-from precis.store.files import read_files, written_at
+from precis.store.files import last_modified, read_files
 from precis.store.s3 import S3Store
 from precis.training.fork import fork, origin_of
 from tests.services.s3_server import new_store, s3_server, settings_for
@@ -43,7 +43,7 @@ def test_trajectories_are_read_from_a_bucket(store: S3Store) -> None:
         put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}", 350))
     frame = scan_trajectories(store, "m", "train").filter(verdict="ranked").collect()
     assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", 0.25), (2, "m@2", 0.25)]
-    since = datetime.now(UTC) - written_at(store, trajectories_key("m", "train", 1))
+    since = datetime.now(UTC) - last_modified(store, trajectories_key("m", "train", 1))
     assert timedelta(minutes=-1) < since < timedelta(minutes=1)
 
 
@@ -69,7 +69,7 @@ def test_a_run_is_forked_within_a_bucket(store: S3Store, tmp_path: Path) -> None
 async def test_a_run_in_a_bucket_is_restarted(store: S3Store) -> None:
     make_run(store, "m", 3)
     ledger = await restart(store, "m", 1)
-    assert stored_ledger(store, "m") == ledger
+    assert load_ledger(store, "m") == ledger
     assert (ledger.next_step, committed_steps(store, "m")) == (1, [0, 1])
     weights = [file_key(store, "m", step, "weights") for step in (0, 1)]
     manifests = [manifest_key("m", step) for step in (0, 1)]
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_is_a_sentence(server: str, store: S3Store) -> None:
     with pytest.raises(StoreError, match="it is not there"):
         read_files(store, ["m/no-such-key"])
     with pytest.raises(StoreError, match="it is not there"):
-        written_at(store, "m/no-such-key")
+        last_modified(store, "m/no-such-key")
     nowhere = S3Store("precis-nowhere", "", settings_for(server))
     with pytest.raises(StoreRefused, match="no such bucket"):
         read_files(nowhere, ["m/ledger.json"])

@@ -102,9 +102,9 @@ def put_run(store: Store, name: str, adapter: Path, steps: int = 2) -> None:
     for step in range(steps + 1):
         commit(store, name, step, adapter, "c")
     for step in range(steps):
-        ledger = ledger.advanced(record(step))
+        ledger = ledger.advance(record(step))
     for step in range(steps + 1):
-        ledger = ledger.validated(validation(step, 0.6 if step == 1 else 0.5))
+        ledger = ledger.add_validation(validation(step, 0.6 if step == 1 else 0.5))
     write_ledger(store, ledger, None)
     write_record(
         store,

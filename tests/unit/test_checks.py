@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from precis import checks
-from precis.checks import Row, examine
+from precis.checks import CheckResult, run_checks
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.errors import StoreRefused
 
@@ -49,10 +49,10 @@ async def test_rows_come_in_the_order_of_their_checks_whatever_becomes_of_each()
         await asyncio.sleep(60)
         return ""
 
-    assert await examine({"store": refused, "silent": silent, "well": well}, 0.05) == [
-        Row("store", False, "The bucket is not there.", "Make it. Or name another."),
-        Row("silent", False, "No answer in 0.05 s.", "See whether it is up."),
-        Row("well", True, "fine"),
+    assert await run_checks({"store": refused, "silent": silent, "well": well}, 0.05) == [
+        CheckResult("store", False, "The bucket is not there.", "Make it. Or name another."),
+        CheckResult("silent", False, "No answer in 0.05 s.", "See whether it is up."),
+        CheckResult("well", True, "fine"),
     ]
 
 
@@ -61,11 +61,11 @@ async def test_a_check_with_a_fault_of_its_own_is_not_hidden() -> None:
         raise sqlite3.Error("a fault")
 
     with pytest.raises(sqlite3.Error):
-        await examine({"broken": broken})
+        await run_checks({"broken": broken})
 
 
-async def row_of(check: Awaitable[str]) -> Row:
-    [row] = await examine({"it": lambda: check})
+async def row_of(check: Awaitable[str]) -> CheckResult:
+    [row] = await run_checks({"it": lambda: check})
     return row
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from precis.standins.grader import UNANSWERABLE
-from tools.corpus.grammar import Draw, Fact, Story
+from tools.corpus.grammar import Draw, FactTemplate, Story
 
 QUESTIONS = 5
 _WORDS_MIN = 620
@@ -18,7 +18,7 @@ _ASIDES = 9
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionRow:
     """A question, its golden answers, and whether the document has them."""
 
     question: str
@@ -33,7 +33,7 @@ class Composed:
     id: str
     topic: str
     text: str
-    asked: tuple[Asked, ...]
+    asked: tuple[QuestionRow, ...]
 
 
 def compose(story: Story, rng: Random) -> Composed:
@@ -43,26 +43,28 @@ def compose(story: Story, rng: Random) -> Composed:
     unanswerable = rng.choice(_UNANSWERABLE)
     told = facts[: QUESTIONS - unanswerable]
     rest = facts[QUESTIONS - unanswerable :]
-    asked = [_told(fact, draw, rng) for fact in told]
-    unasked = [_told(fact, draw, rng).long_answer for fact in rest[: rng.choice(_UNASKED)]]
+    asked = [_tell(fact, draw, rng) for fact in told]
+    unasked = [_tell(fact, draw, rng).long_answer for fact in rest[: rng.choice(_UNASKED)]]
     missing = _missing(story, rest[max(_UNASKED) :], unanswerable, draw, rng)
     text = _text(story, [item.long_answer for item in asked] + unasked, draw, rng)
     questions = rng.sample([*asked, *missing], QUESTIONS)
     return Composed(_identifier(rng), story.topic, text, tuple(questions))
 
 
-def _told(fact: Fact, draw: Draw, rng: Random) -> Asked:
+def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> QuestionRow:
     own = draw.own_values(fact)
     sentence = draw.tell(rng.choice(fact.tellings), own)
     question = draw.tell(rng.choice(fact.questions), own)
-    return Asked(question, draw.tell(fact.answer, own).strip("“”"), sentence)
+    return QuestionRow(question, draw.tell(fact.answer, own).strip("“”"), sentence)
 
 
-def _missing(story: Story, unused: list[Fact], count: int, draw: Draw, rng: Random) -> list[Asked]:
+def _missing(
+    story: Story, unused: list[FactTemplate], count: int, draw: Draw, rng: Random
+) -> list[QuestionRow]:
     """Questions that fit the topic but that the document is silent about."""
     foreign = [rng.choice(fact.questions) for fact in unused[:1]]
     chosen = rng.sample([*story.sections["absent"], *foreign], count)
-    return [Asked(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE) for question in chosen]
+    return [QuestionRow(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE) for question in chosen]
 
 
 def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
@@ -74,7 +76,7 @@ def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
     opening = one("openings")
     closing = one("closings")
     passages = _passages(story, draw, rng)
-    details = [draw.tell(line, {}) for line in _shuffled(story, "background", rng)]
+    details = [draw.tell(line, {}) for line in _shuffle(story, "background", rng)]
     loose = [*facts, *details[: rng.randint(5, len(details))]]
     room = rng.randint(_WORDS_MIN, _WORDS_MAX) - _length(" ".join([opening, closing, *loose]))
     kept: list[str] = []
@@ -85,7 +87,7 @@ def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
         room -= _length(passage)
     paragraphs = _paragraphs([opening, *kept, closing], loose, rng)
     if rng.random() < _HEADED_SHARE:
-        paragraphs = _headed(paragraphs, story.sections["headings"])
+        paragraphs = _add_headings(paragraphs, story.sections["headings"])
     return "\n\n".join([one("titles"), *paragraphs])
 
 
@@ -96,7 +98,7 @@ def _length(text: str) -> int:
 
 def _passages(story: Story, draw: Draw, rng: Random) -> list[str]:
     """The story's own filler and asides that any story may have, in turn by chance."""
-    lines = [*_shuffled(story, "filler", rng), *_shuffled(story, "asides", rng)[:_ASIDES]]
+    lines = [*_shuffle(story, "filler", rng), *_shuffle(story, "asides", rng)[:_ASIDES]]
     return [draw.tell(line, {}) for line in rng.sample(lines, len(lines))]
 
 
@@ -117,10 +119,10 @@ def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]
     whole = [
         " ".join([*before[place], passage, *after[place]]) for place, passage in enumerate(passages)
     ]
-    return _joined(whole, rng)
+    return _join(whole, rng)
 
 
-def _joined(paragraphs: list[str], rng: Random) -> list[str]:
+def _join(paragraphs: list[str], rng: Random) -> list[str]:
     """Some neighbours run together, so that paragraphs differ in length as an author's do."""
     joined = [paragraphs[0]]
     for paragraph in paragraphs[1:-1]:
@@ -131,7 +133,7 @@ def _joined(paragraphs: list[str], rng: Random) -> list[str]:
     return [*joined, paragraphs[-1]]
 
 
-def _headed(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
+def _add_headings(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
     """A heading before about every third paragraph, in the story's order."""
     headed: list[str] = []
     waiting = list(headings)
@@ -142,7 +144,7 @@ def _headed(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
     return headed
 
 
-def _shuffled(story: Story, section: str, rng: Random) -> list[str]:
+def _shuffle(story: Story, section: str, rng: Random) -> list[str]:
     lines = story.sections[section]
     return rng.sample(lines, len(lines))
 

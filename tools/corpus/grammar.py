@@ -25,7 +25,7 @@ _OPENING_SLOT = re.compile(r"(^|[.!?]”? )\{(\w+?)\}")
 
 
 @dataclass(frozen=True)
-class Fact:
+class FactTemplate:
     """Something that a document may state and a question may ask for.
 
     Attributes:
@@ -54,7 +54,7 @@ class Story:
 
     topic: str
     names: dict[str, tuple[str, ...]]
-    facts: tuple[Fact, ...]
+    facts: tuple[FactTemplate, ...]
     sections: dict[str, tuple[str, ...]]
 
 
@@ -91,14 +91,14 @@ def _values(line: str, sign: str) -> tuple[str, tuple[str, ...]]:
     return name.strip(), tuple(value.strip() for value in values.split(" | "))
 
 
-def _fact(block: str) -> Fact:
+def _fact(block: str) -> FactTemplate:
     lines = block.splitlines()
 
     def after(sign: str) -> tuple[str, ...]:
         return tuple(line.removeprefix(sign).strip() for line in lines if line.startswith(sign))
 
     values = dict(_values(line, ":=") for line in lines if ":=" in line)
-    return Fact(values, after("* "), after("? "), after("= ")[0])
+    return FactTemplate(values, after("* "), after("? "), after("= ")[0])
 
 
 class Draw:
@@ -120,11 +120,11 @@ class Draw:
         while _CHOICE.search(text):
             text = _CHOICE.sub(lambda match: self._rng.choice(match[1].split("|")), text, count=1)
         text = _OPENING_SLOT.sub(
-            lambda match: match[1] + _capitalised(self._value(match[2], own)), text
+            lambda match: match[1] + _capitalise(self._value(match[2], own)), text
         )
         return self._plain(text, own)
 
-    def own_values(self, fact: Fact) -> dict[str, str]:
+    def own_values(self, fact: FactTemplate) -> dict[str, str]:
         """A fact's own values, drawn."""
         own: dict[str, str] = {}
         for name, values in fact.values.items():
@@ -150,5 +150,5 @@ class Draw:
         return value
 
 
-def _capitalised(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -18,7 +18,7 @@ _NAMES = _lists(Path(__file__).with_name("names.txt"))
 _FIRM_TAILS = ("& Daughters", "& Sons", "Associates", "Partners", "Works", "Group", "Cooperative")
 
 
-def _listed(title: str) -> Callable[[Random], str]:
+def _choose_from(title: str) -> Callable[[Random], str]:
     return lambda rng: rng.choice(_NAMES[title])
 
 
@@ -60,20 +60,20 @@ SLOTS: dict[str, Callable[[Random], str]] = {
     "person": _person,
     "woman": _woman,
     "man": _man,
-    "surname": _listed("surnames"),
+    "surname": _choose_from("surnames"),
     "firm": _firm,
-    "town": _listed("towns"),
-    "quarter": _listed("quarters"),
+    "town": _choose_from("towns"),
+    "quarter": _choose_from("quarters"),
     "street": _street,
     "river": lambda rng: f"River {rng.choice(_NAMES['rivers'])}",
     "date": _date,
     "day": _day,
-    "month": _listed("months"),
-    "weekday": _listed("weekdays"),
+    "month": _choose_from("months"),
+    "weekday": _choose_from("weekdays"),
     "time": _time,
     "year": lambda rng: str(rng.randint(2009, 2023)),
     "oldyear": lambda rng: str(rng.randint(1871, 1989)),
-    "few": _listed("small numbers"),
+    "few": _choose_from("small numbers"),
     "digit": lambda rng: str(rng.randint(2, 9)),
     "count": lambda rng: str(rng.randint(13, 97)),
     "many": lambda rng: f"{rng.randint(11, 489) * 10:,}",

@@ -23,11 +23,11 @@ STEPS = 12
 
 KEEP_UP = """
 import asyncio
-from cli.server import PrefectServer, kept_up
+from cli.server import PrefectServer, keep_running
 
 async def keep_up():
     said = []
-    async with kept_up(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
+    async with keep_running(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
         async with asyncio.timeout(800):
             while len(said) < 2:
                 await asyncio.sleep(0.1)

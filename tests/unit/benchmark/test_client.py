@@ -21,7 +21,7 @@ from precis.benchmark.presets import PRESETS, endpoint_of
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
-from precis.extractive.checkpoints import save, start
+from precis.extractive.checkpoints import initial_state, save
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
@@ -336,7 +336,7 @@ def test_prices_may_be_given() -> None:
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
     store, config = open_store(str(tmp_path / "store")), BenchmarkConfig(extractive="small")
-    folder = save(tmp_path / "small", start(1))
+    folder = save(tmp_path / "small", initial_state(1))
     commit(store, "small", 0, folder, "digest", None)
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
     async with rehearsed(store, config, "corpus") as (small,), writer(small) as asked:

@@ -57,7 +57,7 @@ def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) ->
     keep_trained_on(store, ledger(), known)
     origin = Origin(model="m", step=3, store=store.url, files="f" * 64, corpus="k")
     turned_round = Corpus(train=known.validation, validation=known.train)
-    keep_trained_on(store, ledger("n").begun_from(origin), turned_round)
+    keep_trained_on(store, ledger("n").begin_from(origin), turned_round)
     assert trained_on(store, "n", known.train) == list(known.train)
 
 

@@ -53,12 +53,12 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
     monkeypatch.setattr(rehearsal, "_LINE_S", 0.0)
     with rehearsal._bar(console) as bar:
         shown = bar.add_task("starting", total=2, reward="", accuracy="")
-        ledger = Ledger(model="m", config="c", corpus="k").validated(validation(0, 0.25))
+        ledger = Ledger(model="m", config="c", corpus="k").add_validation(validation(0, 0.25))
         for step in range(2):
             rehearsal._show(ledger, bar, shown)
             rehearsal._show(ledger, bar, shown)  # nothing new is nothing to say
-            ledger = ledger.advanced(record(step))
-        rehearsal._show(ledger.validated(validation(2, 0.5)), bar, shown)
+            ledger = ledger.advance(record(step))
+        rehearsal._show(ledger.add_validation(validation(2, 0.5)), bar, shown)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().splitlines() == [
         "training: step 0 of 2, held-out accuracy 25%",

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from precis.checks import Row, refuse
+from precis.checks import CheckResult, raise_failures
 from precis.cluster import local
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.offers import cloud_of
@@ -138,12 +138,15 @@ def test_a_meter_adds_up_machines_of_different_prices() -> None:
 
 def test_one_failing_check_is_raised_as_it_is_and_several_as_a_list() -> None:
     nobody, key = NoCapacity("Nobody has one."), ConfigError("No key.")
-    fine, no_gpu = Row("documents", True, "3"), Row("GPU", False, "Nobody", "", nobody)
-    refuse([fine])
+    fine, no_gpu = (
+        CheckResult("documents", True, "3"),
+        CheckResult("GPU", False, "Nobody", "", nobody),
+    )
+    raise_failures([fine])
     with pytest.raises(NoCapacity):
-        refuse([fine, no_gpu])
+        raise_failures([fine, no_gpu])
     with pytest.raises(ConfigError, match=r"(?s)2 things.*GPU: Nobody.*judge: No key"):
-        refuse([no_gpu, Row("judge", False, "No key", "", key)])
+        raise_failures([no_gpu, CheckResult("judge", False, "No key", "", key)])
 
 
 def test_the_cloud_of_a_place() -> None:

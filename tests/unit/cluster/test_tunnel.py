@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from precis.cluster.site import Address
+from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import answers
 from precis.cluster.tunnel import Tunnel
 from tests.services.patience import PATIENCE_S
@@ -47,7 +47,7 @@ async def test_requests_reach_the_far_end_and_a_dropped_tunnel_comes_back(tmp_pa
         tunnel = Tunnel(ssh(tmp_path, lasts_s=0.6), port, said.append)
         tunnel.open()
         try:
-            address = Address(tunnel.url, "right")
+            address = TrainerAddress(tunnel.url, "right")
             await until_answered(address)
             await until_lines(tmp_path / "cluster", 2)
             await until_answered(address)
@@ -61,7 +61,7 @@ async def test_a_closed_tunnel_forwards_nothing(tmp_path: Path) -> None:
     async with far_end() as port:
         tunnel = Tunnel(ssh(tmp_path, lasts_s=60), port, print)
         tunnel.open()
-        address = Address(tunnel.url, "right")
+        address = TrainerAddress(tunnel.url, "right")
         await until_answered(address)
         await tunnel.close()
         assert not await answers(address)
@@ -69,8 +69,8 @@ async def test_a_closed_tunnel_forwards_nothing(tmp_path: Path) -> None:
 
 async def test_a_trainer_with_another_token_is_not_ours(tmp_path: Path) -> None:
     async with far_end() as port:
-        assert await answers(Address(f"http://127.0.0.1:{port}", "right"))
-        assert not await answers(Address(f"http://127.0.0.1:{port}", "wrong"))
+        assert await answers(TrainerAddress(f"http://127.0.0.1:{port}", "right"))
+        assert not await answers(TrainerAddress(f"http://127.0.0.1:{port}", "wrong"))
 
 
 def ssh(folder: Path, lasts_s: float) -> list[str]:
@@ -99,7 +99,7 @@ async def far_end() -> AsyncIterator[int]:
         await server.wait_closed()
 
 
-async def until_answered(address: Address) -> None:
+async def until_answered(address: TrainerAddress) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from precis.errors import CorruptCheckpoint
-from precis.extractive.checkpoints import Trained, keep_only, load, save, start, steps
+from precis.extractive.checkpoints import TrainingState, initial_state, keep_only, load, save, steps
 from precis.extractive.features import NAMES
 from precis.extractive.grpo import Adam
 from precis.extractive.policy import Policy
 
 
-def trained_at(step: int) -> Trained:
+def trained_at(step: int) -> TrainingState:
     values = np.random.default_rng(step).normal(size=(4, len(NAMES))) / 3
-    return Trained(step, Policy(values[0], 7), values[1], Adam(values[2], values[3], 12))
+    return TrainingState(step, Policy(values[0], 7), values[1], Adam(values[2], values[3], 12))
 
 
 def test_a_checkpoint_comes_back_to_the_bit(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_equal_states_have_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_leftovers_are_no_checkpoints_and_make_room_for_one(tmp_path: Path) -> None:
-    save(tmp_path, start(1))
+    save(tmp_path, initial_state(1))
     checkpoints = tmp_path / "checkpoints"
     (checkpoints / "0005").mkdir()
     (checkpoints / ".writing-x").mkdir()
@@ -49,13 +49,13 @@ def test_leftovers_are_no_checkpoints_and_make_room_for_one(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"features_version": 0}'])
 def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path, content: str) -> None:
-    (save(tmp_path, start(1)) / "policy.json").write_text(content)
+    (save(tmp_path, initial_state(1)) / "policy.json").write_text(content)
     with pytest.raises(CorruptCheckpoint, match=r"0000/policy\.json can't be used"):
         load(tmp_path, 0)
 
 
 def test_only_the_steps_to_keep_are_kept(tmp_path: Path) -> None:
     for step in range(4):
-        save(tmp_path, replace(start(1), step=step))
+        save(tmp_path, replace(initial_state(1), step=step))
     keep_only(tmp_path, [1, 3])
     assert steps(tmp_path) == [1, 3]

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precis.extractive.checkpoints import start
+from precis.extractive.checkpoints import initial_state
 from precis.extractive.features import NAMES, featurize
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy, logprobs, pick
-from precis.extractive.samples import Sample, batch_of, with_advantages
-from precis.extractive.training import imitation, passes
+from precis.extractive.samples import PickedSample, batch_of, with_advantages
+from precis.extractive.training import passes, train_on_demonstrations
 from precis.settings.trainer import ExtractiveTrainer
 
 WORDS_MAX = 30
@@ -27,15 +27,15 @@ def document(seed: int, count: int = 20) -> str:
     )  # fmt: skip
 
 
-def sample(text: str, policy: Policy, seed: int) -> Sample:
+def sample(text: str, policy: Policy, seed: int) -> PickedSample:
     features = featurize(text)
     picks = pick(policy, features, WORDS_MAX, 1.0, np.random.default_rng(seed))
     kept = sum(any(c.isdigit() for c in features.sentences[n]) for n in picks)
     old = logprobs(policy, features, picks, WORDS_MAX)
-    return Sample(features, WORDS_MAX, picks, tuple(old.tolist()), kept / len(picks))
+    return PickedSample(features, WORDS_MAX, picks, tuple(old.tolist()), kept / len(picks))
 
 
-def groups(policy: Policy, documents: int = 3, size: int = 6) -> list[list[Sample]]:
+def groups(policy: Policy, documents: int = 3, size: int = 6) -> list[list[PickedSample]]:
     return [[sample(document(d), policy, 100 * d + n) for n in range(size)]
             for d in range(documents)]  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_sampled_and_recomputed_logprobs_agree() -> None:
 
 
 def test_the_first_pass_has_ratio_one_and_no_kl() -> None:
-    trained = start(1)
+    trained = initial_state(1)
     samples = with_advantages(groups(trained.policy))
     first = next(passes(trained, samples, ExtractiveTrainer()))
     assert first.metrics["loss/kl_policy_ref"] == pytest.approx(0)
@@ -73,14 +73,14 @@ def test_the_first_pass_has_ratio_one_and_no_kl() -> None:
 
 
 def test_advantages_are_normalised_within_their_group() -> None:
-    group = groups(start(1).policy, documents=1)[0]
+    group = groups(initial_state(1).policy, documents=1)[0]
     advantages = [one.advantage for one in with_advantages([group])]
     assert np.mean(advantages) == pytest.approx(0)
     assert np.std(advantages) == pytest.approx(1)
 
 
 def test_a_group_of_equal_rewards_is_left_out() -> None:
-    first, second = groups(start(1).policy, documents=2)
+    first, second = groups(initial_state(1).policy, documents=2)
     level = [replace(one, reward=0.1) for one in second]
     assert with_advantages([first, level]) and not with_advantages([level, []])
     texts = {one.features.sentences for one in with_advantages([first, level])}
@@ -88,7 +88,7 @@ def test_a_group_of_equal_rewards_is_left_out() -> None:
 
 
 def test_the_order_of_arrival_does_not_change_a_bit() -> None:
-    trained = start(1)
+    trained = initial_state(1)
     ordered = groups(trained.policy)
     shuffled = [random.Random(4).sample(group, len(group)) for group in reversed(ordered)]
     ends = [
@@ -102,7 +102,7 @@ def test_the_order_of_arrival_does_not_change_a_bit() -> None:
 
 
 def test_training_raises_the_reward_on_other_documents() -> None:
-    trained = start(1)
+    trained = initial_state(1)
     for step in range(8):
         batch = [
             [sample(document(50 * step + d), trained.policy, 10 * d + n) for n in range(8)]
@@ -113,26 +113,26 @@ def test_training_raises_the_reward_on_other_documents() -> None:
     unseen = [document(10_000 + n) for n in range(20)]
     rewards = [
         np.mean([sample(text, policy, 1).reward for text in unseen])
-        for policy in (start(1).policy, trained.policy)
+        for policy in (initial_state(1).policy, trained.policy)
     ]
     assert rewards[1] > rewards[0] + 0.2
 
 
 def test_the_kl_penalty_holds_the_policy_back() -> None:
-    samples = with_advantages(groups(start(1).policy))
+    samples = with_advantages(groups(initial_state(1).policy))
     norms = []
     for coefficient in (0.0, 5.0):
         settings = ExtractiveTrainer(kl_coefficient=coefficient, epochs=20)
-        *_, last = passes(start(1), samples, settings)
+        *_, last = passes(initial_state(1), samples, settings)
         norms.append(np.abs(last.trained.policy.weights).sum())
     assert norms[1] < norms[0]
 
 
 def test_imitation_makes_the_shown_picks_likelier() -> None:
-    trained, shown = start(1), groups(start(1).policy, documents=1)[0][:1]
+    trained, shown = initial_state(1), groups(initial_state(1).policy, documents=1)[0][:1]
     batch = batch_of(shown)
     before = logprobs_of(trained.policy.weights, batch).sum()
-    after = imitation(trained, shown, 0.05).trained.policy.weights
+    after = train_on_demonstrations(trained, shown, 0.05).trained.policy.weights
     assert logprobs_of(after, batch).sum() > before
 
 
@@ -144,7 +144,7 @@ def test_adams_first_step_is_the_learning_rate() -> None:
 
 
 def test_a_step_of_the_rehearsal_takes_under_a_tenth_of_a_second() -> None:
-    trained = start(1)
+    trained = initial_state(1)
     batch = [
         [replace(sample(document(d, 60), trained.policy, n), reward=n / 8) for n in range(8)]
         for d in range(5)

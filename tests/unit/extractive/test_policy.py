@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from precis.extractive.features import NAMES, featurize
 from precis.extractive.grids import candidates, pick_logprobs
-from precis.extractive.policy import Policy, logprobs, pick, scores, summary, untrained
+from precis.extractive.policy import Policy, initial_policy, logprobs, pick, scores, summary
 from precis.text import count_words
 
 TEXT = (
@@ -77,12 +77,12 @@ def test_the_probabilities_of_all_ways_to_pick_sum_to_one() -> None:
 
 
 def test_the_untrained_policy_is_uniform_and_prefers_no_position() -> None:
-    picks = pick(untrained(1), FEATURES, 20, 1.0, generator())
+    picks = pick(initial_policy(1), FEATURES, 20, 1.0, generator())
     sizes = candidates(FEATURES.words, picks, 20).sum(axis=1)
-    assert logprobs(untrained(1), FEATURES, picks, 20) == pytest.approx(-np.log(sizes))
-    greedy = [pick(untrained(seed), FEATURES, 20, 0.0, generator()) for seed in range(40)]
+    assert logprobs(initial_policy(1), FEATURES, picks, 20) == pytest.approx(-np.log(sizes))
+    greedy = [pick(initial_policy(seed), FEATURES, 20, 0.0, generator()) for seed in range(40)]
     assert len({way[0] for way in greedy}) > 4
-    assert greedy[0] == pick(untrained(0), FEATURES, 20, 0.0, generator())
+    assert greedy[0] == pick(initial_policy(0), FEATURES, 20, 0.0, generator())
 
 
 def test_entropy_is_that_of_the_distribution() -> None:

@@ -34,11 +34,11 @@ def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) ->
     """A run of the embedded policy in the store, whose best step is its first."""
     ledger = Ledger(model=name, config="c", corpus="k")
     for step in range(steps + 1):
-        trained = checkpoints.start(step)
+        trained = checkpoints.initial_state(step)
         saved = checkpoints.save(folder, trained)
         commit(store, name, step, saved, "c")
     for step in range(steps):
-        ledger = ledger.advanced(record(step)).validated(validation(step, 0.5 - step / 10))
+        ledger = ledger.advance(record(step)).add_validation(validation(step, 0.5 - step / 10))
     write_ledger(store, ledger, None)
 
 

@@ -15,7 +15,7 @@ from precis.judge.cache import ReplyCache
 from precis.records.documents import Document, Question
 from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of, write_results
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
-from precis.summaries.rewards import zero
+from precis.summaries.rewards import score_zero
 
 _FROM = Provenance(
     run="r",
@@ -69,7 +69,7 @@ def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another() -> Non
 
 def test_what_no_judge_ruled_on_is_not_sampled() -> None:
     unscored = judged("a", Unscored("timeout", "It took too long."))
-    empty = Judged(document("b"), Summary(""), zero(document("b")), disqualified="empty")
+    empty = Judged(document("b"), Summary(""), score_zero(document("b")), disqualified="empty")
     frame = frame_of(results(unscored, empty, judged("c")))
     assert [each.document_id for each in sampled(frame, 10, seed=1)] == ["c"]
 

@@ -12,7 +12,7 @@ import pytest
 from precis.config import DocumentsConfig
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, group, load_corpus, read_documents, split
-from precis.records.rows import COLUMNS, Row
+from precis.records.rows import COLUMNS, CorpusRow
 
 Rows = list[dict[str, Any]]
 
@@ -231,7 +231,7 @@ def test_a_corpus_that_is_too_small_names_the_sizes(tmp_path: Path) -> None:
 
 def corpus(documents: int = 10, seed: int = 1) -> Corpus:
     config = DocumentsConfig(train_size=documents - 2, val_size=2, seed=seed)
-    content = (Row("memory", at, row) for at, row in enumerate(rows(documents), start=1))
+    content = (CorpusRow("memory", at, row) for at, row in enumerate(rows(documents), start=1))
     return split(group(content), config)
 
 

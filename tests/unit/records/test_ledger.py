@@ -13,8 +13,8 @@ from precis.records.ledger import (
     StepRecord,
     Validation,
     ledger_key,
+    load_ledger,
     read_ledger,
-    stored_ledger,
     write_ledger,
 )
 from precis.records.spend import Spend
@@ -51,9 +51,9 @@ def validation(step: int, accuracy: float = 0.5) -> Validation:
 def test_a_ledger_survives_the_store_unchanged(rewards: list[float], validated: list[int]) -> None:
     ledger = Ledger(model="m", config="c", corpus="k")
     for step, reward in enumerate(rewards):
-        ledger = ledger.advanced(record(step, reward))
+        ledger = ledger.advance(record(step, reward))
     for step in validated:
-        ledger = ledger.validated(validation(step))
+        ledger = ledger.add_validation(validation(step))
     assert Ledger.model_validate_json(ledger.model_dump_json()) == ledger
     assert ledger.next_step == len(rewards)
     assert [one.step for one in ledger.validations] == sorted(set(validated))
@@ -61,15 +61,15 @@ def test_a_ledger_survives_the_store_unchanged(rewards: list[float], validated: 
 
 
 def test_a_step_cannot_be_skipped_or_repeated() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").advanced(record(0))
+    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
     for step in (0, 2):
         with pytest.raises(ValidationError, match="do not run from 0"):
-            ledger.advanced(record(step))
+            ledger.advance(record(step))
 
 
 def test_validating_again_replaces_the_earlier_figure() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").validated(validation(0, 0.1))
-    assert ledger.validated(validation(0, 0.9)).validations == (validation(0, 0.9),)
+    ledger = Ledger(model="m", config="c", corpus="k").add_validation(validation(0, 0.1))
+    assert ledger.add_validation(validation(0, 0.9)).validations == (validation(0, 0.9),)
 
 
 def test_a_new_model_begins_at_step_zero(tmp_path: Path) -> None:
@@ -92,16 +92,16 @@ def test_a_ledger_that_is_not_understood_is_refused(tmp_path: Path, data: bytes)
     store = FolderStore(tmp_path)
     store.put(ledger_key("m"), data)
     with pytest.raises(StoreError, match="can't be read as a ledger"):
-        stored_ledger(store, "m")
+        load_ledger(store, "m")
 
 
 @given(rewards=st.lists(share, min_size=1, max_size=8), back=st.integers(0, 8))
 def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: int) -> None:
     ledger = Ledger(model="m", config="c", corpus="k")
     for step, reward in enumerate(rewards):
-        ledger = ledger.advanced(record(step, reward)).validated(validation(step + 1))
+        ledger = ledger.advance(record(step, reward)).add_validation(validation(step + 1))
     step = min(back, len(rewards))
-    rewound = ledger.rewound(step)
+    rewound = ledger.rewind(step)
     assert (rewound.next_step, rewound.steps) == (step, ledger.steps[:step])
     assert all(one.step <= step for one in rewound.validations)
     assert rewound.usd == ledger.usd

@@ -6,9 +6,9 @@ from tests.unit.records.test_ledger import record, validation
 
 
 def test_a_run_is_a_row_for_each_adapter() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").validated(validation(0, 0.25))
+    ledger = Ledger(model="m", config="c", corpus="k").add_validation(validation(0, 0.25))
     first = record(0, reward=0.5).model_copy(update={"unscored": {"timeout": 2}})
-    ledger = ledger.advanced(first).advanced(record(1, reward=1)).validated(validation(2, 0.75))
+    ledger = ledger.advance(first).advance(record(1, reward=1)).add_validation(validation(2, 0.75))
     frame = metrics_frame(ledger)
     shown = frame.select("step", "reward", "unscored", "unscored/timeout", "val/accuracy")
     assert shown.rows() == [(0, 0.5, 2, 2, 0.25), (1, 1.0, 0, None, None), (2, *[None] * 3, 0.75)]

@@ -24,7 +24,7 @@ from precis.records.results import (
 )
 from precis.records.verdict import Answer, Scored, Unscored
 from precis.store import Store, open_store
-from precis.summaries.rewards import zero
+from precis.summaries.rewards import score_zero
 
 DOCUMENT = Document(
     id="d1",
@@ -63,7 +63,7 @@ def test_an_unscored_summary_has_a_cause_and_no_verdict() -> None:
 
 
 def test_a_disqualified_summary_is_wrong_and_says_why() -> None:
-    judged = Judged(DOCUMENT, SUMMARY, zero(DOCUMENT), disqualified="over_length")
+    judged = Judged(DOCUMENT, SUMMARY, score_zero(DOCUMENT), disqualified="over_length")
     rows = rows_of(judged, provenance())
     assert [(row["correct"], row["disqualified"], row["cause"]) for row in rows] == [
         (False, "over_length", None),

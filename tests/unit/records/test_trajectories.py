@@ -23,7 +23,7 @@ from precis.records.trajectories import (
 from precis.sampling.rollouts import Rollout, Summary
 from precis.sampling.transcript import transcript
 from precis.store import FolderStore
-from precis.summaries.rewards import zero
+from precis.summaries.rewards import score_zero
 
 DOCUMENT = Document(
     "d7", "Local News", "The mayor opened it.", (Question("q", "Who?", "the mayor", True),)
@@ -50,7 +50,7 @@ ROLLOUTS = [
         replace(rollout(2, None), verdict=Unscored("generation_timeout", "Too late.")),
     ],
     [
-        replace(rollout(0), verdict=zero(DOCUMENT), disqualified="over_length"),
+        replace(rollout(0), verdict=score_zero(DOCUMENT), disqualified="over_length"),
         replace(rollout(1), verdict=Ranked(0.25)),
     ],
 ]

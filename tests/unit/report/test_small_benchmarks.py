@@ -15,7 +15,7 @@ from precis.records.documents import Document, Question
 from precis.records.results import Judged, Provenance, Row, Summary, frame_of, rows_of
 from precis.records.verdict import Answer, Scored
 from precis.report.benchmark import Benchmark, benchmark_of
-from precis.report.canvas import shortened
+from precis.report.canvas import shorten
 from precis.report.curve import StepPoint
 from precis.report.files import report_files
 from precis.report.html import report_html
@@ -103,7 +103,7 @@ def test_any_name_can_be_drawn(name: str) -> None:
 
 @given(st.text(max_size=300))
 def test_a_shortened_name_is_short_and_keeps_both_ends(name: str) -> None:
-    short = shortened(f"begin {name} end")
+    short = shorten(f"begin {name} end")
     assert len(short) <= 32
     assert short.startswith("begin") and short.endswith("end")
 

@@ -19,7 +19,7 @@ def test_causes_and_dollars_are_summed() -> None:
             "unscored": {"timeout": 1},
             "judge": Spend(calls=10, cached=1, prompt_tokens=1000, usd=0.5),
         }
-        ledger = ledger.advanced(record(step).model_copy(update=changes))
+        ledger = ledger.advance(record(step).model_copy(update=changes))
     text = shown(ledger)
     assert "| Groups dropped | 6 zero_variance |" in text
     assert "| Rollouts not scored | 3 timeout |" in text
@@ -29,7 +29,7 @@ def test_causes_and_dollars_are_summed() -> None:
 
 def test_a_price_that_is_not_known_is_no_zero() -> None:
     spent = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
-    ledger = Ledger(model="m", config="c", corpus="k").advanced(spent)
+    ledger = Ledger(model="m", config="c", corpus="k").advance(spent)
     assert "unknown price" in shown(ledger)
 
 
@@ -38,7 +38,7 @@ def test_a_run_without_steps_has_nothing_to_say_but_none() -> None:
 
 
 def test_the_forecast_says_where_the_budget_ends() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").advanced(record(0, usd=0.5))
+    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0, usd=0.5))
     assert "about $5.00; the budget is reached at step 4" in shown(ledger, 10, budget_usd=2.0)
     assert "about $5.00 |" in shown(ledger, 10, budget_usd=6.0)
 
@@ -47,7 +47,7 @@ def test_what_the_machine_costs_is_said_and_foretold() -> None:
     ledger = Ledger(model="m", config="c", corpus="k")
     for step in range(2):
         rented = record(step, usd=0.5).model_copy(update={"machine_usd": 1.5})
-        ledger = ledger.advanced(rented)
+        ledger = ledger.advance(rented)
     text = shown(ledger, 10)
     assert "| $4.00, $3.00 of it for the machine |" in text
     assert "about $20.00" in text

@@ -51,8 +51,8 @@ SEEN = (
     LatestSamples(
         rollouts=(judged(0, "The worst.", 0), judged(1, "Middling."), judged(2, "The best.", 4))
     )
-    .validated(0, [judged(3, "one two three"), judged(4, "same words here")])
-    .validated(10, [judged(3, "four five three"), judged(4, "same words here")])
+    .add_validation(0, [judged(3, "one two three"), judged(4, "same words here")])
+    .add_validation(10, [judged(3, "four five three"), judged(4, "same words here")])
 )
 
 
@@ -100,8 +100,8 @@ def test_a_thousand_steps_and_huge_hostile_summaries_fit_into_an_artifact() -> N
     long = tuple(judged(at, HOSTILE * 10_000, at) for at in range(3))
     seen = (
         LatestSamples(rollouts=long)
-        .validated(0, long[:1])
-        .validated(1, [judged(0, "*" * 1_000_000)])
+        .add_validation(0, long[:1])
+        .add_validation(1, [judged(0, "*" * 1_000_000)])
     )
     report = training_report(view(1000, seen))
     assert len(report.encode()) < 500_000
@@ -127,7 +127,7 @@ def test_what_was_not_scored_is_neither_best_nor_worst() -> None:
 
 
 def test_nothing_has_changed_after_one_validation() -> None:
-    assert most_changed(LatestSamples().validated(0, [judged(0, "a")])) is None
+    assert most_changed(LatestSamples().add_validation(0, [judged(0, "a")])) is None
     change = most_changed(SEEN)
     assert change is not None
     assert (change.step, change.later_step, change.after.document.id) == (0, 10, "d3")

@@ -10,7 +10,7 @@ from tests.unit.records.test_ledger import record, validation
 def ledger_of(steps: int, usd: float = 0.5) -> Ledger:
     ledger = Ledger(model="m", config="c", corpus="k")
     for step in range(steps):
-        ledger = ledger.advanced(record(step, usd=usd))
+        ledger = ledger.advance(record(step, usd=usd))
     return ledger
 
 
@@ -20,7 +20,9 @@ def test_before_the_first_step_nothing_is_foretold() -> None:
 
 
 def test_steps_and_validations_that_are_left_cost_what_the_others_did() -> None:
-    ledger = ledger_of(10).validated(validation(0), usd=1.0).validated(validation(10), usd=2.0)
+    ledger = (
+        ledger_of(10).add_validation(validation(0), usd=1.0).add_validation(validation(10), usd=2.0)
+    )
     ahead = outlook(ledger, RunPlan(30, validations_left=2))
     assert ahead.usd == 8.0
     assert ahead.usd_at_end == 8.0 + 20 * 0.5 + 2 * 1.5
@@ -30,7 +32,7 @@ def test_steps_and_validations_that_are_left_cost_what_the_others_did() -> None:
 def test_only_recent_steps_tell_of_the_next_ones() -> None:
     ledger = ledger_of(10, usd=100.0)
     for step in range(10, 30):
-        ledger = ledger.advanced(record(step, usd=0.5))
+        ledger = ledger.advance(record(step, usd=0.5))
     assert outlook(ledger, RunPlan(40)).usd_at_end == 1000 + 10 + 5
 
 
@@ -42,15 +44,15 @@ def test_a_budget_that_lasts_is_not_mentioned() -> None:
 
 def test_unpriced_calls_make_it_a_lower_bound() -> None:
     unpriced = record(0).model_copy(update={"judge": Spend(calls=3, unpriced=1)})
-    ledger = Ledger(model="m", config="c", corpus="k").advanced(unpriced)
+    ledger = Ledger(model="m", config="c", corpus="k").advance(unpriced)
     assert outlook(ledger, RunPlan(2)).is_lower_bound
 
 
 def test_the_validations_that_are_left_follow_from_the_settings() -> None:
     config = TrainConfig(steps=25, validate_every=10, budget_usd=3.0)
-    ledger = ledger_of(10).validated(validation(0))
+    ledger = ledger_of(10).add_validation(validation(0))
     assert RunPlan.of(config, ledger) == RunPlan(25, validations_left=3, budget_usd=3.0)
-    assert RunPlan.of(config, ledger.validated(validation(10))).validations_left == 2
+    assert RunPlan.of(config, ledger.add_validation(validation(10))).validations_left == 2
 
 
 def test_durations_are_rounded_to_what_one_would_say() -> None:

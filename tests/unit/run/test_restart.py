@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError
-from precis.records.ledger import ledger_key, stored_ledger
+from precis.records.ledger import ledger_key, load_ledger
 from precis.records.manifests import pointer_key
 from precis.records.trajectories import put_trajectories, trajectory_steps
 from precis.run.checkpoints import committed_steps, complete_around
@@ -36,7 +36,7 @@ def contents(store: FolderStore) -> Mapping[str, bytes]:
     """All that is in the store but for the lease, and the id that a restart draws."""
     keys = (key for key in store.keys("") if key != lease_key("m"))
     found = {key: (store.root / key).read_bytes() for key in keys}
-    drawn = stored_ledger(store, "m").run_id.encode()
+    drawn = load_ledger(store, "m").run_id.encode()
     return {**found, ledger_key("m"): found[ledger_key("m")].replace(drawn, b"drawn")}
 
 
@@ -53,9 +53,9 @@ def trainers(store: FolderStore, run: str) -> tuple[TrainerState, TrainerState]:
 
 
 async def test_a_run_goes_back_and_forgets_what_came_after(store: FolderStore) -> None:
-    before = stored_ledger(store, "m")
+    before = load_ledger(store, "m")
     ledger = await restart(store, "m", BACK)
-    assert stored_ledger(store, "m") == ledger
+    assert load_ledger(store, "m") == ledger
     assert (ledger.next_step, ledger.steps) == (BACK, before.steps[:BACK])
     assert [one.step for one in ledger.validations] == [0, BACK]
     assert ledger.usd == before.usd
@@ -83,7 +83,7 @@ async def kill_restart(folder: Path, writes: int) -> bool:
 async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
     store: FolderStore, tmp_path: Path
 ) -> None:
-    old = stored_ledger(store, "m")
+    old = load_ledger(store, "m")
     lost, kept = trainers(store, old.run_id)
     undisturbed = FolderStore(shutil.copytree(store.root, tmp_path / "undisturbed"))
     await restart(undisturbed, "m", BACK)
@@ -91,7 +91,7 @@ async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
     while killed:
         cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
         killed = await kill_restart(cut_off.root, writes)
-        ledger = stored_ledger(cut_off, "m")
+        ledger = load_ledger(cut_off, "m")
         whole = complete_around(cut_off, "m", ledger.next_step)
         plans = [reconcile(ledger, whole, trainer) for trainer in (lost, kept)]
         goes_on_at.append([plan.ledger.next_step for plan in plans])

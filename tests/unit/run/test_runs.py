@@ -29,7 +29,7 @@ NOW = datetime.now(UTC)
 
 def make_run(store: Store, model: str, steps: int) -> Ledger:
     """A run in the store, with a checkpoint for each adapter; it cost 25 cents a step."""
-    ledger = Ledger(model=model, config="c", corpus="k", run_id="first").validated(
+    ledger = Ledger(model=model, config="c", corpus="k", run_id="first").add_validation(
         validation(0, 0.25)
     )
     with TemporaryDirectory() as temporary:
@@ -38,7 +38,7 @@ def make_run(store: Store, model: str, steps: int) -> Ledger:
             made_by = record(step - 1) if step else None
             commit(store, model, step, Path(temporary), "c", made_by)
     for step in range(steps):
-        ledger = ledger.advanced(record(step)).validated(validation(step + 1, 0.5))
+        ledger = ledger.advance(record(step)).add_validation(validation(step + 1, 0.5))
         put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m", 350))
     write_ledger(store, ledger, None)
     return ledger

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.settings.overrides import laid_over
+from precis.settings.overrides import overlay
 
 BASE: dict[str, Any] = {
     "model": "m",
@@ -47,7 +47,7 @@ BASE: dict[str, Any] = {
 def test_what_is_given_goes_before_what_was_there(
     over: dict[str, Any], where: str, there: Any
 ) -> None:
-    laid = laid_over(TrainConfig, BASE, over)
+    laid = overlay(TrainConfig, BASE, over)
     assert laid[where] == there
     assert {name: laid[name] for name in BASE if name != where} == {
         name: BASE[name] for name in BASE if name != where
@@ -57,11 +57,11 @@ def test_what_is_given_goes_before_what_was_there(
 
 def test_contenders_are_taken_as_a_whole() -> None:
     base = {"contenders": [{"model": "a"}, {"model": "b"}]}
-    assert laid_over(BenchmarkConfig, base, {"contenders": [{"model": "c"}]}) == {
+    assert overlay(BenchmarkConfig, base, {"contenders": [{"model": "c"}]}) == {
         "contenders": [{"model": "c"}]
     }
 
 
 def test_a_setting_that_nobody_knows_is_kept_to_be_refused() -> None:
     with pytest.raises(ValueError, match="stepz"):
-        TrainConfig.model_validate(laid_over(TrainConfig, BASE, {"stepz": {"a": 1}}))
+        TrainConfig.model_validate(overlay(TrainConfig, BASE, {"stepz": {"a": 1}}))

@@ -11,7 +11,7 @@ from botocore.exceptions import (
 from s3transfer.exceptions import CancelledError, RetriesExceededError
 
 from precis.errors import StoreConflict, StoreError, StoreRefused
-from precis.store.s3_errors import explained
+from precis.store.s3_errors import explain
 
 _KEY = "AKIAVERYSECRET"
 
@@ -35,7 +35,7 @@ def answered(code: str) -> ClientError:
     ],
 )
 def test_a_refusal_says_what_to_correct(code: str, advice: str) -> None:
-    error = explained(answered(code), "write s3://bucket/key")
+    error = explain(answered(code), "write s3://bucket/key")
     assert isinstance(error, StoreRefused)
     assert str(error).startswith("Can't write s3://bucket/key: ")
     assert advice in str(error)
@@ -44,7 +44,7 @@ def test_a_refusal_says_what_to_correct(code: str, advice: str) -> None:
 
 @pytest.mark.parametrize("code", ["PreconditionFailed", "412", "ConditionalRequestConflict"])
 def test_a_failed_condition_is_a_conflict(code: str) -> None:
-    assert isinstance(explained(answered(code), "write s3://bucket/key"), StoreConflict)
+    assert isinstance(explain(answered(code), "write s3://bucket/key"), StoreConflict)
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_a_failed_condition_is_a_conflict(code: str) -> None:
 )
 def test_a_passing_failure_is_no_refusal(error: Exception, says: str) -> None:
     with pytest.raises(StoreError, match=says) as caught:
-        raise explained(error, "read s3://bucket/key")
+        raise explain(error, "read s3://bucket/key")
     assert not isinstance(caught.value, StoreRefused)
 
 
 def test_missing_credentials_are_asked_for_by_name() -> None:
-    error = explained(NoCredentialsError(), "read s3://bucket/key")
+    error = explain(NoCredentialsError(), "read s3://bucket/key")
     assert isinstance(error, StoreRefused)
     assert "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in str(error)
 
 
 def test_a_transfer_that_ran_out_of_tries_is_explained_by_its_last_error() -> None:
-    error = explained(RetriesExceededError(answered("AccessDenied")), "read s3://bucket/key")
+    error = explain(RetriesExceededError(answered("AccessDenied")), "read s3://bucket/key")
     assert isinstance(error, StoreRefused)

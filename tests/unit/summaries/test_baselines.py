@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precis.llm.server import completions_app
-from precis.summaries.baselines import baselines, central, lead, shuffled
+from precis.summaries.baselines import baselines, centroid, lead, random_sentences
 from precis.summaries.prompt import summary_messages
 from precis.text import count_words, sentences
 
@@ -21,7 +21,7 @@ PARAGRAPHS = st.lists(
 ).map(" ".join)
 
 
-@pytest.mark.parametrize("summarize", [lead, shuffled, central])
+@pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
 @settings(max_examples=40)
 @given(text=PARAGRAPHS, words_max=st.integers(1, 60))
 def test_a_baseline_keeps_whole_sentences_in_order_within_the_limit(
@@ -42,23 +42,26 @@ def test_lead_takes_the_first_sentences() -> None:
 
 
 def test_random_is_the_same_for_the_same_text_and_differs_between_texts() -> None:
-    assert shuffled(TEXT, 30) == shuffled(TEXT, 30)
-    kept = {tuple(len(each) for each in sentences(shuffled(f"{TEXT} {n}.", 30))) for n in range(9)}
+    assert random_sentences(TEXT, 30) == random_sentences(TEXT, 30)
+    kept = {
+        tuple(len(each) for each in sentences(random_sentences(f"{TEXT} {n}.", 30)))
+        for n in range(9)
+    }
     assert len(kept) > 1
 
 
 def test_centroid_takes_what_the_document_is_about() -> None:
-    summary = central(TEXT, 22)
+    summary = centroid(TEXT, 22)
     assert "council" in summary
     assert "Cats" not in summary
 
 
 def test_centroid_does_not_say_the_same_thing_twice() -> None:
-    assert central(TEXT, 26).count("approved a harbor budget") == 1
+    assert centroid(TEXT, 26).count("approved a harbor budget") == 1
 
 
 def test_all_fits_when_the_limit_is_generous() -> None:
-    assert lead(TEXT, 500) == shuffled(TEXT, 500) == central(TEXT, 500) == TEXT
+    assert lead(TEXT, 500) == random_sentences(TEXT, 500) == centroid(TEXT, 500) == TEXT
 
 
 async def test_baselines_speak_the_chat_protocol() -> None:

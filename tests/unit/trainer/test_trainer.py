@@ -12,7 +12,7 @@ import pytest
 from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 
-from precis.cluster.site import Address
+from precis.cluster.site import TrainerAddress
 from precis.errors import RolloutError, StepConflict, TrainerError, TrainerLost, Unauthorized
 from precis.extractive.serving import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
@@ -382,7 +382,7 @@ async def test_a_trainer_that_moved_is_followed(
     server = LoopServer(trainer_app(elsewhere, elsewhere.path, "another-token"))
     await server.start()
     client = model.openai_client()
-    await trainer.move_to(Address(f"http://127.0.0.1:{server.port}", "another-token"))
+    await trainer.move_to(TrainerAddress(f"http://127.0.0.1:{server.port}", "another-token"))
     await model.register(trainer)
     assert model.openai_client() is not client
     assert str(model.openai_client().base_url).startswith(trainer.url)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from precis.config import FromCheckpoint, TrainConfig
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.extractive.checkpoints import load, save
-from precis.records.ledger import Ledger, read_ledger, stored_ledger, write_ledger
+from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import lease_key, leased
@@ -140,7 +140,7 @@ async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
         killed = await begin_and_die(cut_off.root, writes, newest)
         commit(cut_off, "m", 4, newer, "c")
         ledger, version = read_ledger(cut_off, "m", "c", "k")
-        write_ledger(cut_off, ledger.advanced(record(3)), version)
+        write_ledger(cut_off, ledger.advance(record(3)), version)
         ledger, _ = await begin(cut_off, newest)
         assert ledger.origin is not None
         assert origin_of(cut_off, FromCheckpoint(model="forked")).files == ledger.origin.files
@@ -157,7 +157,7 @@ async def test_a_run_that_has_begun_or_begins_untrained_is_left_alone(store: Fol
     before = store.sizes("forked/checkpoints/")
     await begin(store, FromCheckpoint(model="m"))
     assert store.sizes("forked/checkpoints/") == before
-    assert stored_ledger(store, "forked").origin is None
+    assert load_ledger(store, "forked").origin is None
 
 
 async def test_other_documents_than_the_origins_are_warned_of(store: FolderStore) -> None:
@@ -167,8 +167,8 @@ async def test_other_documents_than_the_origins_are_warned_of(store: FolderStore
 
 def test_the_ledger_says_where_a_run_is_from(store: FolderStore) -> None:
     origin = origin_of(store, FromCheckpoint(model="m", step=2))
-    ledger = Ledger(model="forked", config="c", corpus="k").begun_from(origin)
-    assert Ledger.model_validate_json(ledger.model_dump_json()).rewound(0).origin == origin
+    ledger = Ledger(model="forked", config="c", corpus="k").begin_from(origin)
+    assert Ledger.model_validate_json(ledger.model_dump_json()).rewind(0).origin == origin
 
 
 def test_the_origin_is_part_of_what_a_run_is() -> None:

@@ -42,7 +42,7 @@ def files(step: int, content: str = "weights") -> tuple[File, ...]:
 def ledger_at(step: int) -> Ledger:
     ledger = Ledger(model="m", config="c", corpus="k", run_id=RUN)
     for each in range(step):
-        ledger = ledger.advanced(record(each), files_digest(files(each + 1)))
+        ledger = ledger.advance(record(each), files_digest(files(each + 1)))
     return ledger
 
 
@@ -112,12 +112,12 @@ NOBODY = TrainerState()
             id="other weights",
         ),
         pytest.param(
-            [1], NOBODY, ResumePlan(ledger_at(3).rewound(1), "restore"), id="damaged, trainer gone"
+            [1], NOBODY, ResumePlan(ledger_at(3).rewind(1), "restore"), id="damaged, trainer gone"
         ),
         pytest.param(
             [1],
             trainer(1, 2),
-            ResumePlan(ledger_at(3).rewound(1), "keep", ahead=(trained(1),)),
+            ResumePlan(ledger_at(3).rewind(1), "keep", ahead=(trained(1),)),
             id="damaged, trainer a step behind",
         ),
     ],
