@@ -1,6 +1,6 @@
 """Every setting of every flow: frozen models that Prefect's UI shows as forms.
 
-The sentence under a field is its help in the UI and in the README. Units are in the names.
+The sentence under a field is its help in the UI and in the docs. Units are in the names.
 Secrets are not settings: they are read from the environment (`precis.environment`).
 """
 

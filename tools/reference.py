@@ -1,7 +1,7 @@
-"""The configuration reference in the README, made from the config models.
+"""The configuration reference of the documentation, made from the settings' models.
 
-`python -m tools.reference` writes it between the two markers; a test checks that it is
-up to date.
+`python -m tools.reference` writes it into `docs/configuration.md`, between the two markers; a test
+checks that it is up to date.
 """
 
 import re
@@ -15,7 +15,7 @@ from precis.config import BenchmarkConfig, TrainConfig
 from precis.record import Record
 from precis.settings.cluster import DownConfig, SweepConfig
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 _BEGIN = "<!-- configuration -->"
 _END = "<!-- /configuration -->"
 
@@ -27,12 +27,12 @@ def reference() -> str:
     return "\n\n".join(_table(model) for model in models)
 
 
-def with_reference(readme: str) -> str:
-    """The README with the reference between its markers."""
-    before, begin, rest = readme.partition(_BEGIN)
+def with_reference(page: str) -> str:
+    """The page with the reference between its markers."""
+    before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not (begin and end):
-        raise ValueError(f"{README.name} has no {_BEGIN} … {_END} markers")
+        raise ValueError(f"{PAGE.name} has no {_BEGIN} … {_END} markers")
     return f"{before}{begin}\n{reference()}\n{end}{after}"
 
 
@@ -75,4 +75,4 @@ def _sentence(text: str | None) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_reference(README.read_text()))
+    PAGE.write_text(with_reference(PAGE.read_text()))

@@ -1,9 +1,9 @@
 """A trainer on a machine that SkyPilot rents.
 
-    site = SkyPilotSite(work, config.cluster, Environment().home, log=print)
-    address = await site.up()       # minutes the first time, seconds when it is there already
+    host = SkyPilotHost(work, config.cluster, Environment().home, log=print)
+    address = await host.up()       # minutes the first time, seconds when it is there already
     …
-    await site.down()
+    await host.down()
 
 The machine is found again by its name, which follows from model and store, and the trainer on it
 by the keys that the process that started it has kept. Nothing on it listens beyond its loopback.

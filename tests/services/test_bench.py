@@ -1,13 +1,12 @@
-"""The programs in `bench/` begin as the README and their own words say."""
+"""The programs in `bench/` begin as the documentation and their own words say."""
 
 import os
 import re
 import subprocess
 import sys
 
-from tools.reference import README
+from tests.support.repository import PAGES, ROOT
 
-ROOT = README.parent
 PROGRAMS = sorted((ROOT / "bench").glob("*.py"))
 
 _BEGIN = """
@@ -26,7 +25,7 @@ def test_every_program_begins_where_only_its_own_folder_is_on_the_path() -> None
 
 
 def test_every_program_is_called_alike_wherever_it_is_named() -> None:
-    for source in (README, *PROGRAMS):
+    for source in (*PAGES, *PROGRAMS):
         for before, name in re.findall(r"(.*)python bench/(\w+\.py)", source.read_text()):
             assert (ROOT / "bench" / name).exists()
             assert "PYTHONPATH" not in before, f"{source.name}: {name}"

@@ -8,9 +8,9 @@ from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 
 from precis.environment import Environment, S3Environment, key_variables, unset_keys
-from tools.reference import README
+from tests.support.repository import ROOT
 
-EXAMPLE = (README.parent / ".env.example").read_text()
+EXAMPLE = (ROOT / ".env.example").read_text()
 
 
 def variables(settings: type[BaseSettings]) -> list[set[str]]:

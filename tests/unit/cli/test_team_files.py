@@ -11,9 +11,9 @@ import yaml
 from prefect.events import AutomationCore
 
 from cli import automations
-from tools.reference import README
+from tests.support.repository import ROOT
 
-DEPLOYMENTS = README.parent / "deployments"
+DEPLOYMENTS = ROOT / "deployments"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOYMENTS / "compose.yaml").read_text())
 UNITS = sorted((DEPLOYMENTS / "systemd").glob("*.service"))
 
@@ -60,7 +60,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     """With this checkout in the place of /opt/precis, whose programs systemd looks for."""
     for unit in UNITS:
         text = unit.read_text().replace("/opt/precis/.venv/bin", str(Path(sys.executable).parent))
-        text = text.replace("/opt/precis", str(README.parent)).replace("User=precis", "User=root")
+        text = text.replace("/opt/precis", str(ROOT)).replace("User=precis", "User=root")
         (tmp_path / unit.name).write_text(text)
     copies = [str(path) for path in sorted(tmp_path.iterdir())]
     done = subprocess.run(["systemd-analyze", "verify", *copies], capture_output=True, text=True)

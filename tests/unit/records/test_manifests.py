@@ -8,9 +8,9 @@ import pytest
 import yaml
 from prefect import Flow
 
-from tools.reference import README
+from tests.support.repository import ROOT
 
-MANIFEST = yaml.safe_load((README.parent / "prefect.yaml").read_text())
+MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
 DEPLOYMENTS: dict[str, dict[str, Any]] = {
     f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}": entry
     for entry in MANIFEST["deployments"]

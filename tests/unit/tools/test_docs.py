@@ -24,10 +24,8 @@ from precis.records.documents import read_documents
 from precis.run.retention import kept
 from precis.training.run import Run
 from tasks.preflight import judging_ahead
-from tools.reference import README
+from tests.support.repository import PAGES, ROOT
 
-ROOT = README.parent
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
 DEPLOYMENTS = {
     f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}"
