@@ -51,6 +51,7 @@ async def test_chromium() -> None:
 
 
 def test_slurm() -> None:
-    with slurm_lab():
+    with slurm_lab() as lab:
+        lab.submit(f"sleep {_HELD_S}")
         say_ready()
         time.sleep(_HELD_S)

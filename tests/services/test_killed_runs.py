@@ -15,14 +15,14 @@ from precis.processes.child import is_running
 from tests.services import held_open
 from tests.services.conftest import ROOT
 from tests.services.patience import PATIENCE_S
-from tests.support.guard import carriers
+from tests.support.guard import carriers, temporary_folders, writers_in
 
 HELD = {
     "program": ["sleep"],
     "prefect": ["cli.serve_prefect"],
     "postgresql": ["bin/postgres"],
     "chromium": ["chromium"],
-    "slurm": ["munged", "slurmctld", "slurmd", "sshd", "sky.server"],
+    "slurm": ["munged", "slurmctld", "slurmd", "sshd", "sky.server", "slurmstepd"],
 }
 """What is held open, and the words by which each of its processes is known."""
 
@@ -62,8 +62,10 @@ class Run:
 
     def processes(self) -> list[psutil.Process]:
         """Its workers, and all that they have started."""
-        descendants = self.process.children(recursive=True)
-        return list({*descendants, *carriers(self.id)})
+        found = {*self.process.children(recursive=True), *carriers(self.id)}
+        for folder in temporary_folders(self.id):
+            found.update(writers_in(folder))
+        return list(found)
 
     def kill(self) -> None:
         self.process.kill()

@@ -40,6 +40,11 @@ def temporary_folder(kind: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"precis-{kind}-{current_run()}-"))
 
 
+def temporary_folders(run: str) -> list[Path]:
+    """The folders of a run that are there."""
+    return list(_TEMPORARY.glob(f"precis-*-{run}-*"))
+
+
 def account(run: str) -> str:
     """The name of the account that the run may have made for its Slurm."""
     return f"precis-{run[-8:]}"
@@ -78,8 +83,29 @@ def sweep(run: str) -> None:
     for send in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
         _end(carriers(run), send)
     remove_account(account(run))
-    for folder in _TEMPORARY.glob(f"precis-*-{run}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    for folder in temporary_folders(run):
+        remove_folder(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, and end what still writes there."""
+    _end(writers_in(folder), signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def writers_in(folder: Path) -> list[psutil.Process]:
+    """All processes but this one that have opened a file below a folder to write to it.
+
+    A step of Slurm's carries no id: it has left its parent, and its title lies over its
+    environment.
+    """
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            written = [Path(file.path) for file in process.open_files() if file.mode != "r"]
+            if any(path.is_relative_to(folder) for path in written):
+                found.append(process)
+    return [process for process in found if process.pid != os.getpid()]
 
 
 def remove_account(name: str) -> None:

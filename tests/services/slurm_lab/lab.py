@@ -12,7 +12,13 @@ from pathlib import Path
 
 from tests.services.slurm_lab.files import Layout, write_files
 from tests.services.slurm_lab.packages import LabImpossible, check_packages
-from tests.support.guard import account, current_run, remove_account, temporary_folder
+from tests.support.guard import (
+    account,
+    current_run,
+    remove_account,
+    remove_folder,
+    temporary_folder,
+)
 
 _BIN = Path(sys.executable).parent
 _START_TIMEOUT_S = 120.0
@@ -63,6 +69,13 @@ class SlurmLab:
         """The machines that are up or waited for, by the names that SkyPilot gives them."""
         lines = self.run("squeue", "-h", "-o", "%j %T").splitlines()
         return dict(line.split() for line in lines)
+
+    def submit(self, command: str) -> None:
+        """Have the lab's account run a command as a job, and return once it does."""
+        user = self.layout.user
+        switch = ("setpriv", "--reuid", user, "--regid", user, "--init-groups")
+        self.run(*switch, "sbatch", f"--chdir={self.layout.login}", f"--wrap={command}")
+        _wait_for(self, lambda: "RUNNING" in self.jobs().values(), "The job does not run")
 
     def lose(self, cluster: str) -> None:
         """Take the cluster's machine away without a word to anybody."""
@@ -197,4 +210,4 @@ def _stop(lab: SlurmLab) -> None:
             daemon.kill()
             daemon.wait()
     remove_account(lab.layout.user)
-    shutil.rmtree(lab.layout.base, ignore_errors=True)
+    remove_folder(lab.layout.base)
