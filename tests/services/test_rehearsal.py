@@ -26,6 +26,8 @@ KILLS = [1, pytest.param(4, marks=pytest.mark.long)]
 KILL_SEED = 20260
 
 
+FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
+"""The documents of a rehearsal whose figures nobody reads."""
 _OF_A_STEP = {
     "step 3: gather rollouts of rehearsal-seed1",
     "step 3: train rehearsal-seed1",
@@ -169,11 +171,11 @@ def _touched(store: Path) -> float:
 def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
     precis: Precis, tmp_path: Path
 ) -> None:
-    first = precis.start("rehearse", "--steps", "300", "--store", str(tmp_path))
+    first = precis.start("rehearse", "--steps", "1000", "--store", str(tmp_path), **FEW)
     deadline = time.monotonic() + PATIENCE_S
     while not (folder(tmp_path) / "ledger.json").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    output, _, code = precis.outcome("rehearse", "--steps", "300", "--store", str(tmp_path))
+    output, _, code = precis.outcome("rehearse", "--steps", "1000", "--store", str(tmp_path), **FEW)
     assert code == 1
     assert f"(process {first.pid} on " in output.replace("\n", " ")
     done = len(ledger_of(tmp_path).steps)
@@ -182,13 +184,15 @@ def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
         assert first.poll() is None, "the refused run has disturbed the first"
         time.sleep(0.2)
     done = len(ledger_of(tmp_path).steps)
-    precis.run("rehearse", "--steps", str(done + 5), "--store", str(tmp_path), "--take-over")
+    steps = str(done + 5)
+    precis.run("rehearse", "--steps", steps, "--store", str(tmp_path), "--take-over", **FEW)
     lost, _ = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 1
     assert "was taken over by" in lost
     assert len(ledger_of(tmp_path).steps) >= done + 5
 
 
+@pytest.mark.long  # as test_s3_flow.py does, which calls the flow
 def test_more_steps_continue_a_finished_run(
     undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
 ) -> None:
