@@ -7,7 +7,7 @@ from prefect.artifacts import acreate_table_artifact
 from prefect.logging import get_run_logger
 
 from precis.cluster.sweep import Swept
-from precis.settings.cluster import DownConfig, SweepConfig
+from precis.settings.cluster import ClusterSweepConfig, DownConfig
 from tasks.machines import sweep_machines, take_down
 from tasks.parameters import named, takes_settings
 
@@ -25,8 +25,8 @@ async def cluster_down(config: DownConfig) -> None:
 
 
 @flow(name="cluster-sweep", validate_parameters=False)
-@takes_settings(SweepConfig)
-async def cluster_sweep(config: SweepConfig) -> list[Swept]:
+@takes_settings(ClusterSweepConfig)
+async def cluster_sweep(config: ClusterSweepConfig) -> list[Swept]:
     """Take down every machine of ours that no live run holds."""
     swept = await sweep_machines(config)
     rows = [asdict(one) for one in swept]

@@ -6,7 +6,7 @@ from precis.cluster import api
 from precis.cluster.sweep import Swept, down_cluster, sweep
 from precis.environment import private_home
 from precis.errors import ClusterError
-from precis.settings.cluster import DownConfig, SweepConfig
+from precis.settings.cluster import ClusterSweepConfig, DownConfig
 from tasks.policy import RETRIED
 
 
@@ -18,7 +18,7 @@ async def take_down(config: DownConfig) -> str:
 
 
 @task(name="sweep machines", **RETRIED)
-async def sweep_machines(config: SweepConfig) -> list[Swept]:
+async def sweep_machines(config: ClusterSweepConfig) -> list[Swept]:
     """Take down what no live run holds.
 
     Raises:

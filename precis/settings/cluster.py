@@ -59,7 +59,7 @@ class DownConfig(Record):
         return value or Environment().store
 
 
-class SweepConfig(Record):
+class ClusterSweepConfig(Record):
     """Taking down all machines of ours that no live run holds."""
 
     spare_hours: float = Field(0, ge=0)

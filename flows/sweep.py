@@ -1,0 +1,26 @@
+"""The sweep: one run of training for each of some settings and each seed, ranked with intervals."""
+
+import asyncio
+
+from prefect import flow
+
+from precis.sweep.config import SweepConfig
+from tasks.parameters import named, takes_settings
+from tasks.secrets import adopt_secrets
+from tasks.states import says_why_it_stops
+from tasks.sweep import prepare_trials, publish_ranking, run_trial
+
+
+@flow(name="sweep", flow_run_name=named("sweep {name}"), validate_parameters=False)
+@says_why_it_stops
+@takes_settings(SweepConfig)
+async def sweep(config: SweepConfig) -> str:
+    """Train with every combination of settings and every seed, and rank them.
+
+    Returns the report's address.
+    """
+    await adopt_secrets()
+    trials = await prepare_trials(config)
+    share = config.budget_usd / len(trials) if config.budget_usd else None
+    results = await asyncio.gather(*(run_trial(config, trial, share) for trial in trials))
+    return await publish_ranking(config, results)

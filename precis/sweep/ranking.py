@@ -1,0 +1,128 @@
+"""Settings, best first, and how much of what is between them may be chance.
+
+Seeds differ in batches, samples and the untrained policy. What a setting achieves is the mean over
+its seeds, with Student's interval: seeds are few, and each is one draw.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from precis.records.ledger import Ledger
+from precis.statistics.intervals import Interval
+from precis.sweep.trials import Changes, Trial
+
+_T_975 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""The 97.5 % quantile of Student's t, for 1 to 30 degrees of freedom; beyond, the last is kept,
+which is a little wide."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What became of a trial.
+
+    Attributes:
+        start: accuracy of the untrained policy on the held-out documents; None if not measured.
+        accuracy: of the newest adapter that was validated; None where none was trained.
+        dropped: share of the groups that taught nothing.
+        failure: why the run did not end well; empty where it did.
+    """
+
+    trial: Trial
+    start: float | None = None
+    accuracy: float | None = None
+    steps: int = 0
+    words: float | None = None
+    dropped: float | None = None
+    usd: float = 0.0
+    seconds: float = 0.0
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class SettingsResult:
+    """What some settings achieved over their seeds.
+
+    Attributes:
+        accuracy: mean over the seeds, with its interval; None where no seed was measured. With a
+            single seed nothing is known of chance, and the interval is from 0 to 1.
+        behind: how far behind the best settings they are, seed by seed; None for the best, and
+            where there are too few seeds in common to say.
+    """
+
+    changes: Changes
+    trials: tuple[TrialResult, ...]
+    accuracy: Interval | None
+    behind: Interval | None = field(default=None)
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether they are behind the best settings by more than chance."""
+        return self.behind is not None and self.behind.low > 0
+
+
+def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
+    """What a trial's ledger says of it."""
+    untrained = [one.accuracy for one in ledger.validations if one.step == 0]
+    trained = [one for one in ledger.validations if one.step > 0]
+    last = trained[-1] if trained else None
+    dropped = sum(sum(one.groups_dropped.values()) for one in ledger.steps)
+    groups = dropped + sum(one.groups_trained for one in ledger.steps)
+    return TrialResult(
+        trial,
+        start=untrained[0] if untrained else None,
+        accuracy=last.accuracy if last else None,
+        steps=ledger.next_step,
+        words=last.words if last else None,
+        dropped=dropped / groups if groups else None,
+        usd=ledger.usd,
+        seconds=sum(sum(one.seconds.values()) for one in ledger.steps),
+        failure=failure,
+    )
+
+
+def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
+    """The settings by their mean accuracy, best first; those without any at the end."""
+    groups: dict[str, list[TrialResult]] = {}
+    for result in results:
+        groups.setdefault(str(sorted(result.trial.changes.items())), []).append(result)
+    found = [_summarize(trials) for trials in groups.values()]
+    measured = [one for one in found if one.accuracy is not None]
+    measured.sort(key=lambda one: one.accuracy.mean if one.accuracy else 0.0, reverse=True)
+    ranked = measured[:1]
+    for one in measured[1:]:
+        behind = _difference(measured[0], one)
+        ranked.append(SettingsResult(one.changes, one.trials, one.accuracy, behind))
+    return [*ranked, *(one for one in found if one.accuracy is None)]
+
+
+def interval_over_seeds(values: Sequence[float]) -> Interval:
+    """The mean with Student's 95 % interval, within what a share can be for a single value."""
+    mean = fmean(values)
+    if len(values) == 1:
+        return Interval(mean, 0.0, 1.0)
+    quantile = _T_975[min(len(values) - 1, len(_T_975)) - 1]
+    reach = quantile * stdev(values) / math.sqrt(len(values))
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def _summarize(trials: list[TrialResult]) -> SettingsResult:
+    values = [one.accuracy for one in trials if one.accuracy is not None]
+    accuracy = interval_over_seeds(values) if values else None
+    return SettingsResult(trials[0].trial.changes, tuple(trials), accuracy)
+
+
+def _difference(best: SettingsResult, other: SettingsResult) -> Interval | None:
+    """How far ahead the best settings are, over the seeds that both were measured with."""
+    theirs = {one.trial.seed: one.accuracy for one in other.trials}
+    gaps = []
+    for one in best.trials:
+        accuracy = theirs.get(one.trial.seed)
+        if one.accuracy is not None and accuracy is not None:
+            gaps.append(one.accuracy - accuracy)
+    return interval_over_seeds(gaps) if len(gaps) > 1 else None

@@ -1,0 +1,131 @@
+"""The trials of a sweep: which runs it comes to, and under which names."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from precis.config import TrainConfig
+from precis.errors import ConfigError
+from precis.settings.overrides import laid_over
+from precis.sweep.config import TRIALS_MAX, SweepConfig
+
+Changes = Mapping[str, Any]
+"""Settings by their dotted names, such as `trainer.learning_rate`."""
+
+_OWN = {"model", "seed", "store", "budget_usd", "benchmark"}
+"""What a sweep gives to its trials itself."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: some settings, and a seed."""
+
+    model: str
+    changes: Changes
+    seed: int
+
+    def parameters(self, store: str, budget_usd: float | None) -> dict[str, Any]:
+        """What the run is given over its deployment's settings."""
+        own: dict[str, Any] = {
+            "model": self.model,
+            "seed": self.seed,
+            "store": store,
+            "benchmark": False,
+        }
+        if budget_usd is not None:
+            own["budget_usd"] = budget_usd
+        return {**nest(self.changes), **own}
+
+
+def plan_trials(config: SweepConfig) -> list[Trial]:
+    """Every trial of a sweep. The first seed of all settings comes before the second of any.
+
+    A trial's model is named after the sweep, its settings and its seed, so that a sweep that is
+    run again, or is given more to try, finds what it has trained.
+
+    Raises:
+        ConfigError: they are too many, or a setting is the sweep's to give.
+    """
+    combinations = list(_combinations(config))
+    count = len(combinations) * len(config.seeds)
+    if count > TRIALS_MAX:
+        raise ConfigError(
+            f"The sweep comes to {count} runs ({len(combinations)} combinations with "
+            f"{len(config.seeds)} seeds each), more than {TRIALS_MAX}: name fewer values."
+        )
+    return [
+        Trial(f"{config.name}-{_digest(changes)}-seed{seed}", changes, seed)
+        for seed in config.seeds
+        for changes in combinations
+    ]
+
+
+def check_trials(trials: list[Trial], deployed: Mapping[str, Any], store: str) -> None:
+    """See that every trial's settings are some, before any run starts.
+
+    Args:
+        deployed: the parameters of the deployment.
+
+    Raises:
+        ConfigError: a setting is unknown, or has a value that it can't have.
+    """
+    for trial in trials:
+        given = trial.parameters(store, None)
+        try:
+            TrainConfig.model_validate(laid_over(TrainConfig, deployed, given))
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(map(str, problem["loc"])) or "together"
+            raise ConfigError(
+                f"The sweep can't try {describe(trial.changes)}: {where}: {problem['msg']}."
+            ) from error
+
+
+def describe(changes: Changes) -> str:
+    """Settings in a line: `trainer.learning_rate=0.1, steps=60`."""
+    return ", ".join(f"{name}={json.dumps(value)}" for name, value in changes.items())
+
+
+def nest(changes: Changes) -> dict[str, Any]:
+    """Settings by their parts: `{"trainer": {"learning_rate": 0.1}, "steps": 60}`."""
+    nested: dict[str, Any] = {}
+    for name, value in changes.items():
+        *outer, last = name.split(".")
+        inner = nested
+        for part in outer:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested
+
+
+def _combinations(config: SweepConfig) -> Iterator[dict[str, Any]]:
+    """Each combination once, the grid's first."""
+    grid = []
+    if config.grid:
+        for values in itertools.product(*config.grid.values()):
+            grid.append(dict(zip(config.grid, values, strict=True)))
+    seen = set()
+    for changes in [*grid, *config.settings]:
+        _refuse_own(changes)
+        digest = _digest(changes)
+        if digest not in seen:
+            seen.add(digest)
+            yield changes
+
+
+def _refuse_own(changes: Changes) -> None:
+    own = sorted(_OWN & {name.partition(".")[0] for name in changes})
+    if own:
+        raise ConfigError(
+            f"A sweep gives its trials their {', '.join(own)} itself: leave it out of grid and "
+            "settings, and use the sweep's own fields (name, seeds, store, budget_usd)."
+        )
+
+
+def _digest(changes: Changes) -> str:
+    return hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,0 +1,137 @@
+"""The trials of a sweep as runs of a deployment, and their ranking."""
+
+import asyncio
+from collections.abc import Sequence
+
+from prefect import get_client, task
+from prefect.artifacts import acreate_markdown_artifact
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    FlowRunFilterTags,
+)
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.deployments.flow_runs import arun_deployment
+from prefect.exceptions import ObjectNotFound
+from prefect.flow_runs import wait_for_flow_run
+from prefect.logging import get_run_logger
+from prefect.states import Cancelling
+
+from precis.errors import ConfigError, UnusableRun
+from precis.records.ledger import stored_ledger
+from precis.store import open_store
+from precis.sweep.config import SweepConfig
+from precis.sweep.ranking import TrialResult, rank, result_of
+from precis.sweep.report import report_folder, sweep_report, trial_lines, verdict
+from precis.sweep.trials import Trial, check_trials, describe, plan_trials
+from tasks.policy import RETRIED
+
+_POLL_S = 2
+_ALIVE = [
+    StateType.SCHEDULED,
+    StateType.PENDING,
+    StateType.RUNNING,
+    StateType.PAUSED,
+    StateType.CANCELLING,
+]
+
+
+@task(name="plan trials", task_run_name="plan the trials of {config.name}", **RETRIED)
+async def prepare_trials(config: SweepConfig) -> list[Trial]:
+    """The trials, each with settings that its deployment can work with.
+
+    Raises:
+        ConfigError: there is no such deployment, or a trial has settings that can't work.
+    """
+    trials = plan_trials(config)
+    async with get_client() as client:
+        try:
+            deployed = await client.read_deployment_by_name(config.deployment)
+        except ObjectNotFound as error:
+            raise ConfigError(
+                f"There is no deployment {config.deployment!r} on this server: name another, or "
+                "bring ours to it with `precis up`."
+            ) from error
+    check_trials(trials, deployed.parameters, config.store)
+    get_run_logger().info("%d runs of %s are to be compared.", len(trials), config.deployment)
+    return trials
+
+
+@task(name="run trial", task_run_name="trial {trial.model}", **RETRIED)
+async def run_trial(config: SweepConfig, trial: Trial, budget_usd: float | None) -> TrialResult:
+    """Train with some settings and a seed; a run that fails is a result too."""
+    run = await _find_at_work(trial) or await arun_deployment(
+        config.deployment,
+        parameters=trial.parameters(config.store, budget_usd),
+        flow_run_name=trial.model,
+        tags=["sweep", _tag(trial)],
+        timeout=0,
+    )
+    try:
+        ended: FlowRun = await wait_for_flow_run(run.id, timeout=None, poll_interval=_POLL_S)
+    except asyncio.CancelledError:
+        await _cancel(run)
+        raise
+    failure = "" if ended.state_type == StateType.COMPLETED else _why(ended)
+    if failure:
+        settings = describe(trial.changes)
+        get_run_logger().warning("%s (%s) ended as %s", trial.model, settings, failure)
+    try:
+        ledger = await asyncio.to_thread(stored_ledger, open_store(config.store), trial.model)
+    except UnusableRun as error:
+        return TrialResult(trial, failure=failure or str(error))
+    return result_of(trial, ledger, failure)
+
+
+@task(name="publish ranking", task_run_name="rank the trials of {config.name}", **RETRIED)
+async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -> str:
+    """The report in the store and in Prefect's UI; its address.
+
+    Raises:
+        UnusableRun: no trial was measured.
+    """
+    ranked = rank(results)
+    page = sweep_report(config.name, ranked)
+    store = open_store(config.store)
+    folder = report_folder(config.name)
+    await asyncio.to_thread(store.put, f"{folder}report.md", page.encode())
+    await asyncio.to_thread(store.put, f"{folder}trials.jsonl", trial_lines(ranked).encode())
+    await acreate_markdown_artifact(
+        page, key=f"sweep-{config.name.lower().replace('.', '-').replace('_', '-')}"
+    )
+    get_run_logger().info("%s", verdict(ranked))
+    if ranked[0].accuracy is None:
+        raise UnusableRun(
+            f"No trial of the sweep {config.name!r} was measured. The first failed with: "
+            f"{results[0].failure or 'nothing that it said'}"
+        )
+    return f"{store.url}/{folder}report.md"
+
+
+async def _find_at_work(trial: Trial) -> FlowRun | None:
+    """A run of this trial that an earlier run of the sweep has left at work."""
+    async with get_client() as client:
+        found = await client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(
+                tags=FlowRunFilterTags(all_=[_tag(trial)]),
+                state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_ALIVE)),
+            ),
+            limit=1,
+        )
+    return found[0] if found else None
+
+
+async def _cancel(run: FlowRun) -> None:
+    """Have a trial end after its commit: the sweep that wanted it is being cancelled."""
+    async with get_client() as client:
+        await client.set_flow_run_state(run.id, Cancelling())
+
+
+def _why(run: FlowRun) -> str:
+    message = run.state.message if run.state else ""
+    return f"{run.state_name}: {message}"
+
+
+def _tag(trial: Trial) -> str:
+    return f"trial {trial.model}"

@@ -1,0 +1,90 @@
+"""A sweep, against a real server and a real worker."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from precis.records.ledger import stored_ledger
+from precis.store import FolderStore
+from precis.sweep.config import SweepConfig
+from precis.sweep.trials import plan_trials
+from tests.services.conftest import Precis
+from tests.services.prefect_api import client_of, created, reached
+
+SMALL = {"documents.train_size": 20, "documents.val_size": 6, "validate_every": 2}
+
+
+def given(store: Path, *steps: int, seeds: tuple[int, ...] = (1, 2)) -> dict[str, Any]:
+    """A sweep over numbers of steps: settings whose effect is known."""
+    tried = [{**SMALL, "steps": each} for each in steps]
+    return {"name": "small", "settings": tried, "seeds": list(seeds), "store": str(store)}
+
+
+def run_sweep(precis: Precis, config: dict[str, Any]) -> dict[str, Any]:
+    with client_of(precis.api) as api:
+        run = created(api, "sweep/rehearsal", {"grid": {}, **config})
+        return reached(api, run, "COMPLETED", "FAILED", "CRASHED")
+
+
+def trial_runs(api: httpx.Client, store: Path) -> list[dict[str, Any]]:
+    """The runs of trials that write to this store."""
+    query = {"flow_runs": {"tags": {"all_": ["sweep"]}}, "limit": 200}
+    found = api.post("/flow_runs/filter", json=query).raise_for_status().json()
+    return [run for run in found if run["parameters"].get("store") == str(store)]
+
+
+def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    config = given(tmp_path, 2)
+    run = run_sweep(deployed, config)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    (lines,) = tmp_path.rglob("trials.jsonl")
+    results = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [one["steps"] for one in results] == [2, 2]
+    assert all(one["accuracy"] is not None for one in results)
+
+    wider = given(tmp_path, 2, 4)
+    before = {model: stored_ledger(FolderStore(tmp_path), model) for model in models(config)}
+    run = run_sweep(deployed, wider)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    for model, ledger in before.items():
+        assert stored_ledger(FolderStore(tmp_path), model).steps == ledger.steps
+    for model in models(wider):
+        assert stored_ledger(FolderStore(tmp_path), model).next_step in (2, 4)
+    report = (lines.parent / "report.md").read_text()
+    assert report.count("| 2 of 2 |") == 2
+    with client_of(deployed.api) as api:
+        query = {"artifacts": {"key": {"any_": ["sweep-small"]}}, "sort": "CREATED_DESC"}
+        artifacts = api.post("/artifacts/filter", json=query).raise_for_status().json()
+        assert artifacts[0]["data"] == report
+
+
+def test_a_sweep_with_a_setting_that_cant_be_starts_no_run(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    run = run_sweep(deployed, given(tmp_path, -1))
+    assert run["state_type"] == "FAILED"
+    assert "The sweep can't try" in run["state"]["message"]
+    assert "steps: Input should be greater than or equal to 1" in run["state"]["message"]
+    with client_of(deployed.api) as api:
+        assert trial_runs(api, tmp_path) == []
+
+
+def test_a_sweep_that_is_cancelled_cancels_its_trials(deployed: Precis, tmp_path: Path) -> None:
+    with client_of(deployed.api) as api:
+        sweep = created(api, "sweep/rehearsal", {"grid": {}, **given(tmp_path, 500, seeds=(1,))})
+        reached(api, sweep, "RUNNING")
+        while not (trials := trial_runs(api, tmp_path)):
+            assert reached(api, sweep, "RUNNING")
+        reached(api, trials[0]["id"], "RUNNING")
+        deployed.prefect("flow-run", "cancel", sweep)
+        reached(api, trials[0]["id"], "CANCELLED")
+        reached(api, sweep, "CANCELLED")
+
+
+def models(config: dict[str, Any]) -> list[str]:
+    """The models that a sweep trains."""
+    return [trial.model for trial in plan_trials(SweepConfig.model_validate(config))]

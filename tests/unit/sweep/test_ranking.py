@@ -1,0 +1,85 @@
+"""What a sweep concludes from its trials."""
+
+import json
+from random import Random
+
+import pytest
+
+from precis.records.ledger import Ledger, Validation
+from precis.sweep.ranking import TrialResult, interval_over_seeds, rank, result_of
+from precis.sweep.report import sweep_report, trial_lines, verdict
+from precis.sweep.trials import Trial
+
+
+def results(rate: float, *accuracies: float | None) -> list[TrialResult]:
+    """One trial a seed of a learning rate."""
+    changes = {"trainer.learning_rate": rate}
+    return [
+        TrialResult(Trial(f"s-{rate}-seed{seed}", changes, seed), accuracy=accuracy, words=300)
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def test_the_best_settings_come_first_and_the_others_say_how_far_behind_they_are() -> None:
+    ranked = rank([*results(0.1, 0.5, 0.52, 0.48), *results(0.3, 0.7, 0.72, 0.68)])
+    best, other = ranked
+    assert best.changes == {"trainer.learning_rate": 0.3}
+    assert best.behind is None
+    assert other.behind is not None
+    assert other.behind.mean == pytest.approx(0.2)
+    assert other.is_told_apart
+    assert "ahead of all others by more than chance" in verdict(ranked)
+
+
+def test_what_seeds_differ_by_is_chance() -> None:
+    ranked = rank([*results(0.1, 0.6, 0.5, 0.7), *results(0.3, 0.55, 0.75, 0.6)])
+    assert not ranked[1].is_told_apart
+    assert "1 of 1 others are not told apart" in verdict(ranked)
+
+
+def test_one_seed_says_nothing_of_chance() -> None:
+    ranked = rank([*results(0.1, 0.5), *results(0.3, 0.9)])
+    assert not ranked[1].is_told_apart
+    assert "With one seed nobody can say" in verdict(ranked)
+
+
+def test_students_interval_holds_the_mean_as_often_as_it_says() -> None:
+    chance = Random(3)
+    draws = [[chance.gauss(0.5, 0.05) for _ in range(3)] for _ in range(4000)]
+    intervals = [interval_over_seeds(draw) for draw in draws]
+    covered = sum(one.low <= 0.5 <= one.high for one in intervals)
+    assert covered / len(intervals) == pytest.approx(0.95, abs=0.01)
+
+
+def test_trials_that_failed_are_named_and_never_a_zero() -> None:
+    failed = TrialResult(Trial("s-x-seed1", {"steps": 9}, 1), failure="BudgetReached: 3 < 4 $")
+    ranked = rank([failed, *results(0.1, 0.5, 0.6)])
+    page = sweep_report("s", ranked)
+    assert ranked[-1].accuracy is None
+    assert "not measured" in page
+    assert "s-x-seed1: BudgetReached: 3 &#60; 4 $" in page
+    assert "| 1 | trainer.learning&#95;rate=0.1 | 55.0%" in page
+
+
+def test_the_figures_are_there_for_a_program() -> None:
+    lines = trial_lines(rank(results(0.1, 0.5, None))).splitlines()
+    first = json.loads(lines[0])
+    assert first["changes"] == {"trainer.learning_rate": 0.1}
+    assert first["seed"] == 0
+    assert first["accuracy"] == 0.5
+    assert json.loads(lines[1])["accuracy"] is None
+
+
+def test_a_trial_is_measured_by_its_last_validation() -> None:
+    ledger = Ledger(model="m", config="c", corpus="d", usd=2.5)
+    for step, accuracy in [(0, 0.3), (10, 0.6)]:
+        ledger = ledger.validated(
+            Validation(
+                step=step, accuracy=accuracy, low=0, high=1, words=320, seconds=1, unscored={}
+            )
+        )
+    trial = Trial("m", {"steps": 10}, 1)
+    result = result_of(trial, ledger, "")
+    assert (result.start, result.accuracy, result.usd, result.words) == (0.3, 0.6, 2.5, 320)
+    untrained = Ledger(model="m", config="c", corpus="d").validated(ledger.validations[0])
+    assert result_of(trial, untrained).accuracy is None

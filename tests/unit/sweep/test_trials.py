@@ -1,0 +1,84 @@
+"""Which runs a sweep comes to."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from precis.errors import ConfigError
+from precis.sweep.config import SweepConfig
+from precis.sweep.trials import check_trials, describe, nest, plan_trials
+
+
+def config(**given: Any) -> SweepConfig:
+    return SweepConfig(name="s", store="st", **given)
+
+
+def test_a_grid_is_every_combination_with_every_seed() -> None:
+    grid = {"trainer.learning_rate": [0.1, 0.3], "steps": [5, 6, 7]}
+    trials = plan_trials(config(grid=grid, seeds=(1, 2)))
+    assert len(trials) == 12
+    assert len({trial.model for trial in trials}) == 12
+    assert [trial.seed for trial in trials] == [1] * 6 + [2] * 6
+
+
+def test_the_same_settings_have_the_same_name_in_whatever_order_they_are_given() -> None:
+    first = plan_trials(config(settings=[{"steps": 5, "validate_every": 5}], seeds=(1,)))
+    second = plan_trials(config(settings=[{"validate_every": 5, "steps": 5}], seeds=(1, 2)))
+    assert first[0].model == second[0].model
+
+
+def test_a_combination_that_is_given_twice_is_tried_once() -> None:
+    given = config(grid={"steps": [5, 6]}, settings=[{"steps": 6}], seeds=(1,))
+    assert [describe(trial.changes) for trial in plan_trials(given)] == ["steps=5", "steps=6"]
+
+
+def test_settings_are_nested_by_their_dots() -> None:
+    changes = {"trainer.learning_rate": 0.1, "trainer.epochs": 2, "steps": 5}
+    assert nest(changes) == {"trainer": {"learning_rate": 0.1, "epochs": 2}, "steps": 5}
+
+
+def test_the_longest_name_is_still_a_models() -> None:
+    given = SweepConfig(name="s" * 30, settings=[{"steps": 5}], seeds=(-(2**63) + 1,), store="st")
+    (trial,) = plan_trials(given)
+    assert len(trial.model) <= 64
+    with pytest.raises(ValidationError, match="at most 30 characters"):
+        SweepConfig(name="s" * 31, settings=[{"steps": 5}], store="st")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({}, "neither grid nor settings says what to try"),
+        ({"grid": {"steps": []}}, "the grid has no value for steps"),
+        ({"grid": {"steps": [1]}, "seeds": (1, 1)}, "a seed is there twice"),
+        ({"grid": {"steps": [1]}, "deployment": "benchmark/nightly"}, "deployment"),
+    ],
+)
+def test_settings_that_make_no_sweep_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        config(**given)
+
+
+def test_what_the_sweep_gives_itself_cant_be_tried() -> None:
+    with pytest.raises(ConfigError, match="gives its trials their model, seed itself"):
+        plan_trials(config(settings=[{"seed": 3, "model": "m"}]))
+
+
+def test_too_many_runs_are_refused_with_their_number() -> None:
+    with pytest.raises(ConfigError, match="comes to 303 runs"):
+        plan_trials(config(grid={"steps": list(range(1, 102))}))
+
+
+def test_a_setting_that_cant_be_is_named_before_any_run() -> None:
+    deployed = {"documents": {"train_size": 8, "val_size": 4}}
+    good = plan_trials(config(grid={"trainer.learning_rate": [0.1]}))
+    check_trials(good, deployed, "st")
+    for changes, sentence in [
+        ({"trainer.learning_rate": -1}, "learning_rate: Input should be greater than 0"),
+        ({"trainer.speed": 1}, "speed: Extra inputs are not permitted"),
+        ({"velocity": 1}, "velocity: Extra inputs are not permitted"),
+    ]:
+        trials = plan_trials(config(settings=[changes]))
+        with pytest.raises(ConfigError, match=sentence):
+            check_trials(trials, deployed, "st")
