@@ -19,7 +19,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 
 from precis.errors import ConfigError, UnusableRun
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.store import open_store
 from precis.sweep.config import SweepConfig
 from precis.sweep.ranking import TrialResult, rank, result_of
@@ -78,7 +78,7 @@ async def run_trial(config: SweepConfig, trial: Trial, budget_usd: float | None)
         settings = describe(trial.changes)
         get_run_logger().warning("%s (%s) ended as %s", trial.model, settings, failure)
     try:
-        ledger = await asyncio.to_thread(stored_ledger, open_store(config.store), trial.model)
+        ledger = await asyncio.to_thread(load_ledger, open_store(config.store), trial.model)
     except UnusableRun as error:
         return TrialResult(trial, failure=failure or str(error))
     return result_of(trial, ledger, failure)

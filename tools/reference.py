@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.record import Record
 from precis.settings.cluster import ClusterSweepConfig, DownConfig
+from precis.sweep.config import SweepConfig
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 _BEGIN = "<!-- configuration -->"
@@ -22,7 +23,7 @@ _END = "<!-- /configuration -->"
 
 def reference() -> str:
     """All settings of the flows as markdown tables: one for each model."""
-    configs = (TrainConfig, BenchmarkConfig, DownConfig, ClusterSweepConfig)
+    configs = (TrainConfig, BenchmarkConfig, SweepConfig, DownConfig, ClusterSweepConfig)
     models = dict.fromkeys(model for config in configs for model in _models(config))
     return "\n\n".join(_table(model) for model in models)
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from precis.config import TrainConfig
 from precis.errors import ConfigError
-from precis.settings.overrides import laid_over
+from precis.settings.overrides import overlay
 from precis.sweep.config import TRIALS_MAX, SweepConfig
 
 Changes = Mapping[str, Any]
@@ -77,7 +77,7 @@ def check_trials(trials: list[Trial], deployed: Mapping[str, Any], store: str) -
     for trial in trials:
         given = trial.parameters(store, None)
         try:
-            TrainConfig.model_validate(laid_over(TrainConfig, deployed, given))
+            TrainConfig.model_validate(overlay(TrainConfig, deployed, given))
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             where = ".".join(map(str, problem["loc"])) or "together"

@@ -16,7 +16,7 @@ from precis.config import BenchmarkConfig, JudgeConfig, RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.store.folder import FolderStore
 from precis.training.run import work_folder
-from tools.reference import README
+from tests.support.repository import README
 
 DEPLOYMENTS = README.parent / "deployments"
 UNITS = sorted((DEPLOYMENTS / "systemd").glob("*.service"))

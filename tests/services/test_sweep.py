@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from precis.records.ledger import stored_ledger
+from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from precis.sweep.config import SweepConfig
 from precis.sweep.trials import plan_trials
@@ -47,13 +47,13 @@ def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
     assert all(one["accuracy"] is not None for one in results)
 
     wider = given(tmp_path, 2, 4)
-    before = {model: stored_ledger(FolderStore(tmp_path), model) for model in models(config)}
+    before = {model: load_ledger(FolderStore(tmp_path), model) for model in models(config)}
     run = run_sweep(deployed, wider)
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
     for model, ledger in before.items():
-        assert stored_ledger(FolderStore(tmp_path), model).steps == ledger.steps
+        assert load_ledger(FolderStore(tmp_path), model).steps == ledger.steps
     for model in models(wider):
-        assert stored_ledger(FolderStore(tmp_path), model).next_step in (2, 4)
+        assert load_ledger(FolderStore(tmp_path), model).next_step in (2, 4)
     report = (lines.parent / "report.md").read_text()
     assert report.count("| 2 of 2 |") == 2
     with client_of(deployed.api) as api:

@@ -73,7 +73,7 @@ def test_the_figures_are_there_for_a_program() -> None:
 def test_a_trial_is_measured_by_its_last_validation() -> None:
     ledger = Ledger(model="m", config="c", corpus="d", usd=2.5)
     for step, accuracy in [(0, 0.3), (10, 0.6)]:
-        ledger = ledger.validated(
+        ledger = ledger.add_validation(
             Validation(
                 step=step, accuracy=accuracy, low=0, high=1, words=320, seconds=1, unscored={}
             )
@@ -81,5 +81,5 @@ def test_a_trial_is_measured_by_its_last_validation() -> None:
     trial = Trial("m", {"steps": 10}, 1)
     result = result_of(trial, ledger, "")
     assert (result.start, result.accuracy, result.usd, result.words) == (0.3, 0.6, 2.5, 320)
-    untrained = Ledger(model="m", config="c", corpus="d").validated(ledger.validations[0])
+    untrained = Ledger(model="m", config="c", corpus="d").add_validation(ledger.validations[0])
     assert result_of(trial, untrained).accuracy is None
