@@ -4,22 +4,19 @@ What comes back is read here and nowhere else, before anything parses it. A serv
 without end, or little that unpacks to much; and it may quote the key that it was sent.
 """
 
-import re
 import zlib
 from typing import Any
 
 import httpx
 
+from precis.judge.redaction import Redactor
 from precis.llm.tls import tls_for
 
 REPLY_BYTES_MAX = 4 * 2**20
 """The largest reply, unpacked: a hundred times that of a summary with its logprobs."""
 
-_PART = 8
-"""So many characters of a key in a row are left out of whatever quotes them."""
 _GZIP_OR_ZLIB = 47
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_ELLIPSIS = "…".encode()
 
 
 class ReplyTooLarge(httpx.ReadError):
@@ -90,37 +87,6 @@ class BoundedClient(httpx.AsyncClient):
             content=self._redactor.clean(content),
             request=response.request,
         )
-
-
-class Redactor:
-    """Leaves a key, and parts of it of eight characters or more, out of text.
-
-    A key of letters alone, or of fewer than eight characters, is taken for the word that an
-    endpoint without keys was given, and is no secret.
-    """
-
-    def __init__(self, key: str) -> None:
-        secret = b"" if key.isalpha() else key.encode()
-        self._parts = {secret[at : at + _PART] for at in range(len(secret) - _PART + 1)}
-
-    def clean(self, content: bytes) -> bytes:
-        """The content with `…` for each part of the key."""
-        hidden = bytearray(len(content))
-        for part in self._parts:
-            at = content.find(part)
-            while at >= 0:
-                hidden[at : at + _PART] = b"x" * _PART
-                at = content.find(part, at + 1)
-        kept: list[bytes] = []
-        end = 0
-        for run in re.finditer(b"x+", hidden):
-            kept.append(content[end : run.start()])
-            end = run.end()
-        return _ELLIPSIS.join([*kept, content[end:]])
-
-    def clean_text(self, text: str) -> str:
-        """The text with `…` for each part of the key."""
-        return self.clean(text.encode("utf-8", "replace")).decode()
 
 
 class _Unpacker:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from precis.environment import Environment
 from precis.errors import ConfigError, HubError
+from precis.judge.redaction import Redactor
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
 
@@ -61,9 +62,11 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
     except HfHubHTTPError as error:
         raise HubError(_explain_refusal(error, repo, token)) from error
     except ValueError as error:  # its answer to the card's metadata, or to a file's announcement
-        raise HubError(f"The Hub did not take {repo}: {' '.join(str(error).split())}") from error
+        said = Redactor(token).clean_text(" ".join(str(error).split()))
+        raise HubError(f"The Hub did not take {repo}: {said}") from error
     except RuntimeError as error:  # a large file's upload, whose cause the library hides in it
-        raise HubError(f"{error} Push again: what is there already is not sent twice.") from error
+        said = Redactor(token).clean_text(str(error))
+        raise HubError(f"{said} Push again: what is there already is not sent twice.") from error
     except (httpx.TransportError, OSError) as error:
         raise HubError(
             f"The Hub at {api.endpoint} does not answer ({error or type(error).__name__}): see "
@@ -81,5 +84,5 @@ def _explain_refusal(error: object, repo: str, token: str) -> str:
             f"The Hub refuses to write to {repo} ({status}): HF_TOKEN must be a valid token with "
             "write access to that owner's repositories."
         )
-    said = str(getattr(error, "server_message", None) or error).replace(token, "…")
+    said = Redactor(token).clean_text(str(getattr(error, "server_message", None) or error))
     return f"The Hub did not take {repo} ({status}: {' '.join(said.split())[:300]})."

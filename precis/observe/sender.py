@@ -9,6 +9,7 @@ from typing import Protocol
 
 import httpx
 
+from precis.judge.redaction import without_credentials
 from precis.observe.completions import CompletionRecord
 
 QUEUE_MAX = 4000
@@ -123,6 +124,7 @@ def _passes(error: httpx.HTTPError) -> bool:
 
 def _reason(error: httpx.HTTPError) -> str:
     if isinstance(error, httpx.HTTPStatusError):
-        body = " ".join(error.response.text.split())[:200]
+        said = without_credentials(error.response.text, error.request)
+        body = " ".join(said.split())[:200]
         return f"it answered {error.response.status_code} ({body})"
     return f"{type(error).__name__} {error}".strip()

@@ -1,0 +1,132 @@
+"""Leaving a key out of what a server says, whole or in part.
+
+Servers quote the key that they were sent: whole, spelled in JSON's escapes, cut short
+(`sk-or-v1-4f***`), or by its end (`…35c8`, "a key ending in 35c8"). Short parts are ordinary text
+as well, so they count only beside a mask, or after words that announce them.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+
+import httpx
+
+_PART = 8
+"""So many characters of a key in a row are left out wherever they stand."""
+_END = 3
+"""So many of its first or last characters are left out beside a mask."""
+_CONTEXT = 64
+"""So many characters before an end of a key are searched for what announces it."""
+
+# Of a long mask its last characters suffice, so that no text takes long.
+_MASK = r"(?:[*•●·∙#…]|\\u20(?:26|22)|\.\.|___|---|xxx|redacted|hidden|masked)[\])>]? ?"
+_SOME = r"[ _]?(?:three|four|five|six|[3-7])(?:[ _](?:characters|chars|digits|letters))?"
+_OF_KEY = r"(?:[ _]of[ _](?:the|your)[ _](?:api[ _])?key)?(?:[ _](?:is|are|was))?\W{1,8}"
+_BEFORE_LAST = re.compile(
+    rf"{_MASK}$|(?<![a-z])(?:end(?:s|ed|ing)?[ _](?:in|with)|suffix|hint|last{_SOME}){_OF_KEY}$",
+    re.IGNORECASE,
+)
+_BEFORE_FIRST = re.compile(
+    rf"(?<![a-z])(?:(?:start|begin)(?:s|ed|n?ing)?[ _]with|prefix|first{_SOME}){_OF_KEY}$",
+    re.IGNORECASE,
+)
+_MASK_AFTER = re.compile(rf" ?[\[<(]?{_MASK}", re.IGNORECASE)
+_WITHIN_WORD = re.compile(r"(?<!\\)\w$|\\[^nrt]$")
+_ESCAPE = re.compile(r"(\\\\)|\\u00([2-7][0-9a-f])", re.IGNORECASE)
+_HIDDEN = "…"
+
+
+class Redactor:
+    """Leaves a key, and parts of it, out of text.
+
+    Parts are eight characters or more, and the first or last three to seven beside a mask, or
+    after words such as "ending in". A key of letters alone, or of fewer than eight characters, is
+    taken for the word that an endpoint without keys was given, and is no secret.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._is_secret = len(key) >= _PART and not key.isalpha()
+        self._parts = {key[at : at + _PART] for at in range(len(key) - _PART + 1)}
+        lengths = range(_PART - 1, _END - 1, -1)
+        first = "|".join(re.escape(key[:length]) for length in lengths)
+        last = "|".join(re.escape(key[-length:]) for length in lengths)
+        self._first = re.compile(rf"(?:{first})(?:(?={_MASK_AFTER.pattern})|(?!\w))")
+        self._last = re.compile(rf"(?:{last})(?!\w)")
+
+    def clean(self, content: bytes) -> bytes:
+        """The content with `…` for the key and each part of it; other bytes stay as they are."""
+        text = content.decode("utf-8", "surrogateescape")
+        return self._cleaned(text).encode("utf-8", "surrogateescape")
+
+    def clean_text(self, text: str) -> str:
+        """The text with `…` for the key and each part of it, and `?` for half a character."""
+        return self._cleaned(text).encode("utf-8", "replace").decode()
+
+    def _cleaned(self, text: str) -> str:
+        if not self._is_secret:
+            return text
+        spelled = _ESCAPE.sub(_letter, text)
+        if self._is_in(spelled) and not self._is_in(text):
+            text = spelled
+        return self._last.sub(_last_hidden, self._first.sub(_first_hidden, self._without(text)))
+
+    def _is_in(self, text: str) -> bool:
+        return any(part in text for part in self._parts)
+
+    def _without(self, text: str) -> str:
+        """The text without the long parts."""
+        hidden = bytearray(len(text))
+        for part in self._parts:
+            at = text.find(part)
+            while at >= 0:
+                hidden[at : at + _PART] = b"x" * _PART
+                at = text.find(part, at + 1)
+        kept: list[str] = []
+        end = 0
+        for run in re.finditer(b"x+", hidden):
+            kept.append(text[end : run.start()])
+            end = run.end()
+        return _HIDDEN.join([*kept, text[end:]])
+
+
+def without_credentials(text: str, request: httpx.Request) -> str:
+    """What the answer to a request says, with `…` for what authorized the request."""
+    for secret in _credentials(request.headers.get("authorization", "")):
+        text = Redactor(secret).clean_text(text)
+    return text
+
+
+def _credentials(authorization: str) -> Iterator[str]:
+    """A bearer token; or of basic authorization what was sent, the user and the password."""
+    scheme, _, sent = authorization.partition(" ")
+    yield sent
+    if scheme.lower() == "basic":
+        yield from base64.b64decode(sent).decode("utf-8", "replace").split(":", 1)
+
+
+def _first_hidden(found: re.Match[str]) -> str:
+    """A mask for the first characters of a key, if that is what they are."""
+    before = found.string[max(0, found.start() - _CONTEXT) : found.start()]
+    if _MASK_AFTER.match(found.string, found.end()):
+        return found[0] if _WITHIN_WORD.search(before) else _HIDDEN
+    return _HIDDEN if _BEFORE_FIRST.search(before) else found[0]
+
+
+def _last_hidden(found: re.Match[str]) -> str:
+    """A mask for the last characters of a key, if that is what they are.
+
+    A mask of lines may look as if it were of the key, so shorter ends are tried as well.
+    """
+    for start in range(found.start(), found.end() - _END + 1):
+        before = found.string[max(0, start - _CONTEXT) : start]
+        if _BEFORE_LAST.search(before):
+            return f"{found.string[found.start() : start]}{_HIDDEN}"
+    return found[0]
+
+
+def _letter(escape: re.Match[str]) -> str:
+    r"""The letter that an escape such as `\u0041` stands for; a quote stays one within JSON."""
+    if escape[1] is not None:
+        return escape[0]
+    letter = chr(int(escape[2], 16))
+    return escape[0] if letter in '"\\' else letter
