@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from precis.environment import Environment
-from precis.record import Name, Record
+from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.cluster import ClusterConfig
 from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
@@ -21,7 +21,6 @@ SEED_MIN = -(2**63)
 SEED_MAX = 2**63 - 1
 """A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Baseline = Literal["empty", "lead-350", "random-350", "centroid"]
 Hosted = Literal[
     "gpt-4o",
@@ -50,7 +49,7 @@ class DocumentSource(Record):
 class OtherDocuments(DocumentSource):
     """Documents of a benchmark's own."""
 
-    count: int | None = Field(None, ge=1)
+    count: BoundedInt | None = Field(None, ge=1)
     """Take so many of them, drawn by `seed`; empty takes all."""
     seed: Seed = 1
     """Seed of the draw."""
@@ -59,9 +58,13 @@ class OtherDocuments(DocumentSource):
 class DocumentsConfig(DocumentSource):
     """Which documents to train on, and which to hold out."""
 
-    train_size: int = Field(default_factory=lambda: Environment().train_size, ge=1, examples=[3500])
+    train_size: BoundedInt = Field(
+        default_factory=lambda: Environment().train_size, ge=1, examples=[3500]
+    )
     """Documents to train on; the variable TRAIN_SIZE, or 3500, where not given."""
-    val_size: int = Field(default_factory=lambda: Environment().val_size, ge=1, examples=[91])
+    val_size: BoundedInt = Field(
+        default_factory=lambda: Environment().val_size, ge=1, examples=[91]
+    )
     """Documents held out for validation and the benchmark; the variable VAL_SIZE, or 91, where
     not given."""
     seed: Seed = 1
@@ -71,24 +74,24 @@ class DocumentsConfig(DocumentSource):
 class RolloutsConfig(Record):
     """How a step samples and what it does with summaries that could not be judged."""
 
-    groups_per_step: int = Field(5, ge=1)
+    groups_per_step: BoundedInt = Field(5, ge=1)
     """Documents of a step; each makes one group."""
-    rollouts_per_group: int = Field(8, ge=2)
+    rollouts_per_group: BoundedInt = Field(8, ge=2)
     """Summaries sampled of each document."""
-    temperature: float = Field(1.0, gt=0, le=2)
+    temperature: BoundedFloat = Field(1.0, gt=0, le=2)
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
-    words_max: int = Field(WORDS_MAX, ge=20)
+    words_max: BoundedInt = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words."""
     reward: Literal["questions", "ruler"] = "questions"
     """`questions` rewards the share of a document's questions that a summary answers; `ruler`
     has the judge rank a group's summaries against each other, with no golden answers."""
-    in_flight: int = Field(64, ge=1)
+    in_flight: BoundedInt = Field(64, ge=1)
     """Summaries that are generated or judged at the same time."""
-    timeout_s: float = Field(300, gt=0)
+    timeout_s: BoundedFloat = Field(300, gt=0)
     """Deadline of one rollout, judging included, in seconds."""
-    scored_min: int = Field(3, ge=2)
+    scored_min: BoundedInt = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
-    unscored_share_max: float = Field(0.2, ge=0, le=1)
+    unscored_share_max: BoundedFloat = Field(0.2, ge=0, le=1)
     """Share of a step's rollouts that may go unscored before the step fails."""
 
     @model_validator(mode="after")
@@ -107,13 +110,13 @@ class RateLimits(Record):
     `RateLimits(requests_per_minute=1000, tokens_per_minute=1_000_000, in_flight=32)`
     """
 
-    requests_per_minute: int = Field(1000, ge=1)
+    requests_per_minute: BoundedInt = Field(1000, ge=1)
     """Requests started in any 60 seconds."""
-    tokens_per_minute: int = Field(1_000_000, ge=1000)
+    tokens_per_minute: BoundedInt = Field(1_000_000, ge=1000)
     """Prompt and completion tokens in any 60 seconds."""
-    in_flight: int = Field(32, ge=1)
+    in_flight: BoundedInt = Field(32, ge=1)
     """Requests at the same time."""
-    requests_per_day: int | None = Field(None, ge=1)
+    requests_per_day: BoundedInt | None = Field(None, ge=1)
     """Requests that the account allows in a day; none is known if empty. A run is not held to it,
     but its forecast says whether it suffices."""
 
@@ -136,21 +139,21 @@ class JudgeConfig(Record):
     limits: RateLimits = RateLimits()
     """What the judge's account allows; of the `lexical` judge, which has none, only `in_flight`
     counts."""
-    call_timeout_s: float = Field(60, gt=0)
+    call_timeout_s: BoundedFloat = Field(60, gt=0)
     """Deadline of one request with its whole response, in seconds."""
-    verdict_timeout_s: float = Field(240, gt=0)
+    verdict_timeout_s: BoundedFloat = Field(240, gt=0)
     """Deadline of one verdict with all its calls and the pauses between retries, in seconds;
     waiting for a turn under `limits` does not count, so a small quota is slow but fails nothing."""
-    tries_max: int = Field(6, ge=1)
+    tries_max: BoundedInt = Field(6, ge=1)
     """Tries of one request before its verdict is given up as unscored."""
-    backoff_s: float = Field(0.5, gt=0)
+    backoff_s: BoundedFloat = Field(0.5, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one, up to 60 times
     this, and is at least what the judge itself asks for."""
-    hedge_quantile: float = Field(0.85, ge=0, lt=1)
+    hedge_quantile: BoundedFloat = Field(0.85, ge=0, lt=1)
     """A request slower than this share of the recent ones is asked again, once, and the first
     valid reply counts: some more requests, and far less waiting for the slowest. 0 asks nothing
     twice; nor is the `lexical` judge, or any request of RULER."""
-    prices: dict[str, tuple[Usd, Usd]] = Field({})
+    prices: dict[str, tuple[Amount, Amount]] = Field({})
     """USD for a million prompt tokens and for a million completion tokens, by model:
     `{"google/gemini-2.5-flash": [0.30, 2.50]}`; what is not here is taken from the built-in
     table."""
@@ -167,11 +170,11 @@ class JudgeConfig(Record):
 class Retention(Record):
     """Which checkpoints stay in the store; the first and the newest always do."""
 
-    keep_last: int = Field(5, ge=1)
+    keep_last: BoundedInt = Field(5, ge=1)
     """Newest checkpoints to keep."""
-    keep_every: int = Field(10, ge=0)
+    keep_every: BoundedInt = Field(10, ge=0)
     """Keep the checkpoint of every n-th step as well; 0 for none."""
-    keep_best: int = Field(1, ge=0)
+    keep_best: BoundedInt = Field(1, ge=0)
     """Keep so many with the highest validation accuracy as well."""
 
 
@@ -190,7 +193,7 @@ class RunConfig(Record):
     """Which machine the trainer runs on."""
     rollouts: RolloutsConfig = RolloutsConfig()
     """How summaries are sampled."""
-    recoveries_max: int = Field(5, ge=0)
+    recoveries_max: BoundedInt = Field(5, ge=0)
     """How often in a row, with no step committed in between, a lost trainer is brought up again
     before the run stops; in a benchmark, how often in all."""
     judge: JudgeConfig = JudgeConfig()
@@ -230,7 +233,7 @@ class FromCheckpoint(Record):
 
     model: Name
     """The other run's model."""
-    step: int | None = Field(None, ge=0)
+    step: BoundedInt | None = Field(None, ge=0)
     """Its step; empty takes the newest whole checkpoint."""
     store: str = ""
     """Where it lies: a folder or s3://bucket/prefix; empty is the run's own store."""
@@ -239,20 +242,20 @@ class FromCheckpoint(Record):
 class TrainConfig(RunConfig):
     """A training run."""
 
-    budget_usd: float | None = Field(None, gt=0)
+    budget_usd: BoundedFloat | None = Field(None, gt=0)
     """Dollars that the run may spend in all; it stops after the step that reaches them, and
     continues where it was once given more. Empty sets no limit."""
-    judge_patience_s: int = Field(900, ge=0)
+    judge_patience_s: BoundedInt = Field(900, ge=0)
     """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
     0 fails at once."""
 
-    ceiling_min: float = Field(0.2, ge=0, le=1)
+    ceiling_min: BoundedFloat = Field(0.2, ge=0, le=1)
     """Least share of the questions that the judge has to answer from the full documents: below it
     the run stops before it trains, since no summary could earn a reward. 0 lets it go on."""
 
-    steps: int = Field(30, ge=1)
+    steps: BoundedInt = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
-    validate_every: int = Field(10, ge=1)
+    validate_every: BoundedInt = Field(10, ge=1)
     """Steps between two validations on the held-out documents."""
     benchmark: bool = True
     """Whether to run the benchmark at the end."""
@@ -317,20 +320,20 @@ class ContenderConfig(Record):
     given tokens to think with."""
     reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = ""
     """How much it thinks; empty leaves that to the provider."""
-    thinking_tokens_max: int = Field(8192, ge=0)
+    thinking_tokens_max: BoundedInt = Field(8192, ge=0)
     """Tokens that a reasoning model may think with, on top of those of the summary."""
-    prices: tuple[Usd, Usd] | None = None
+    prices: tuple[Amount, Amount] | None = None
     """USD for a million prompt tokens and for a million completion tokens; empty takes what the
     endpoint says, or else the built-in table."""
     limits: RateLimits = RateLimits(in_flight=8)
     """What the account allows for this model."""
-    call_timeout_s: float = Field(180, gt=0)
+    call_timeout_s: BoundedFloat = Field(180, gt=0)
     """Deadline of one request with its whole response, in seconds."""
-    summary_timeout_s: float = Field(600, gt=0)
+    summary_timeout_s: BoundedFloat = Field(600, gt=0)
     """Deadline of one summary with all its tries and the pauses between them, in seconds."""
-    tries_max: int = Field(6, ge=1)
+    tries_max: BoundedInt = Field(6, ge=1)
     """Tries of one request before its summary is given up as unscored."""
-    backoff_s: float = Field(1.0, gt=0)
+    backoff_s: BoundedFloat = Field(1.0, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one."""
 
     @model_validator(mode="after")
@@ -360,7 +363,7 @@ class BenchmarkConfig(RunConfig):
     checkpoints: Literal["every", "ends", "last", "none"] = "every"
     """Which checkpoints take part: `every` n-th with the first and the last, the `ends` (the
     untrained base and the newest), the `last` alone, or `none`."""
-    every: int = Field(1, ge=1)
+    every: BoundedInt = Field(1, ge=1)
     """Take every n-th checkpoint; the first and the last are always there."""
     baselines: tuple[Baseline, ...] = ("lead-350", "random-350", "centroid")
     """Rules to compare with."""
@@ -374,10 +377,10 @@ class BenchmarkConfig(RunConfig):
     """Hosted models to compare with, through OpenRouter (OPENROUTER_API_KEY)."""
     contenders: tuple[ContenderConfig, ...] = ()
     """Other models to compare with, behind any OpenAI-compatible endpoint."""
-    dollars_max: float | None = Field(None, gt=0)
+    dollars_max: BoundedFloat | None = Field(None, gt=0)
     """Dollars that one benchmark may spend on summaries and verdicts; what is left over then goes
     unscored, and is made up for by a later benchmark. Empty sets no limit."""
-    compare_nights: int = Field(7, ge=0)
+    compare_nights: BoundedInt = Field(7, ge=0)
     """Earlier benchmarks of the model that this one is compared with; 0 compares with none."""
 
     @model_validator(mode="after")

@@ -10,6 +10,11 @@ Step = Annotated[int, Field(ge=0, le=1_000_000)]
 """A step of a run, or the checkpoint that it begins with."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """How many there are of something; the most that JSON carries exactly."""
+BoundedInt = Annotated[int, Field(le=2**53)]
+"""Any whole number of a setting: Prefect's server stores those of more than 64 bits, and then can't
+list its runs any more. Each setting says what its least is."""
+BoundedFloat = Annotated[float, Field(le=2**53)]
+"""The same for a number that may be a fraction, and could be given as a whole one."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 """A figure that JSON can carry."""
 Amount = Annotated[float, Field(ge=0, le=1e12)]

@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from precis.config import SEED_MAX, SEED_MIN
 from precis.errors import ConfigError
 from precis.record import Record
 from precis.settings.overrides import Given, overlay
@@ -26,6 +27,8 @@ C = TypeVar("C", bound=Record)
 R = TypeVar("R")
 
 _CONFIG = "config"
+_DEEPEST = 5
+"""So many objects and lists are within each other in the settings."""
 _CONFIG_HELP = """Any of these settings as one JSON object, for programs; it goes before those that
 are given alone."""
 
@@ -107,7 +110,7 @@ def _validated(model: type[C], settings: Given) -> C:
 def _signature(model: type[Record]) -> Signature:
     fields = model.model_fields.items()
     alone = [_parameter(at, name, field) for at, (name, field) in enumerate(fields)]
-    extra: Any = {"position": len(alone), "title": "Config"}
+    extra: Any = {"position": len(alone), "title": "Config", **_bounded(_DEEPEST)}
     config = Parameter(
         _CONFIG,
         Parameter.POSITIONAL_OR_KEYWORD,
@@ -115,6 +118,13 @@ def _signature(model: type[Record]) -> Signature:
         annotation=dict[str, Any],
     )
     return Signature([config, *alone])
+
+
+def _bounded(depth: int) -> dict[str, Any]:
+    """A schema for any JSON whose numbers a server can store, in objects and lists of a depth."""
+    bounds = {"minimum": SEED_MIN, "maximum": SEED_MAX}
+    within = _bounded(depth - 1) if depth else bounds
+    return {**bounds, "additionalProperties": within, "items": within}
 
 
 def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:

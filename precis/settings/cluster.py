@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator
 
 from precis.environment import Environment
-from precis.record import Record
+from precis.record import BoundedFloat, BoundedInt, Record
 
 Infra = Annotated[str, StringConstraints(pattern=r"^[a-z][a-zA-Z0-9-]*(/[^/\s]+)*$")]
 
@@ -23,18 +23,18 @@ class ClusterConfig(Record):
     spot: Literal["never", "first", "only"] = "never"
     """Whether to rent machines that the cloud may take back: `first` tries each place for one,
     then all of them on demand."""
-    disk_gb: int = Field(200, ge=50)
+    disk_gb: BoundedInt = Field(200, ge=50)
     """Disk of the machine, in GB."""
-    autostop_minutes: int = Field(10, ge=1)
+    autostop_minutes: BoundedInt = Field(10, ge=1)
     """Minutes without a running trainer after which the machine takes itself down."""
-    client_lost_s: float = Field(600, gt=0)
+    client_lost_s: BoundedFloat = Field(600, gt=0)
     """Seconds without a word from the flow after which the trainer ends, and autostop begins."""
-    hours_max: float = Field(24, gt=0)
+    hours_max: BoundedFloat = Field(24, gt=0)
     """Hours after which the run stops, once it has committed; a while later the trainer ends by
     itself, whatever the flow is doing."""
-    provision_timeout_s: float = Field(2700, gt=0)
+    provision_timeout_s: BoundedFloat = Field(2700, gt=0)
     """Deadline for having a machine, in seconds; RunPod can take half an hour."""
-    answer_timeout_s: float = Field(2700, gt=0)
+    answer_timeout_s: BoundedFloat = Field(2700, gt=0)
     """Deadline from then until the trainer answers, its installation included, in seconds."""
     destroy_after_run: bool = True
     """Take the machine down after a run that succeeded."""
@@ -62,5 +62,5 @@ class DownConfig(Record):
 class ClusterSweepConfig(Record):
     """Taking down all machines of ours that no live run holds."""
 
-    spare_hours: float = Field(0, ge=0)
+    spare_hours: BoundedFloat = Field(0, ge=0)
     """Spare a machine for so many hours after it was launched, for a look at what was kept."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from precis.record import Record
+from precis.record import BoundedFloat, BoundedInt, Record
 
 Options = dict[str, Any]
 BackendName = Literal["extractive", "local", "serverless"]
@@ -39,13 +39,13 @@ class ExtractiveTrainer(_TrainerSettings):
     """The embedded policy, which picks sentences and trains on a CPU."""
 
     kind: Literal["extractive"] = "extractive"
-    learning_rate: float = Field(0.02, gt=0)
+    learning_rate: BoundedFloat = Field(0.02, gt=0)
     """Adam's step size."""
-    epochs: int = Field(4, ge=1)
+    epochs: BoundedInt = Field(4, ge=1)
     """Passes over a step's trajectories."""
-    clip_epsilon: float = Field(0.2, gt=0, lt=1)
+    clip_epsilon: BoundedFloat = Field(0.2, gt=0, lt=1)
     """Clip range of the probability ratio."""
-    kl_coefficient: float = Field(0.002, ge=0)
+    kl_coefficient: BoundedFloat = Field(0.002, ge=0)
     """Weight of the KL penalty to the untrained policy."""
 
     @property
@@ -67,24 +67,24 @@ class ExtractiveTrainer(_TrainerSettings):
 class EngineConfig(Record):
     """How vLLM and the training share the GPU; the defaults are for 3 billion weights on 80 GB."""
 
-    tokens_max: int = Field(4096, ge=512)
+    tokens_max: BoundedInt = Field(4096, ge=512)
     """Longest prompt and summary together, in tokens."""
-    packed_tokens: int = Field(8192, ge=512)
+    packed_tokens: BoundedInt = Field(8192, ge=512)
     """Longest sequence that is trained on, in tokens: the samples of one document share its text
     there. More takes memory; it changes no result. At least `tokens_max`."""
-    gpu_memory_share: float = Field(0.4, gt=0, lt=1)
+    gpu_memory_share: BoundedFloat = Field(0.4, gt=0, lt=1)
     """Share of the GPU's memory that vLLM takes, for the weights and what it remembers of texts;
     the rest is for training."""
     sleep_while_training: bool = False
     """Have vLLM give its memory back while the adapter is trained. For a model that does not fit
     twice: each step then takes seconds longer, and `gpu_memory_share` may be higher."""
-    gpus: int = Field(1, ge=1, le=2)
+    gpus: BoundedInt = Field(1, ge=1, le=2)
     """GPUs of one machine: with 2, vLLM has the second to itself."""
     load_in_4bit: bool = False
     """Train on weights of 4 bits: less memory, and a little less accuracy."""
-    lora_rank: int = Field(8, ge=1, le=256)
+    lora_rank: BoundedInt = Field(8, ge=1, le=256)
     """Rank of the adapter."""
-    lora_alpha: int = Field(16, ge=1)
+    lora_alpha: BoundedInt = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
 
     @model_validator(mode="after")
@@ -113,12 +113,12 @@ class ArtTrainer(_TrainerSettings):
     base_model: BaseModelName = "Qwen/Qwen2.5-3B-Instruct"
     """The model to begin with: on the Hub, or a folder on the machine that trains, whose path has
     only letters, digits and `. _ / -`."""
-    learning_rate: float = Field(5e-6, gt=0)
+    learning_rate: BoundedFloat = Field(5e-6, gt=0)
     """Adam's step size."""
-    warmup_steps: int = Field(3, ge=0)
+    warmup_steps: BoundedInt = Field(3, ge=0)
     """The learning rate rises in equal parts over so many steps: Adam's first moves are its
     largest."""
-    trajectories_per_update: int = Field(8, ge=1)
+    trajectories_per_update: BoundedInt = Field(8, ge=1)
     """Adam moves once for so many summaries: a step of 5 documents with 8 summaries each is 5
     updates, however long the summaries are."""
     weighting: Literal["token", "sequence"] = "token"
@@ -126,12 +126,12 @@ class ArtTrainer(_TrainerSettings):
     the less the longer it is (GRPO as it was published)."""
     scale_rewards: bool = True
     """Divide advantages by the spread of their group's rewards."""
-    kl_penalty_coef: float = Field(0.0, ge=0)
+    kl_penalty_coef: BoundedFloat = Field(0.0, ge=0)
     """Weight of the KL penalty to the base model; 0 also saves its computation."""
-    epsilon: float | None = Field(None, gt=0)
+    epsilon: BoundedFloat | None = Field(None, gt=0)
     """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. ART's own
     if empty, which is 1: no lower clip."""
-    epsilon_high: float | None = Field(None, gt=0)
+    epsilon_high: BoundedFloat | None = Field(None, gt=0)
     """Upper clip of the importance weight, above 1: tokens count at most 1 + epsilon_high, however
     much likelier they have become since they were sampled. ART's own if empty, which is 4."""
     engine: EngineConfig = EngineConfig()
@@ -169,9 +169,9 @@ class ServerlessTrainer(_TrainerSettings):
     kind: Literal["serverless"] = "serverless"
     base_model: BaseModelName = "OpenPipe/Qwen3-14B-Instruct"
     """The model to begin with; W&B trains few others."""
-    learning_rate: float = Field(5e-6, gt=0)
+    learning_rate: BoundedFloat = Field(5e-6, gt=0)
     """Adam's step size."""
-    epsilon: float | None = Field(None, gt=0)
+    epsilon: BoundedFloat | None = Field(None, gt=0)
     """Clip range of the probability ratio; ART's own if empty."""
 
     @property

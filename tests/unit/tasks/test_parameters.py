@@ -1,6 +1,8 @@
 """A flow's settings as its parameters, as Prefect sees and calls them."""
 
+import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.record import Record
 from tasks.parameters import takes_settings
+
+HUGE = 10**30
 
 
 @takes_settings(TrainConfig)
@@ -65,6 +69,45 @@ def test_the_machines_flows_take_their_settings_alone_as_well() -> None:
 def test_the_server_checks_each_setting_by_its_type(given: dict[str, Any], fits: bool) -> None:
     problems = validate(given, schema_of(train))
     assert (not problems) == fits
+
+
+def numbers_of(schema: Any) -> Iterator[dict[str, Any]]:
+    """Each part of a schema that a number fits."""
+    if isinstance(schema, dict):
+        if schema.get("type") in ("integer", "number"):
+            yield schema
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from numbers_of(part)
+
+
+@pytest.mark.parametrize("flow", [train, benchmark, cluster_down, cluster_sweep])
+def test_every_number_has_bounds_that_a_server_can_store(flow: Any) -> None:
+    for number in numbers_of(schema_of(flow)):
+        least = number.get("minimum", number.get("exclusiveMinimum"))
+        most = number.get("maximum", number.get("exclusiveMaximum"))
+        assert -(2**63) <= least <= most < 2**63, number
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"steps": HUGE},
+        {"budget_usd": HUGE},
+        {"judge": {"prices": {"m": [HUGE, 1]}}},
+        {"judge": {"limits": {"in_flight": HUGE}}},
+        {"config": {"steps": HUGE}},
+        {"config": {"judge": {"limits": {"in_flight": HUGE}}}},
+        {"config": {"judge": {"prices": {"m": [HUGE, 1]}}}},
+        {"config": {"seed": -HUGE}},
+    ],
+)
+def test_a_number_that_would_break_the_list_of_runs_is_refused(given: dict[str, Any]) -> None:
+    """By the server, before it stores it; and by us, in one sentence."""
+    assert validate(given, schema_of(train))
+    with pytest.raises(ConfigError, match=r"^Settings that can't work: [a-z_.0]+: Input should be"):
+        asyncio.run(called(**given))
 
 
 async def test_a_setting_alone_leaves_the_others_at_their_defaults() -> None:
