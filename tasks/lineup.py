@@ -15,7 +15,7 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, local
 from precis.benchmark.extractive import rehearsed
 from precis.benchmark.lineup import checkpoint_digest, hosted_entries, rule_entries
-from precis.benchmark.measure import TRAINED, BenchmarkId, checkpoints_to_take
+from precis.benchmark.measure import TRAINED, BenchmarkId, checkpoints_to_take, report_folder
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig
 from precis.environment import Environment
@@ -74,8 +74,8 @@ class BenchmarkRun:
 
     @property
     def folder(self) -> str:
-        """Where in the store the newest report after so many steps lies."""
-        return f"{self.name}/benchmarks/{self.steps:04d}/"
+        """Where in the store the newest report after so many steps, on these documents, lies."""
+        return report_folder(self.name, self.steps, self.config, self.corpus)
 
     @property
     def own_folder(self) -> str:

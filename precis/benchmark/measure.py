@@ -215,3 +215,12 @@ def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> li
         return [step for step in committed if step % config.every == 0 or step in ends]
     wanted = ends if config.checkpoints == "ends" else ends[1:]
     return list(dict.fromkeys(wanted))
+
+
+def report_folder(model: str, steps: int, config: BenchmarkConfig, corpus: Corpus) -> str:
+    """Where in the store the newest report of a model after so many steps lies.
+
+    Documents of a benchmark's own have a folder of their own, beside that of the held-out ones.
+    """
+    own = f"-{corpus.digest[:8]}" if config.test_documents else ""
+    return f"{model}/benchmarks/{steps:04d}{own}/"

@@ -40,14 +40,16 @@ class BenchmarkOfModel:
 
 
 def newest_benchmark(model: StoredModel) -> BenchmarkOfModel | None:
-    """The newest benchmark of a checkpoint; None where it was in none.
+    """The newest benchmark of a checkpoint on the documents that its run held out; None where it
+    was in none.
 
     Raises:
         StoreError: the results can't be read.
     """
     if not result_keys(model.store, model.name):
         return None
-    rows = scan_results(model.store, model.name)
+    held_out = pl.col("corpus_digest") == model.ledger.corpus
+    rows = scan_results(model.store, model.name).filter(held_out)
     own = rows.filter(pl.col("model") == TRAINED, pl.col("step") == model.step)
     try:
         nights = own.select("run", "night").unique().sort("night").collect()

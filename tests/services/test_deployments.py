@@ -124,6 +124,8 @@ def test_a_benchmark_on_other_documents_than_were_held_out_is_refused(
         ({"steps": 0}, "minimum"),
         ({"steps": "three"}, "not of type"),
         ({"seed": 2**64}, "maximum"),
+        ({"steps": 10**30}, "maximum"),
+        ({"config": {"steps": 10**30}}, "maximum"),
         ({"documents": {"val_size": 0}}, "minimum"),
     ],
 )
@@ -136,6 +138,34 @@ def test_the_server_refuses_settings_that_do_not_fit(
         answer = api.post(f"/deployments/{deployment['id']}/create_flow_run", json=body)
     assert answer.status_code in (409, 422)
     assert why in answer.text
+
+
+def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    """The UI fills its form from the schema's defaults and the deployment's parameters, and sends
+    all of it."""
+    with client_of(deployed.api) as api:
+        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
+        fields = found["parameter_openapi_schema"]["properties"]
+        types = {name: fields[name].get("type") for name in ("steps", "model", "benchmark")}
+        assert types == {"steps": "integer", "model": "string", "benchmark": "boolean"}
+        assert (fields["steps"]["minimum"], fields["steps"]["maximum"]) == (1, 2**53)
+        shown = {name: field["default"] for name, field in fields.items() if "default" in field}
+        filled_in = {"model": "form", "steps": 1, "benchmark": False, "store": str(tmp_path)}
+        body = {
+            "parameters": {**shown, **found["parameters"], **filled_in},
+            "state": {"type": "SCHEDULED"},
+        }
+        started = api.post(f"/deployments/{found['id']}/create_flow_run", json=body)
+        run = started.raise_for_status().json()["id"]
+        run = reached(api, run, "COMPLETED", "FAILED", "CRASHED")
+        assert run["state_type"] == "COMPLETED", run["state"]
+        listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
+    assert run["id"] in [one["id"] for one in listed]
+    assert run["name"] == "train form: step 1 of 1"
+    settings = load_ledger(FolderStore(tmp_path), "form").settings
+    assert settings["documents"]["val_size"] == found["parameters"]["documents"]["val_size"]
 
 
 def test_a_setting_alone_leaves_those_of_the_deployment_as_they_are(
@@ -181,6 +211,10 @@ def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
     measured = scan_results(FolderStore(tmp_path), "deployed").collect()
     counts = measured.group_by("corpus_digest").agg(pl.col("document_id").n_unique())
     assert sorted(counts["document_id"].to_list()) == [3, 192]
+    for digest in counts["corpus_digest"]:
+        report = tmp_path / "deployed" / "benchmarks" / f"0001-{digest[:8]}" / "report.html"
+        assert report.exists()
+    assert not (tmp_path / "deployed" / "benchmarks" / "0001").exists()
 
 
 def test_a_benchmark_of_a_model_that_is_not_there_fails_at_once(

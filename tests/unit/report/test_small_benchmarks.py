@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.benchmark.measure import BenchmarkId
-from precis.records.documents import Document, Question
+from precis.benchmark.measure import BenchmarkId, report_folder
+from precis.config import BenchmarkConfig
+from precis.records.documents import Corpus, Document, Question
 from precis.records.results import Judged, Provenance, Row, Summary, frame_of, rows_of
 from precis.records.verdict import Answer, Scored
 from precis.report.benchmark import Benchmark, benchmark_of
@@ -146,6 +147,14 @@ def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) 
     for round, page in ((first, "first"), (second, "second")):
         assert (tmp_path / round.own_folder / "report.html").read_text() == page
         assert (tmp_path / round.own_folder / "results.parquet").exists()
+
+
+def test_other_documents_than_were_held_out_have_a_report_of_their_own() -> None:
+    corpus = Corpus(train=(), validation=(Document("d", "News", "Text.", ()),))
+    other = BenchmarkConfig.model_validate({"test_documents": {"source": "other.jsonl"}})
+    standard = report_folder("m", 4, BenchmarkConfig(), corpus)
+    assert standard == "m/benchmarks/0004/"
+    assert report_folder("m", 4, other, corpus) == f"m/benchmarks/0004-{corpus.digest[:8]}/"
 
 
 def test_the_page_says_where_a_narrow_screen_scrolls() -> None:
