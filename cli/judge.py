@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+import polars as pl
 import typer
 
-from cli.terminal import fail
+from cli.terminal import fail, sentences
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 from precis.judge.audit import Sample, documents_of, sampled
 from precis.judge.audit_page import as_jsonl, as_markdown
+from precis.judge.audit_report import audit_report
+from precis.judge.audit_sheet import as_sheet
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.client import JudgeClient
 from precis.judge.protocol import Protocol
@@ -24,6 +27,7 @@ from precis.processes.child import child_service
 from precis.records.documents import Document, read_documents
 from precis.records.results import read_results
 from precis.records.verdict import Verdict
+from precis.statistics.standings import contenders, rows_by
 
 _PROTOCOLS: tuple[Protocol, ...] = ("batched", "per_question")
 _MIB = 2**20
@@ -75,10 +79,26 @@ def audit(
     ] = "lexical",
     model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
     base_url: Annotated[str, typer.Option(help="Its endpoint, for provider `url`.")] = "",
+    contender: Annotated[
+        str, typer.Option(help="Sample only its summaries, such as `trained@30`.")
+    ] = "",
+    filled: Annotated[
+        Path | None,
+        typer.Option(help="The sheet, with a person's verdicts: how right is the judge?"),
+    ] = None,
 ) -> None:
-    """Write some of a judge's verdicts to a page to read, and how far the protocols agree."""
+    """Write some of a judge's verdicts down, for a person to read and to rule on as well.
+
+    Once the sheet is filled in, --filled says how far judge and person agree, and what accuracy
+    that leaves.
+    """
+    if filled is not None:
+        with sentences():
+            typer.echo(audit_report(read_results(results), filled))
+        return
     try:
-        chosen = sampled(read_results(results), samples, seed)
+        rows = _rows_of(read_results(results), contender)
+        chosen = sampled(rows, samples, seed)
         if not chosen:
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
         verdicts: dict[str, list[Verdict]] = {}
@@ -88,7 +108,15 @@ def audit(
             verdicts = asyncio.run(_judge(config, corpus, chosen))
     except (PrecisError, ValueError) as error:
         fail(str(error))
-    _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts))
+    _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts), as_sheet(chosen))
+
+
+def _rows_of(results: pl.DataFrame, contender: str) -> pl.DataFrame:
+    """Those of one contender; all where none is named."""
+    known = {str(one): one for one in contenders(results)}
+    if contender and contender not in known:
+        raise ConfigError(f"--contender {contender!r} is none of {', '.join(known)}.")
+    return rows_by(results, known[contender]) if contender else results
 
 
 async def _judge(
@@ -133,9 +161,15 @@ def _show_cache(file: Path, bytes_max: int | None, older_than_s: float | None) -
     )
 
 
-def _write(out: Path, page: str, lines: str) -> None:
+def _write(out: Path, page: str, lines: str, sheet: str) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page, encoding="utf-8")
     data = out.with_suffix(".jsonl")
-    data.write_text(lines, encoding="utf-8")
+    table = out.with_suffix(".csv")
+    for path, content in ((out, page), (data, lines)):
+        path.write_text(content, encoding="utf-8")
     typer.echo(f"Read {out}; the same as data is in {data}.")
+    if table.exists():  # a person's work
+        typer.echo(f"{table} is there already, and stays as it is.")
+        return
+    table.write_text(sheet, encoding="utf-8")
+    typer.echo(f"Or fill in {table}, and give it with --filled.")

@@ -69,9 +69,12 @@ def _adjust_percentile(bias: float, acceleration: float, z: float) -> float:
 
 
 def _reach(documents: int, confidence: float) -> float:
-    """How far the interval reaches, widened to Student's t and to the unbiased variance."""
+    return widened(NORMAL.inv_cdf((1 + confidence) / 2), documents)
+
+
+def widened(z: float, documents: int) -> float:
+    """A normal quantile, widened to Student's t and to the unbiased variance."""
     freedom = documents - 1
-    z = NORMAL.inv_cdf((1 + confidence) / 2)
     # Cornish-Fisher expansion of Student's quantile (Abramowitz & Stegun 26.7.5).
     t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
     return float(t * np.sqrt(documents / freedom))

@@ -1,0 +1,102 @@
+"""Accuracies corrected by what a person has ruled on some of the judge's verdicts.
+
+A judge rules on everything and errs; a person is right and rules on little. Prediction-powered
+inference (Angelopoulos et al., "Prediction-powered inference", Science 382, 2023) puts both
+together: the judge's accuracy over all, less the rectifier, which is how much higher the judge
+rules than the person on what both have ruled on. The estimate is right on average whatever the
+judge's faults, if what the person has ruled on was drawn at random.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from precis.statistics.bootstrap import NORMAL, Floats, widened
+from precis.statistics.intervals import CONFIDENCE, DOCUMENTS_MIN, Interval, ratio_interval
+from precis.statistics.standings import Contender, contenders, correct_by_document, rows_by
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A contender's accuracy.
+
+    Attributes:
+        contender: whose; None for all of them together.
+        judged: as the judge has it.
+        corrected: as the person's verdicts correct it; None where they are on fewer than five
+            documents, which say too little.
+        documents: how many those are.
+    """
+
+    contender: Contender | None
+    judged: Interval
+    corrected: Interval | None
+    documents: int
+
+
+def corrected_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[Corrected]:
+    """The accuracy of all contenders together, then of each one.
+
+    Args:
+        results: rows as in `precis.records.results.SCHEMA`.
+        person: some of these rows, with the person's verdicts in the column `person`.
+    """
+    found = [_corrected(None, results, person)]
+    for contender in contenders(results):
+        rows = rows_by(results, contender)
+        if not correct_by_document(rows).is_empty():
+            found.append(_corrected(contender, rows, rows_by(person, contender)))
+    return found
+
+
+def _corrected(
+    contender: Contender | None, results: pl.DataFrame, person: pl.DataFrame
+) -> Corrected:
+    counts = correct_by_document(results)
+    judged = ratio_interval(counts["correct"].to_numpy(), counts["asked"].to_numpy())
+    answerable = person.filter("answerable")
+    documents = answerable["document_id"].n_unique()
+    if documents < DOCUMENTS_MIN:
+        return Corrected(contender, judged, None, documents)
+    return Corrected(contender, judged, prediction_powered(results, answerable), documents)
+
+
+def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
+    """The prediction-powered estimate of an accuracy, with its 95 % interval.
+
+    A document's questions stand or fall together, so the variance is of whole documents: of what
+    each adds to the estimate, by the judge's verdicts and by the rectifier. Where judge and person
+    differ on few questions or none, this would be too small: as Agresti and Min ("Simple improved
+    confidence intervals for comparing matched proportions", 2005) do, half a difference is added
+    each way. Summaries that scored zero unread need no person, and add nothing to the rectifier.
+
+    Args:
+        person: rows of `results` with the column `person`; at least two documents.
+    """
+    ruled = results.filter(pl.col("disqualified").is_null())
+    share = _questions(ruled) / _questions(results)
+    over = (pl.col("correct").cast(pl.Float64) - pl.col("person").cast(pl.Float64)).sum()
+    both = person.group_by("document_id").agg(over.alias("over"), pl.len().alias("ruled"))
+    table = correct_by_document(results).join(both, on="document_id", how="left").fill_null(0)
+    correct, asked, excess, ruled_on = (
+        table[name].cast(pl.Float64).to_numpy() for name in ("correct", "asked", "over", "ruled")
+    )
+    judged = correct.sum() / asked.sum()
+    rectifier = excess.sum() / ruled_on.sum()
+    added = (correct - judged * asked) / asked.sum()
+    added -= share * (excess - rectifier * ruled_on) / ruled_on.sum()
+    variance = float(np.sum(added**2) + (share / ruled_on.sum()) ** 2)
+    return _interval(judged - share * rectifier, variance, int(np.count_nonzero(ruled_on)))
+
+
+def _questions(rows: pl.DataFrame) -> float:
+    counts: Floats = correct_by_document(rows)["asked"].to_numpy()
+    return float(counts.sum())
+
+
+def _interval(mean: float, variance: float, documents: int) -> Interval:
+    """As wide as few documents make it, and within 0 and 1."""
+    reach = widened(NORMAL.inv_cdf((1 + CONFIDENCE) / 2), documents) * np.sqrt(variance)
+    ends = np.clip([mean, mean - reach, mean + reach], 0.0, 1.0)
+    return Interval(*(float(end) for end in ends))
