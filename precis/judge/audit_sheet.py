@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -57,7 +58,9 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
         raise ConfigError(
             f"{path} holds no verdict: write `correct` or `wrong` into the column {VERDICT!r}."
         )
-    schema = {"line": pl.Int64, VERDICT: pl.Boolean, **{name: SCHEMA[name] for name in KEY}}
+    schema: dict[str, Any] = {"line": pl.Int64, VERDICT: pl.Boolean}
+    for name in KEY:
+        schema[name] = SCHEMA[name]
     given = pl.DataFrame(ruled, schema=schema, orient="row")
     found = given.join(results, on=KEY, how="left", nulls_equal=True, maintain_order="left")
     _check(path, found)

@@ -14,8 +14,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from precis.errors import JudgeError
-from precis.judge.redaction import Redactor
 from precis.llm.providers import Endpoint
+from precis.llm.redaction import Redactor
 
 _CAUSES = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}
 _ABOUT_FORMAT = re.compile(

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from precis.judge.redaction import Redactor
+from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 
 REPLY_BYTES_MAX = 4 * 2**20

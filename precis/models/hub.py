@@ -6,7 +6,7 @@ from pathlib import Path
 
 from precis.environment import Environment
 from precis.errors import ConfigError, HubError
-from precis.judge.redaction import Redactor
+from precis.llm.redaction import Redactor
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
 

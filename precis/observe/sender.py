@@ -9,7 +9,7 @@ from typing import Protocol
 
 import httpx
 
-from precis.judge.redaction import without_credentials
+from precis.llm.redaction import without_credentials
 from precis.observe.completions import CompletionRecord
 
 QUEUE_MAX = 4000

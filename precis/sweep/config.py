@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from precis.config import Seed
 from precis.environment import Environment
-from precis.record import Name, Record
+from precis.record import BoundedFloat, Name, Record
 
 TRIALS_MAX = 200
 """More runs than this are a mistake more often than a plan."""
@@ -32,7 +32,7 @@ class SweepConfig(Record):
     `[{"trainer.learning_rate": 0.1, "steps": 60}]`."""
     seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
     """Each combination is trained with each of these seeds: what differs between them is chance."""
-    budget_usd: float | None = Field(None, gt=0)
+    budget_usd: BoundedFloat | None = Field(None, gt=0)
     """Dollars that all trials may spend together; each may spend an equal share. Empty sets no
     limit."""
     store: str = Field("", validate_default=True)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.config import DocumentsConfig
-from precis.judge.redaction import Redactor
+from precis.llm.redaction import Redactor
 from precis.observe.langfuse import Langfuse
 from precis.observe.openpipe import OpenPipe
 from precis.observe.sender import Sender, Service

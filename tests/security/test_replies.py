@@ -19,8 +19,8 @@ from precis.benchmark.contender import hosted
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.errors import PrecisError
 from precis.judge import Endpoint, JudgeClient
-from precis.judge.redaction import Redactor
 from precis.judge.ruler import RulerJudge
+from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 from precis.records.documents import Document, Question
 from precis.sampling.rollouts import bounded, roll_out

@@ -11,6 +11,7 @@ from prefect.utilities.schema_tools.validation import validate
 
 from flows.benchmark import benchmark
 from flows.cluster import cluster_down, cluster_sweep
+from flows.sweep import sweep
 from flows.train import train
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import ConfigError
@@ -82,11 +83,12 @@ def numbers_of(schema: Any) -> Iterator[dict[str, Any]]:
             yield from numbers_of(part)
 
 
-@pytest.mark.parametrize("flow", [train, benchmark, cluster_down, cluster_sweep])
+@pytest.mark.parametrize("flow", [train, benchmark, sweep, cluster_down, cluster_sweep])
 def test_every_number_has_bounds_that_a_server_can_store(flow: Any) -> None:
     for number in numbers_of(schema_of(flow)):
         least = number.get("minimum", number.get("exclusiveMinimum"))
         most = number.get("maximum", number.get("exclusiveMaximum"))
+        assert least is not None and most is not None, number
         assert -(2**63) <= least <= most < 2**63, number
 
 
