@@ -21,8 +21,9 @@ from precis.judge.audit_report import audit_report
 from precis.judge.audit_sheet import as_sheet
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.client import JudgeClient
+from precis.judge.endpoint import endpoint_for
 from precis.judge.protocol import Protocol
-from precis.llm.providers import Endpoint, endpoint_for
+from precis.llm.providers import Endpoint
 from precis.processes.child import child_service
 from precis.records.documents import Document, read_documents
 from precis.records.results import read_results

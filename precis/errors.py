@@ -4,7 +4,11 @@
     ├── ConfigError              a setting that can't work; nothing was started
     │   └── DocumentsError       a corpus that can't be read; names file, row and column
     ├── BudgetReached            the run has spent what it may; it stops after a commit
-    ├── JudgeError               the judge can't be used; no retry will help
+    ├── ProviderError            a server of language models did not do what it was asked
+    │   ├── ProviderRejected     it rejects all our requests (key, model); no retry will help
+    │   └── ProviderFailed       this one request failed; another try may not
+    ├── JudgeError               the judge gives no verdicts
+    │   ├── JudgeRejected        it rejects all our requests (key, model); no retry will help
     │   └── JudgeUnavailable     too many verdicts of a step failed; the run stops, resumable
     ├── RolloutError             a step's rollouts can't be trained on
     │   └── StaleAdapter         a completion came from another step's adapter
@@ -50,7 +54,41 @@ class BudgetReached(PrecisError):
     """The run has spent what it may."""
 
 
+class ProviderError(PrecisError):
+    """A server of language models did not do what it was asked."""
+
+
+class ProviderRejected(ProviderError):
+    """It rejects our requests as such (key, model, address); retries won't help.
+
+    Attributes:
+        status: the HTTP status that it answered with.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ProviderFailed(ProviderError):
+    """One request failed; another try may not.
+
+    Attributes:
+        cause: the short name that `Unscored` counts by: `timeout`, `rate_limited`, …
+        retry_after_s: how long the server asks to be left alone, where it does.
+    """
+
+    def __init__(self, cause: str, detail: str, retry_after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.cause = cause
+        self.retry_after_s = retry_after_s
+
+
 class JudgeError(PrecisError):
+    """The judge gives no verdicts."""
+
+
+class JudgeRejected(JudgeError):
     """The judge rejects our requests as such (key, model, address); retries won't help."""
 
 

@@ -9,7 +9,6 @@ import polars as pl
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.benchmark.budget import Budget
 from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, local
@@ -20,6 +19,7 @@ from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig
 from precis.environment import Environment
 from precis.errors import ConfigError, TrainerLost
+from precis.llm.budget import Budget
 from precis.observe.observers import Observers, observing
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger, load_ledger

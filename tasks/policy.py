@@ -10,8 +10,8 @@ from precis.errors import (
     BudgetReached,
     ConfigError,
     CorruptCheckpoint,
-    JudgeError,
-    JudgeUnavailable,
+    JudgeRejected,
+    ProviderRejected,
     StepConflict,
     StoreConflict,
     StoreRefused,
@@ -24,7 +24,8 @@ HOPELESS = (
     BudgetReached,
     ConfigError,
     CorruptCheckpoint,
-    JudgeError,
+    JudgeRejected,
+    ProviderRejected,
     StepConflict,
     StoreConflict,
     StoreRefused,
@@ -32,13 +33,12 @@ HOPELESS = (
     Unauthorized,
     UnusableRun,
 )
-"""What fails the same way however often it is tried; of these only JudgeUnavailable passes."""
+"""What fails the same way however often it is tried."""
 
 
 def worth_retrying(task: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
     """Whether another try may end differently."""
-    error = state.data
-    return isinstance(error, JudgeUnavailable) or not isinstance(error, HOPELESS)
+    return not isinstance(state.data, HOPELESS)
 
 
 RETRIED: dict[str, Any] = {

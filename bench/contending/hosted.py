@@ -14,7 +14,6 @@ import typer
 
 from bench.contending.server import served
 from bench.judging.claims import require
-from precis.benchmark.budget import Budget
 from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted as hosted_entry
@@ -28,6 +27,7 @@ from precis.config import (
     RolloutsConfig,
 )
 from precis.judge import Endpoint, JudgeClient, Scored
+from precis.llm.budget import Budget
 from precis.records.documents import Corpus, load_corpus
 from precis.sampling.rollouts import together
 from precis.store import open_store

@@ -12,7 +12,7 @@ from random import Random
 from starlette.applications import Starlette
 
 from bench.judging.cases import a_third
-from precis.llm.providers import LEXICAL_MODEL
+from precis.judge.endpoint import LEXICAL_MODEL
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.standins.judge import lexical_judge
 from precis.summaries.prompt import request_in

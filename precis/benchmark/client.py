@@ -1,41 +1,34 @@
 """From a document to a contender's summary: one that was kept, or one that is asked for."""
 
-import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping
-from functools import partial
 from typing import Any, Self
 
-import httpx
-
-from precis.benchmark.budget import Budget
 from precis.benchmark.cache import ResultCache, Written
 from precis.benchmark.contender import ContenderSpec
-from precis.errors import BudgetReached, JudgeError, StaleAdapter
-from precis.llm.limits import Limiter
-from precis.llm.pool import ConnectionPool
-from precis.llm.replies import Failed, SchemaRejected, opened
-from precis.llm.responses import ReplyTooLarge
-from precis.llm.retry import Deadline, Retrier
+from precis.errors import BudgetReached, ProviderFailed, ProviderRejected, StaleAdapter
+from precis.llm.budget import Budget
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+from precis.llm.replies import SchemaRejected
+from precis.llm.retry import Deadline
+from precis.llm.tokens import reserved_tokens
 from precis.records.documents import Document
-from precis.records.spend import Spend, Usage, usd
+from precis.records.spend import Usage
 from precis.records.verdict import Unscored
 from precis.summaries.prompt import summary_messages
 
 UNREACHABLE = "generation_connection"
 """The cause of a summary that is missing because nobody took the request."""
 
-_CHARACTERS_A_TOKEN = 3
-
 logger = logging.getLogger(__name__)
 
 
 class ContenderClient:
-    """Asks one contender, within its limits; what fails is tried again, here and nowhere else.
+    """Asks one contender, within its limits and the benchmark's budget.
 
-    `async with Writer(entry, words_max, budget, kept) as writer: await writer.write(document)`
+    `async with ContenderClient(entry, words_max, budget, kept) as client:`
+    `    await client.write(document)`
 
     Args:
         words_max: the limit that the contender is told.
@@ -51,18 +44,16 @@ class ContenderClient:
     ) -> None:
         self.entry = entry
         self._words_max = words_max
-        self._budget = budget
         self._kept = kept
-        self._limiter = Limiter(entry.settings.limits)
-        self._tries = Retrier(entry.settings)
-        self._lanes = ConnectionPool(entry.endpoint, entry.settings.call_timeout_s)
+        prices = {entry.endpoint.model: entry.price} if entry.price else {}
+        self._client = ChatClient(entry.endpoint, entry.settings, prices=prices, budget=budget)
         self._rejected: Unscored | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._lanes.close()
+        await self._client.close()
 
     async def known(self, document: Document) -> Written | None:
         """The summary that was kept, or None."""
@@ -79,133 +70,56 @@ class ContenderClient:
             return self._rejected
         deadline = Deadline(self.entry.settings.summary_timeout_s)
         try:
-            written = await self._tries.until_answered(
-                partial(self._asked, document, deadline), deadline
-            )
-        except Failed as error:
+            written = await self._client.complete(self._request(document), deadline, self._read)
+        except ProviderFailed as error:
             return Unscored(f"generation_{error.cause}", str(error))
+        except SchemaRejected as error:  # we asked for none: it is about something else
+            return Unscored("generation_server_error", str(error))
         except BudgetReached as error:
             return Unscored("budget", str(error))
-        except JudgeError as error:
-            return self._gave_up(error)
+        except ProviderRejected as error:
+            return self._give_up(error)
         if self._kept:
             await self._kept.keep_summary(self._key(document), written)
         return written
 
-    def _gave_up(self, error: JudgeError) -> Unscored:
+    def _give_up(self, error: ProviderRejected) -> Unscored:
         """What is rejected once is rejected always: nothing more is asked for."""
         if self._rejected is None:
             logger.warning("%s It takes no further part in this benchmark.", error)
         self._rejected = Unscored("generation_rejected", str(error))
         return self._rejected
 
-    async def _asked(self, document: Document, deadline: Deadline) -> Written:
-        content = self._content(document)
-        most = self._most(content)
-        async with (
-            self._limiter.turn(most.tokens) as turn,
-            self._budget.reserved(self.entry.price.of(most) if self.entry.price else 0.0),
-        ):
-            began = time.perf_counter()
-            response = await self._posted(content, most, deadline)
-            with self._limiter.heeding(turn):
-                body = _opened(response, self.entry)
-            usage = Usage.from_response(body.get("usage"))
-            turn.tokens = usage.tokens or turn.tokens
-            cost = self._count(usage)
-        return self._read(body, usage, cost, time.perf_counter() - began)
-
-    async def _posted(self, content: bytes, most: Usage, deadline: Deadline) -> httpx.Response:
-        try:
-            async with deadline.spending(self.entry.settings.call_timeout_s):
-                return await self._lanes.post(content)
-        except (TimeoutError, httpx.TimeoutException) as error:
-            self._count(most, given_up=True)
-            raise Failed("timeout", f"No answer by {self._who} before the deadline.") from error
-        except asyncio.CancelledError:
-            self._count(most, given_up=True)
-            raise
-        except ReplyTooLarge as error:
-            self._count(most, given_up=True)
-            raise Failed("too_large", f"Too much came from {self._who}: {error}") from error
-        except httpx.RequestError as error:
-            raise Failed(
-                "connection", f"The connection to {self._who} failed: {error!r}"
-            ) from error
-
-    def _read(
-        self, body: Mapping[str, Any], usage: Usage, cost: float | None, seconds: float
-    ) -> Written:
-        text, finish = _said(body)
-        served_by = str(body.get("model", ""))
-        if self.entry.contender.step is not None and served_by != self.entry.endpoint.model:
+    def _read(self, reply: ChatReply) -> Written:
+        endpoint = self.entry.endpoint
+        if self.entry.contender.step is not None and reply.served_by != endpoint.model:
             raise StaleAdapter(
-                f"{served_by!r} answered where {self.entry.endpoint.model!r} was asked for."
+                f"{reply.served_by!r} answered where {endpoint.model!r} was asked for."
             )
-        if not text.strip() and finish == "length":
-            raise Failed("truncated", f"The tokens of {self._who} all went into its thoughts.")
+        if not reply.text.strip() and reply.finish == "length":
+            detail = f"The tokens of the {endpoint.role} all went into its thoughts."
+            raise ProviderFailed("truncated", detail)
         return Written(
-            text,
-            finish,
-            seconds,
-            usage.prompt_tokens,
-            usage.completion_tokens,
-            cost,
-            served_by,
+            reply.text,
+            reply.finish,
+            reply.seconds,
+            reply.usage.prompt_tokens,
+            reply.usage.completion_tokens,
+            reply.usd,
+            reply.served_by,
             time.time(),
         )
 
-    def _count(self, usage: Usage, *, given_up: bool = False) -> float | None:
-        """Book a request, and say what it cost; None where that is not known."""
-        model = self.entry.endpoint.model
-        price = self.entry.price
-        prices = {model: price} if price else {}
-        self._budget.spend += Spend.of_call(model, usage, prices, given_up=given_up)
-        return usd(model, usage, prices)
-
-    def _most(self, content: bytes) -> Usage:
-        """The tokens that a request can take at most, or nearly so."""
-        parameters = self.entry.parameters
-        limit = parameters.get("max_tokens") or parameters.get("max_completion_tokens") or 0
-        return Usage(len(content) // _CHARACTERS_A_TOKEN, int(limit))
-
-    def _key(self, document: Document) -> str:
-        return self.entry.key(summary_messages(document.text, self._words_max))
-
-    def _content(self, document: Document) -> bytes:
-        payload = {
+    def _request(self, document: Document) -> CompletionRequest:
+        payload: dict[str, Any] = {
             "model": self.entry.endpoint.model,
             "messages": summary_messages(document.text, self._words_max),
             **self.entry.parameters,
         }
-        return json.dumps(payload, ensure_ascii=False).encode()
+        # The most that it can take, or nearly so: the budget has to hold whatever comes.
+        limit = payload.get("max_tokens") or payload.get("max_completion_tokens") or 0
+        prompt_tokens = reserved_tokens(len(json.dumps(payload, ensure_ascii=False)))
+        return CompletionRequest(payload, Usage(prompt_tokens, int(limit)))
 
-    @property
-    def _who(self) -> str:
-        return f"the {self.entry.endpoint.role}"
-
-
-def _opened(response: httpx.Response, entry: ContenderSpec) -> dict[str, Any]:
-    try:
-        return opened(response.status_code, response.headers, response.content, entry.endpoint)
-    except SchemaRejected as error:  # we asked for none
-        raise Failed("server_error", str(error)) from error
-
-
-def _said(body: Mapping[str, Any]) -> tuple[str, str]:
-    """The first choice's text and finish reason.
-
-    Raises:
-        Failed: there is none, or the model refused.
-    """
-    choices = body.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Failed("empty", "The response has no choices.")
-    message = choices[0].get("message")
-    finish = choices[0].get("finish_reason")
-    said = message if isinstance(message, dict) else {}
-    if finish == "content_filter" or said.get("refusal"):
-        raise Failed("refused", f"The model refused: {str(said.get('refusal') or finish)[:200]}")
-    if finish == "error":
-        raise Failed("server_error", f"The model broke off: {str(choices[0].get('error'))[:200]}")
-    return str(said.get("content") or ""), str(finish or "stop")
+    def _key(self, document: Document) -> str:
+        return self.entry.key(summary_messages(document.text, self._words_max))

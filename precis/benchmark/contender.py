@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precis.benchmark.presets import endpoint_of
-from precis.config import ContenderConfig, RateLimits
+from precis.config import ContenderConfig
+from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
+from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
+from precis.summaries.prompt import summary_tokens_max
 
-_TOKENS_A_WORD = 2
-_TOKENS_SPARE = 64
-"""Room for a summary of the words allowed, in any tokenizer: past it one is over-length anyway."""
 _FREE = Price(0.0, 0.0)
 
 
@@ -81,13 +81,13 @@ def local(
         url: ends in `/v1`.
         identity: see `ContenderSpec`.
     """
-    free = RateLimits(requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=in_flight)
     settings = ContenderConfig(
         model=model,
         provider="url",
         base_url=url,
-        limits=free,
-        backoff_s=0.3,  # a process of ours that is gone is to be noticed soon
+        limits=without_quota(in_flight),
+        tries_max=OWN_TRIES_MAX,
+        backoff_s=OWN_BACKOFF_S,
     )
     endpoint = Endpoint(url, model, key, role=f"contender '{contender}'")
     parameters = parameters_of(settings, words_max)
@@ -101,7 +101,7 @@ def parameters_of(config: ContenderConfig, words_max: int) -> dict[str, Any]:
     `max_completion_tokens`; OpenRouter takes the effort as `reasoning`, the others by OpenAI's
     name for it.
     """
-    tokens = _TOKENS_A_WORD * words_max + _TOKENS_SPARE
+    tokens = summary_tokens_max(words_max)
     effort = config.reasoning_effort
     routed = config.provider == "openrouter"
     thought: dict[str, Any] = {}

@@ -9,11 +9,11 @@ from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import JudgeConfig
 from precis.judge.forecast import Forecast, forecast
+from precis.llm.tokens import expected_tokens
 from precis.records.documents import Document
 from precis.records.spend import Usage
 from precis.summaries.prompt import summary_messages
 
-_CHARACTERS_A_TOKEN = 4
 _WORDS_A_TOKEN = 0.75
 """Of English prose; the usual rule for the tokenizers of hosted models."""
 
@@ -100,7 +100,7 @@ async def _found(
 def _usd(entry: ContenderSpec, document: Document, words_max: int) -> float:
     messages = summary_messages(document.text, words_max)
     sent = sum(len(message["content"]) for message in messages)
-    return _dollars(entry, Usage(sent // _CHARACTERS_A_TOKEN, int(words_max / _WORDS_A_TOKEN)))
+    return _dollars(entry, Usage(round(expected_tokens(sent)), int(words_max / _WORDS_A_TOKEN)))
 
 
 def _thinking_usd(entry: ContenderSpec) -> float:

@@ -1,24 +1,12 @@
 """Hosted models that can be named without more: where each is served, and how it is asked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from precis.config import ContenderConfig, Hosted
 from precis.errors import ConfigError
-from precis.llm.providers import Endpoint
+from precis.llm.providers import PROVIDERS, Endpoint, Provider, is_sendable
 
-
-@dataclass(frozen=True)
-class _Provider:
-    base_url: str
-    key_variable: str
-
-
-_PROVIDERS = {
-    "openrouter": _Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "openai": _Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    "url": _Provider("", "CONTENDER_API_KEY"),
-}
+_OWN = Provider("", "CONTENDER_API_KEY")
 
 PRESETS: Mapping[Hosted, ContenderConfig] = {
     "gpt-4o": ContenderConfig(model="openai/gpt-4o"),
@@ -46,9 +34,9 @@ def endpoint_of(config: ContenderConfig, keys: Mapping[str, str]) -> Endpoint:
     Raises:
         ConfigError: the provider's key is not set.
     """
-    provider = _PROVIDERS[config.provider]
+    provider = _OWN if config.provider == "url" else PROVIDERS[config.provider]
     key = keys.get(provider.key_variable, "").strip()
-    if not key.isascii() or not key.isprintable() or not key:
+    if not is_sendable(key):
         raise ConfigError(
             f"The contender {config.called!r} needs a key: provider {config.provider!r} reads it "
             f"from {provider.key_variable}. Set {provider.key_variable} in the environment or in "

@@ -3,12 +3,12 @@
 import hashlib
 import json
 
-from precis.benchmark.budget import Budget
 from precis.benchmark.cache import ResultCache
 from precis.config import JudgeConfig, RolloutsConfig
 from precis.errors import BudgetReached
 from precis.judge import JudgeClient, Scored, Unscored, Verdict
 from precis.judge.forecast import forecast
+from precis.llm.budget import Budget
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified
 from precis.summaries.rewards import disqualify, score_zero

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from precis.config import JudgeConfig
 from precis.environment import Environment
-from precis.errors import DocumentsError, JudgeError
+from precis.errors import DocumentsError, JudgeUnavailable
 from precis.extractive.serving import LoopServer
 from precis.judge import JudgeClient, Scored, Unscored, Verdict, endpoint_for
-from precis.llm.providers import LEXICAL_MODEL
+from precis.judge.endpoint import LEXICAL_MODEL
 from precis.llm.server import completions_app
 from precis.records.documents import Document, Question
 from precis.standins.judge import lexical_judge
@@ -125,5 +125,5 @@ def _parse_question(where: str, line: str) -> FileQuestion:
 
 def _require_scored(verdict: Verdict) -> Scored:
     if isinstance(verdict, Unscored):
-        raise JudgeError(f"The judge gave no verdict on the summary: {verdict.detail}")
+        raise JudgeUnavailable(f"The judge gave no verdict on the summary: {verdict.detail}")
     return verdict

@@ -9,13 +9,13 @@ from typing import Any, Protocol, Self
 
 import httpx
 
-from precis.benchmark.budget import Budget
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, parameters_of
 from precis.config import ContenderConfig
 from precis.errors import ConfigError, SummaryError
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.inference.parts import estimate_tokens, split
+from precis.llm.budget import Budget
 from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest
 from precis.llm.tls import tls_for

@@ -4,8 +4,8 @@
 
     prompts    the words that the judge reads, with all data fenced
     protocol   which requests a verdict takes, and what a valid reply is
-    transport  one request, within the limits and before a deadline
-    asking     a reply from the cache, or from the judge
+    endpoint   where the judge is, and which key it wants
+    cached     a valid reply to a prompt, from the cache or from the judge
     client     all of it together
     cache      replies on disk
     ruler      ranking the summaries of a document against each other
@@ -17,7 +17,8 @@ How any server of language models is asked stands in `precis.llm`.
 """
 
 from precis.judge.client import JudgeClient
-from precis.llm.providers import Endpoint, endpoint_for
+from precis.judge.endpoint import endpoint_for
+from precis.llm.providers import Endpoint
 from precis.records.verdict import Answer, Ranked, Scored, Unscored, Verdict
 
 __all__ = [

@@ -5,9 +5,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
-from precis.errors import JudgeError
-from precis.judge.asking import CachedJudge
+from precis.errors import JudgeRejected, ProviderFailed
 from precis.judge.cache import ReplyCache
+from precis.judge.cached import CachedJudge
 from precis.judge.protocol import (
     PROTOCOL_VERSION,
     Graded,
@@ -19,10 +19,8 @@ from precis.judge.protocol import (
     prompts_digest,
     ruling,
 )
-from precis.judge.transport import Transport
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
-from precis.llm.replies import Failed
 from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Spend
@@ -60,8 +58,7 @@ class JudgeClient:
     ) -> None:
         self._endpoint = endpoint
         self._config = config
-        self._transport = Transport(endpoint, config, prices)
-        self._asker = CachedJudge(self._transport, config, cache)
+        self._cached = CachedJudge(endpoint, config, cache, prices)
         self.identity = {
             "model": endpoint.model,
             "protocol": config.protocol,
@@ -73,17 +70,17 @@ class JudgeClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._transport.close()
+        await self._cached.close()
 
     @property
     def spend(self) -> Spend:
         """What all calls have cost so far, and how many replies came from the cache instead."""
-        return self._asker.spend
+        return self._cached.spend
 
     @property
     def limiter(self) -> Limiter:
         """Gives out the turns, for others that use the same account (`RulerJudge`)."""
-        return self._transport.limiter
+        return self._cached.limiter
 
     async def score(self, document: Document, summary: str) -> Verdict:
         """Judge a summary: which of the document's questions does it answer correctly?
@@ -91,12 +88,12 @@ class JudgeClient:
         A question that the document does not answer counts as correct when the judge declines it.
 
         Raises:
-            JudgeError: the judge rejects the key, the model or the request as such.
+            JudgeRejected: the judge rejects the key, the model or the request as such.
         """
         batched = batches(document.questions, self._config.protocol)
         try:
-            answers = await _together([self._judged(document, summary, some) for some in batched])
-        except Failed as error:
+            answers = await _together([self._judge(document, summary, some) for some in batched])
+        except ProviderFailed as error:
             return Unscored(error.cause, str(error))
         return Scored(tuple(answer for some in answers for answer in some))
 
@@ -107,7 +104,7 @@ class JudgeClient:
         corpus, judge and protocol.
 
         Raises:
-            JudgeError: as for `score`.
+            JudgeRejected: as for `score`.
         """
         verdicts = await _together([self.score(each, each.text) for each in documents])
         return {each.id: verdict for each, verdict in zip(documents, verdicts, strict=True)}
@@ -116,46 +113,50 @@ class JudgeClient:
         """Ask one small question, uncached, to see that the judge can be used at all.
 
         Raises:
-            JudgeError: it can't; the message says why and what to do.
+            JudgeRejected: it can't; the message says why and what to do.
         """
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = answer_prompt("The door is green.", [question])
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            await self._transport.send(prompt, parse_answers, deadline)
-        except Failed as error:
-            raise JudgeError(
+            await self._cached.send(prompt, parse_answers, deadline)
+        except ProviderFailed as error:
+            raise JudgeRejected(
                 f"The judge '{self._endpoint.model}' at {self._endpoint.base_url} did not pass a "
                 f"trial question: {error} Check that it is up and that its model follows JSON "
                 "schemas, then start again."
             ) from error
 
-    async def _judged(
+    async def _judge(
         self, document: Document, text: str, questions: Sequence[Question]
     ) -> list[Answer]:
         """Answer some questions from a text in one request; grade in another what needs it."""
         deadline = Deadline(self._config.verdict_timeout_s)
-        given = await self._asker.ask(answer_prompt(text, questions), parse_answers, deadline)
-        rulings = [ruling(*pair) for pair in zip(questions, given, strict=True)]
-        graded = [
-            Graded(one, answer)
-            for one, answer, right in zip(questions, given, rulings, strict=True)
-            if right is None
-        ]
+        given = await self._cached.ask(answer_prompt(text, questions), parse_answers, deadline)
+        # By the question's place: what needs no grader now, and the rest when it is graded.
+        rulings: dict[int, bool] = {}
+        ungraded: dict[int, Graded] = {}
+        for place, (question, answer) in enumerate(zip(questions, given, strict=True)):
+            right = ruling(question, answer)
+            if right is None:
+                ungraded[place] = Graded(question, answer)
+            else:
+                rulings[place] = right
         shown = document.text if self._config.protocol == "per_question" else None
-        grades = iter(await self._graded(graded, shown, deadline))
+        grades = await self._grade(list(ungraded.values()), shown, deadline)
+        rulings.update(zip(ungraded, grades, strict=True))
         return [
-            Answer(one.id, answer, next(grades) if right is None else right, one.answerable)
-            for one, answer, right in zip(questions, given, rulings, strict=True)
+            Answer(question.id, given[place], rulings[place], question.answerable)
+            for place, question in enumerate(questions)
         ]
 
-    async def _graded(
+    async def _grade(
         self, graded: Sequence[Graded], document: str | None, deadline: Deadline
     ) -> list[bool]:
         """Whether each given answer matches the golden one; no call where there is none."""
         if not graded:
             return []
-        return await self._asker.ask(grade_prompt(graded, document), parse_grades, deadline)
+        return await self._cached.ask(grade_prompt(graded, document), parse_grades, deadline)
 
 
 async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

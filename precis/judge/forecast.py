@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from precis.config import JudgeConfig
 from precis.judge.prompts import UNANSWERABLE
 from precis.judge.protocol import Graded, Prompt, answer_prompt, batches, grade_prompt
+from precis.llm.tokens import expected_tokens
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, prices_of, usd
 from precis.words import WORDS_MAX
 
-_CHARACTERS_PER_TOKEN = 4
-"""Of English prose and of JSON around it; the usual rule for the tokenizers of hosted models."""
 _MEASURED_MAX = 200
 
 
@@ -147,7 +146,8 @@ def _cost(config: JudgeConfig, document: Document, text: str) -> _Cost:
 
 def _request(prompt: Prompt, reply: object) -> _Cost:
     sent = sum(len(message["content"]) for message in prompt.messages)
-    return _Cost(1, sent / _CHARACTERS_PER_TOKEN, len(json.dumps(reply)) / _CHARACTERS_PER_TOKEN)
+    answered = len(json.dumps(reply))
+    return _Cost(1, expected_tokens(sent), expected_tokens(answered))
 
 
 def _answers(questions: Sequence[Question]) -> object:

@@ -1,7 +1,7 @@
-"""The judge's limits: kept exactly, and adapted to what the judge says about them.
+"""An account's limits: kept exactly, and adapted to what its server says about them.
 
 A request counts from when it is sent until 60 seconds after its response: whenever between those
-the judge counts it, no 60 seconds of the judge's clock hold more than the limit.
+the server counts it, no 60 seconds of the server's clock hold more than the limit.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from precis.config import JudgeConfig, RateLimits
-from precis.llm.replies import Failed
+from precis.config import RateLimits
+from precis.errors import ProviderFailed
 
 _WINDOW_S = 60.0
 # A share that shrinks by 15 % with a rejection and grows by 2 % with a success settles where
@@ -23,18 +23,14 @@ _SLOWER = 0.85
 _FASTER = 1.02
 _ROUND_MIN = 0.5
 _SHARE_MIN = 0.05
-# A judge may ask for hours (a daily quota). Asking again after a minute finds out that it meant
-# it, costs nothing, and lets the verdicts that wait here fail instead of hang.
+# A server may ask for hours (a daily quota). Asking again after a minute finds out that it meant
+# it, costs nothing, and lets the requests that wait here fail instead of hang.
 _PAUSE_MAX_S = 60.0
 
 
-def limits_of(config: JudgeConfig) -> RateLimits:
-    """The limits that a judge is held to: the local one has no account, only requests at once."""
-    if config.provider != "lexical":
-        return config.limits
-    return RateLimits(
-        requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=config.limits.in_flight
-    )
+def without_quota(in_flight: int) -> RateLimits:
+    """The limits of a server that the run itself has started: only requests at once."""
+    return RateLimits(requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=in_flight)
 
 
 @dataclass
@@ -119,7 +115,7 @@ class Limiter:
         """Around the reading of a response: a rejection slows down, a success speeds up."""
         try:
             yield
-        except Failed as error:
+        except ProviderFailed as error:
             if error.cause == "rate_limited" or error.retry_after_s is not None:
                 self.slow_down(error.retry_after_s, turn.started_s)
             raise
@@ -129,7 +125,7 @@ class Limiter:
         """Use less of the limits after a rejection, and send nothing for as long as it asks.
 
         Args:
-            retry_after_s: what the judge asked for, if it did; held to at most 60 s.
+            retry_after_s: what the server asked for, if it did; held to at most 60 s.
             started_s: of the rejected request's turn. A rejection of a request that was sent
                 before the last slow-down began is a part of it.
         """

@@ -1,14 +1,7 @@
-"""Where the judge is, which model serves it, and which key it wants."""
+"""Where a model is served, and which key it wants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-from precis.config import JudgeConfig
-from precis.errors import ConfigError
-
-LEXICAL_MODEL = "lexical-judge"
-"""The name that the judge on this machine serves under."""
 
 
 @dataclass(frozen=True)
@@ -32,70 +25,21 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class _Preset:
+class Provider:
+    """Who serves models for money: where, and which environment variable holds the key."""
+
     base_url: str
-    model: str
     key_variable: str
 
 
-_PRESETS: dict[Literal["openrouter", "google"], _Preset] = {
-    "openrouter": _Preset(
-        "https://openrouter.ai/api/v1", "google/gemini-2.5-flash", "OPENROUTER_API_KEY"
-    ),
-    "google": _Preset(
-        "https://generativelanguage.googleapis.com/v1beta/openai",
-        "gemini-2.5-flash",
-        "GEMINI_API_KEY",
-    ),
+PROVIDERS: Mapping[str, Provider] = {
+    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "google": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
 }
+"""By the name that settings give them."""
 
 
-def endpoint_for(
-    config: JudgeConfig, environment: Mapping[str, str], local_url: str | None = None
-) -> Endpoint:
-    """The endpoint that a configuration means.
-
-    Args:
-        config: provider, and the model where it is not the provider's default.
-        environment: where the key is read from.
-        local_url: of the lexical judge, from whoever started it; ends in `/v1`.
-
-    Raises:
-        ConfigError: the key's variable is not set, or the lexical judge was not started.
-    """
-    if config.provider == "lexical":
-        if local_url is None:
-            raise ConfigError(
-                "Judge provider 'lexical' is a server on this machine, and none was started: "
-                "start precis.standins.judge and give its address, or choose another provider."
-            )
-        return Endpoint(_trimmed(local_url), config.model or LEXICAL_MODEL, api_key="local")
-    if config.provider == "url":
-        preset = _Preset(config.base_url, config.model, "JUDGE_API_KEY")
-    else:
-        preset = _PRESETS[config.provider]
-    return Endpoint(
-        _trimmed(preset.base_url),
-        config.model or preset.model,
-        _key(preset.key_variable, config.provider, environment),
-        key_variable=preset.key_variable,
-    )
-
-
-def _key(variable: str, provider: str, environment: Mapping[str, str]) -> str:
-    key = environment.get(variable, "").strip()
-    if not key:
-        raise ConfigError(
-            f"The judge's key is missing: provider '{provider}' reads it from {variable}. "
-            f"Set {variable} in the environment or in .env (any word will do for an endpoint "
-            "that asks for none), or rehearse with judge provider 'lexical', which needs no key."
-        )
-    if not key.isascii() or not key.isprintable():
-        raise ConfigError(
-            f"{variable} holds characters that no key has: copy the key again, on one line."
-        )
-    return key
-
-
-def _trimmed(url: str) -> str:
-    return url.rstrip("/")
+def is_sendable(key: str) -> bool:
+    """Whether a header can carry this key: it is not empty, and stands on one line."""
+    return key != "" and key.isascii() and key.isprintable()

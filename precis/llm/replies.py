@@ -1,8 +1,9 @@
-"""From an HTTP response of the judge to its reply, or to what went wrong.
+"""From an HTTP response of a language model's server to its reply, or to what went wrong.
 
-Three things can go wrong. `Failed`: this request did, and another try may not. `SchemaRejected`:
-the judge can't promise replies by schema and has to be asked more plainly. `JudgeError`: every
-request will go the same way, so the run stops with a sentence about the key or the model.
+Three things can go wrong. `ProviderFailed`: this request did, and another try may not.
+`SchemaRejected`: the server can't promise replies by schema and has to be asked more plainly.
+`ProviderRejected`: every request will go the same way, and the message says what to do about the
+key or the model.
 """
 
 import json
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from precis.errors import JudgeError
+from precis.errors import ProviderFailed, ProviderRejected
 from precis.llm.providers import Endpoint
 from precis.llm.redaction import Redactor
 
@@ -27,40 +28,27 @@ _CODE_FENCE = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL
 _DETAIL_MAX = 300
 
 
-class Failed(Exception):
-    """One request failed.
-
-    Attributes:
-        cause: the short name that `Unscored` counts by.
-        retry_after_s: how long the judge asks to be left alone, where it does.
-    """
-
-    def __init__(self, cause: str, detail: str, retry_after_s: float | None = None) -> None:
-        super().__init__(detail)
-        self.cause = cause
-        self.retry_after_s = retry_after_s
-
-
 class SchemaRejected(Exception):
-    """The judge rejects `response_format` as it was asked for."""
+    """The server rejects `response_format` as it was asked for."""
 
 
-def opened(
+def open_response(
     status: int, headers: Mapping[str, str], content: bytes, endpoint: Endpoint
 ) -> dict[str, Any]:
     """The body of a successful response.
 
     Raises:
-        Failed: another try may help.
+        ProviderFailed: another try may help.
         SchemaRejected: asking more plainly may help.
-        JudgeError: nothing but another key, model or address will help.
+        ProviderRejected: nothing but another key, model or address will help.
     """
-    body = _loaded(content)
+    body = _load(content)
     error = body.get("error")
     if status == 200 and error is None:
         if body:
             return body
-        raise Failed("bad_verdict", f"The response is not a JSON object: {content[:200]!r}")
+        detail = f"The response is not a JSON object: {content[:200]!r}"
+        raise ProviderFailed("bad_verdict", detail)
     # OpenRouter answers 200 before the model runs, and puts what happens then into the body.
     if status == 200:
         code = error.get("code") if isinstance(error, dict) else None
@@ -68,29 +56,37 @@ def opened(
     raise _failure(status, headers, error, content, endpoint)
 
 
-def reply_in(body: Mapping[str, Any]) -> str:
-    """The text of the first choice.
+def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
+    """The first choice of a response; its message holds a text, or none.
+
+    Args:
+        role: who has answered, for messages.
 
     Raises:
-        Failed: there is none, it was cut short, or the judge refused.
+        ProviderFailed: there is none, the model refused, or broke off.
     """
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Failed("empty", "The judge's response has no choices.")
+        raise ProviderFailed("empty", f"The {role}'s response has no choices.")
     choice = choices[0]
-    message = choices[0].get("message")
+    message = choice.get("message")
     finish = choice.get("finish_reason")
-    said = message if isinstance(message, dict) else {}
-    if finish == "length":
-        raise Failed("truncated", "The judge's reply was cut off at its length limit.")
-    if finish == "content_filter" or said.get("refusal"):
-        raise Failed("refused", f"The judge refused: {str(said.get('refusal') or finish)[:200]}")
+    if not isinstance(message, dict):
+        raise ProviderFailed("empty", f"The {role}'s reply has no message.")
+    if finish == "content_filter" or message.get("refusal"):
+        why = str(message.get("refusal") or finish)[:200]
+        raise ProviderFailed("refused", f"The {role} refused: {why}")
     if finish == "error":
-        raise Failed("server_error", f"The judge broke off: {str(choice.get('error'))[:200]}")
-    content = said.get("content")
-    if not isinstance(content, str) or not content.strip():
-        raise Failed("empty", "The judge's reply is empty.")
-    return content
+        why = str(choice.get("error"))[:200]
+        raise ProviderFailed("server_error", f"The {role} broke off: {why}")
+    if not isinstance(message.get("content"), str | None):
+        raise ProviderFailed("empty", f"The {role}'s reply is no text.")
+    return choice
+
+
+def text_of(choice: Mapping[str, Any]) -> str:
+    """The text of a choice; empty where it has none."""
+    return str(choice["message"].get("content") or "")
 
 
 def unfenced(content: str) -> str:
@@ -124,17 +120,18 @@ def _failure(
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
     if cause is not None:
         detail = f"The {endpoint.role} answered {status}: {message}"
-        return Failed(cause, detail, retry_after_s(headers, error))
+        return ProviderFailed(cause, detail, retry_after_s(headers, error))
     if status in (400, 422) and _ABOUT_FORMAT.search(message):
         return SchemaRejected(message)
     # A moderated input is this document's trouble and not the key's (OpenRouter's 403).
     metadata = error.get("metadata") if isinstance(error, dict) else None
     if status == 403 and isinstance(metadata, dict) and "reasons" in metadata:
-        return Failed("refused", f"The {endpoint.role}'s moderation refused the text: {message}")
-    return JudgeError(_stopping(status, message, endpoint))
+        detail = f"The {endpoint.role}'s moderation refused the text: {message}"
+        return ProviderFailed("refused", detail)
+    return ProviderRejected(_rejection(status, message, endpoint), status)
 
 
-def _stopping(status: int, message: str, endpoint: Endpoint) -> str:
+def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
     where = f"The {endpoint.role} at {endpoint.base_url}"
     if status in (401, 403) or "api key" in message.lower():
         return (
@@ -157,7 +154,7 @@ def _stopping(status: int, message: str, endpoint: Endpoint) -> str:
     )
 
 
-def _loaded(content: bytes) -> dict[str, Any]:
+def _load(content: bytes) -> dict[str, Any]:
     """A body as an object; empty where it is none. Google wraps errors in a list of one."""
     try:
         body = json.loads(content)

@@ -1,4 +1,4 @@
-"""Trying again: the one place where the judge's requests are repeated after a failure."""
+"""Trying again: the one place where requests to a language model are repeated after a failure."""
 
 import asyncio
 import random
@@ -7,7 +7,11 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Protocol, TypeVar
 
-from precis.llm.replies import Failed
+from precis.errors import ProviderFailed
+
+OWN_TRIES_MAX = 3
+OWN_BACKOFF_S = 0.3
+"""How a server that the run itself has started is tried: that it is gone is to be noticed soon."""
 
 T = TypeVar("T")
 
@@ -25,7 +29,7 @@ class RetryPolicy(Protocol):
 
 
 class Deadline:
-    """The seconds that a verdict may still spend outside this process.
+    """The seconds that a verdict or a summary may still spend outside this process.
 
     Only `spending` and `sleep` count. Waiting for a turn does not: under a small quota
     verdicts are slow, and fail no more often than under a large one.
@@ -63,12 +67,12 @@ class Retrier:
         """The result of the first try that succeeds.
 
         Raises:
-            Failed: the last try failed too, or the deadline leaves no time for another.
+            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
         """
         for tried in count(1):
             try:
                 return await ask()
-            except Failed as error:
+            except ProviderFailed as error:
                 failure = error
             pause_s = self._pause_s(tried, failure)
             if tried >= self._config.tries_max or pause_s >= deadline.left_s:
@@ -76,7 +80,7 @@ class Retrier:
             await deadline.sleep(pause_s)
         raise failure
 
-    def _pause_s(self, tried: int, failure: Failed) -> float:
+    def _pause_s(self, tried: int, failure: ProviderFailed) -> float:
         growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
         pause_s = self._config.backoff_s * growth * self._random.uniform(0.5, 1.0)
         if failure.retry_after_s is None:

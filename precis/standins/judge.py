@@ -8,9 +8,9 @@ import json
 from typing import Any
 
 from precis.errors import PrecisError
+from precis.judge.endpoint import LEXICAL_MODEL
 from precis.judge.prompts import data_in
 from precis.judge.protocol import is_too_long
-from precis.llm.providers import LEXICAL_MODEL
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.standins.grader import grade
 from precis.standins.reader import answer

@@ -45,6 +45,14 @@ def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, st
     ]
 
 
+def summary_tokens_max(words_max: int) -> int:
+    """The completion tokens to allow a summary of so many words.
+
+    Room for them in any tokenizer: a summary that is cut off there is over-length anyway.
+    """
+    return 2 * words_max + 64
+
+
 def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
     """What messages made by `summary_messages` ask for.
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.benchmark.budget import Budget
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.errors import PrecisError
 from precis.judge import Endpoint, JudgeClient
 from precis.judge.ruler import RulerJudge
+from precis.llm.budget import Budget
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 from precis.records.documents import Document, Question

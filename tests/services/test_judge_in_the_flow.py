@@ -82,7 +82,7 @@ async def test_a_wrong_key_stops_the_run_at_once_and_is_named(
             config(tmp_path, url), **{**home, "JUDGE_API_KEY": "wrong-key"}
         )
     assert code == 1
-    assert output.splitlines()[-1].startswith("JudgeError:")
+    assert output.splitlines()[-1].startswith("JudgeRejected:")
     assert "JUDGE_API_KEY" in output
     assert "wrong-key" not in output
 

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from precis.benchmark.budget import Budget
 from precis.benchmark.cache import ResultCache, Written
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted, local, parameters_of
@@ -24,6 +23,7 @@ from precis.errors import BudgetReached, ConfigError, StaleAdapter
 from precis.extractive.checkpoints import initial_state, save
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
+from precis.llm.budget import Budget
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, write_ledger

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.config import JudgeConfig, RateLimits
+from precis.errors import ProviderFailed
 from precis.judge import Endpoint, JudgeClient, Scored
 from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn
-from precis.llm.replies import Failed
 from precis.records.documents import Document, Question
 from precis.records.spend import Price
 from tests.services.patience import PATIENCE_S
@@ -94,15 +94,15 @@ async def test_a_quantile_of_zero_asks_nothing_twice() -> None:
 @pytest.mark.parametrize("failing", [0, 1])
 async def test_a_failure_counts_only_where_the_other_fails_too(failing: int) -> None:
     plan: list[tuple[float, Any]] = [(1.5, "valid"), (1.5, "valid")]
-    plan[failing] = (0.5, Failed("bad_verdict", "prose"))
+    plan[failing] = (0.5, ProviderFailed("bad_verdict", "prose"))
     ask = Requests(*plan)
     assert await first(hedging(), ask) == "valid"
     assert ask.cancelled == 0
 
 
 async def test_two_failures_are_one_failed_try() -> None:
-    ask = Requests((0.5, Failed("empty", "one")), (0.01, Failed("refused", "two")))
-    with pytest.raises(Failed):
+    ask = Requests((0.5, ProviderFailed("empty", "one")), (0.01, ProviderFailed("refused", "two")))
+    with pytest.raises(ProviderFailed):
         await first(hedging(), ask)
     assert ask.sent == 2
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from precis.config import JudgeConfig, RateLimits
-from precis.llm.limits import Limiter, limits_of
+from precis.judge.endpoint import limits_of
+from precis.llm.limits import Limiter
 from tests.services.patience import PATIENCE_S
 
 

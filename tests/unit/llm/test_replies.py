@@ -8,17 +8,27 @@ from typing import Any
 import pytest
 
 from precis.config import JudgeConfig
-from precis.errors import ConfigError, JudgeError
+from precis.errors import ConfigError, ProviderFailed, ProviderRejected
 from precis.judge import Endpoint, endpoint_for
-from precis.llm.replies import Failed, SchemaRejected, opened, reply_in, retry_after_s, unfenced
+from precis.judge.cached import whole_text
+from precis.llm.client import ChatReply
+from precis.llm.replies import (
+    SchemaRejected,
+    first_choice,
+    open_response,
+    retry_after_s,
+    text_of,
+    unfenced,
+)
+from precis.records.spend import Usage
 
 ENDPOINT = Endpoint("https://judge.test/v1", "big-judge", "sk-secret-key", key_variable="BIG_KEY")
 
 
 def error_of(status: int, body: Any, headers: dict[str, str] | None = None) -> Exception:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    with pytest.raises((Failed, SchemaRejected, JudgeError)) as raised:
-        opened(status, headers or {}, content, ENDPOINT)
+    with pytest.raises((ProviderFailed, SchemaRejected, ProviderRejected)) as raised:
+        open_response(status, headers or {}, content, ENDPOINT)
     return raised.value
 
 
@@ -43,7 +53,7 @@ def choice(**fields: Any) -> dict[str, Any]:
 )
 def test_these_statuses_are_worth_another_try(status: int, cause: str) -> None:
     failure = error_of(status, b"<html>Bad Gateway</html>")
-    assert isinstance(failure, Failed)
+    assert isinstance(failure, ProviderFailed)
     assert failure.cause == cause
 
 
@@ -61,7 +71,7 @@ def test_these_statuses_are_worth_another_try(status: int, cause: str) -> None:
 )
 def test_these_statuses_stop_the_run_with_what_to_change(status: int, named: list[str]) -> None:
     stop = error_of(status, {"error": {"message": "No, because of sk-secret-key."}})
-    assert isinstance(stop, JudgeError)
+    assert isinstance(stop, ProviderRejected)
     assert all(name in str(stop) for name in named)
     assert "sk-secret-key" not in str(stop)
 
@@ -73,16 +83,16 @@ def test_google_s_400_for_a_bad_key_names_the_key() -> None:
 
 def test_openrouter_s_errors_inside_a_200_are_errors() -> None:
     limited = error_of(200, {"error": {"code": 429, "message": "upstream"}})
-    assert isinstance(limited, Failed) and limited.cause == "rate_limited"
+    assert isinstance(limited, ProviderFailed) and limited.cause == "rate_limited"
     broken = error_of(200, {"error": {"code": "oops", "message": "upstream"}, "choices": []})
-    assert isinstance(broken, Failed) and broken.cause == "server_error"
-    assert isinstance(error_of(200, {"error": {"code": 401, "message": "no"}}), JudgeError)
+    assert isinstance(broken, ProviderFailed) and broken.cause == "server_error"
+    assert isinstance(error_of(200, {"error": {"code": 401, "message": "no"}}), ProviderRejected)
 
 
 def test_a_moderated_document_is_refused_and_does_not_stop_the_run() -> None:
     body = {"error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["violence"]}}}
     refused = error_of(403, body)
-    assert isinstance(refused, Failed) and refused.cause == "refused"
+    assert isinstance(refused, ProviderFailed) and refused.cause == "refused"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +111,14 @@ def test_a_complaint_about_the_format_asks_for_a_plainer_one(message: str) -> No
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'"ok"', b'{"choices": [{"mess', b"\xff"])
 def test_a_body_that_is_no_json_object_is_a_bad_verdict(content: bytes) -> None:
     failure = error_of(200, content)
-    assert isinstance(failure, Failed) and failure.cause == "bad_verdict"
+    assert isinstance(failure, ProviderFailed) and failure.cause == "bad_verdict"
+
+
+def reply_in(body: dict[str, Any]) -> str:
+    """The text that the judge reads in a response."""
+    first = first_choice(body, "judge")
+    finish = first["finish_reason"]
+    return whole_text(ChatReply(body, first, text_of(first), finish, Usage(0, 0), None, "m", 0.0))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +138,7 @@ def test_a_body_that_is_no_json_object_is_a_bad_verdict(content: bytes) -> None:
     ],
 )
 def test_a_response_without_a_whole_reply_fails_by_cause(body: dict[str, Any], cause: str) -> None:
-    with pytest.raises(Failed) as raised:
+    with pytest.raises(ProviderFailed) as raised:
         reply_in(body)
     assert raised.value.cause == cause
 
@@ -159,7 +176,7 @@ def test_google_s_retry_delay_is_read_from_the_body() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17.5s"}
     body = [{"error": {"code": 429, "message": "quota", "details": [{"@type": "x"}, info]}}]
     failure = error_of(429, body)
-    assert isinstance(failure, Failed)
+    assert isinstance(failure, ProviderFailed)
     assert failure.retry_after_s == 17.5
 
 

@@ -6,6 +6,7 @@ from prefect.client.schemas.objects import State, StateType
 from precis.errors import (
     ConfigError,
     DocumentsError,
+    JudgeRejected,
     JudgeUnavailable,
     PrecisError,
     StoreError,
@@ -20,6 +21,7 @@ from tasks.policy import worth_retrying
     [
         (StoreError("The store is out."), True),
         (JudgeUnavailable("The judge is out."), True),
+        (JudgeRejected("The key is wrong."), False),
         (UnusableRun("There is no such run."), False),
         (StoreRefused("It may not be written."), False),
         (ConfigError("It can't work."), False),

@@ -1,4 +1,4 @@
-"""What a benchmark may still spend: no request is sent that could lead past it."""
+"""What may still be spent: no request is sent that could lead past it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +16,7 @@ class Budget:
         judging: what judging has cost so far, in dollars; it counts too.
 
     Attributes:
-        spend: what the contenders' requests have cost so far.
+        spend: what requests have cost so far, without judging.
     """
 
     def __init__(
@@ -39,6 +39,10 @@ class Budget:
         """All that was spent so far."""
         return self.spend.usd + self._judging()
 
+    def add(self, cost: Spend) -> None:
+        """Count what a request has cost."""
+        self.spend += cost
+
     @asynccontextmanager
     async def reserved(self, usd: float) -> AsyncIterator[None]:
         """Keep free, while the block lasts, what its requests may cost at most.
@@ -58,7 +62,7 @@ class Budget:
             await self._freed.wait()
         self._next += 1
         own = self._next
-        self._reserved[self._next] = usd
+        self._reserved[own] = usd
         try:
             yield
         finally:

@@ -1,0 +1,244 @@
+"""One client for every server of language models that speaks OpenAI's API.
+
+The judge, RULER, the contenders and the policy itself are asked through it, and add only what is
+theirs: prompts, what a valid reply is, and what becomes of one that fails.
+
+    limits → deadline → hedging → POST → cost → first choice → what the caller reads in it
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self, TypeVar
+
+import httpx
+
+from precis.config import RateLimits
+from precis.errors import ProviderFailed
+from precis.llm.budget import Budget
+from precis.llm.hedging import Hedging
+from precis.llm.limits import Limiter, Turn
+from precis.llm.pool import ConnectionPool
+from precis.llm.providers import Endpoint
+from precis.llm.replies import first_choice, open_response, text_of
+from precis.llm.responses import ReplyTooLarge
+from precis.llm.retry import Deadline, Retrier, RetryPolicy
+from precis.records.spend import Prices, Spend, Usage, usd
+
+T = TypeVar("T")
+Payload = Mapping[str, Any]
+
+
+class ClientSettings(RetryPolicy, Protocol):
+    """What a client is held to: `JudgeConfig` and `ContenderConfig` are such settings."""
+
+    @property
+    def limits(self) -> RateLimits: ...
+
+    @property
+    def call_timeout_s(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class CompletionRequest:
+    """A request, and what is known of it before it is sent.
+
+    Attributes:
+        payload: the whole body, model and messages included.
+        expected: the tokens that it takes, or nearly so; limits and budgets reserve them.
+        kind: requests of one kind take similarly long (`Hedging`).
+    """
+
+    payload: Payload
+    expected: Usage
+    kind: str = "completion"
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """The first choice of a response, and what it took.
+
+    Attributes:
+        body: the response as it came.
+        choice: its first choice.
+        text: of the choice; may be empty.
+        finish: the finish reason.
+        usd: None where neither the response nor the price table says.
+        served_by: the model that the server says it is.
+        seconds: from the request to the whole response.
+    """
+
+    body: Payload
+    choice: Payload
+    text: str
+    finish: str
+    usage: Usage
+    usd: float | None
+    served_by: str
+    seconds: float
+
+
+class ChatClient:
+    """Asks one endpoint, within its limits and its budget, and adds up what that costs.
+
+    `async with ChatClient(endpoint, settings) as client: await client.complete(request, deadline)`
+
+    Args:
+        endpoint: where the model is served.
+        settings: limits, deadlines and tries.
+        prices: USD by model; what has none counts as unpriced.
+        limiter: that of another client of the same account; None makes one of `settings`.
+        budget: what may still be spent; None sets no limit.
+        hedge_quantile: see `Hedging`; 0 asks nothing twice.
+
+    Attributes:
+        endpoint: where the model is served.
+        spend: what all requests have cost so far.
+        limiter: gives each request its turn.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: ClientSettings,
+        *,
+        prices: Prices,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
+        hedge_quantile: float = 0.0,
+    ) -> None:
+        self.endpoint = endpoint
+        self.spend = Spend()
+        self.limiter = limiter or Limiter(settings.limits)
+        self._settings = settings
+        self._prices = prices
+        self._budget = budget or Budget(None)
+        self._hedging = Hedging(hedge_quantile, self.limiter)
+        self._retrier = Retrier(settings)
+        self._pool = ConnectionPool(endpoint, settings.call_timeout_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.close()
+
+    async def complete(
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
+    ) -> T:
+        """What `read` makes of the reply; tried again as often as the settings allow.
+
+        Args:
+            read: raises ProviderFailed for a reply that is not what was asked for.
+
+        Raises:
+            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+            ProviderRejected: no retry will help.
+            SchemaRejected: the server does not take this `response_format`.
+            BudgetReached: the request might cost more than may still be spent.
+        """
+
+        async def send_in_turn() -> T:
+            async with self.turn(request.expected) as turn:
+                return await self.send(request, turn, deadline, read)
+
+        return await self._retrier.until_answered(send_in_turn, deadline)
+
+    @asynccontextmanager
+    async def turn(self, expected: Usage) -> AsyncIterator[Turn]:
+        """Wait until the limits and the budget have room for a request, and keep it free.
+
+        Raises:
+            BudgetReached: there is no room, and nothing under way that could make some.
+        """
+        dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
+        async with AsyncExitStack() as held:
+            turn = await held.enter_async_context(self.limiter.turn(expected.tokens))
+            await held.enter_async_context(self._budget.reserved(dollars))
+            yield turn
+
+    async def send(
+        self,
+        request: CompletionRequest,
+        turn: Turn,
+        deadline: Deadline,
+        read: Callable[[ChatReply], T],
+    ) -> T:
+        """Send a request within a turn; nothing is tried again, but what is late may be hedged.
+
+        Raises:
+            ProviderFailed, ProviderRejected, SchemaRejected: as `complete` does.
+        """
+        ask = partial(self._ask, request, read)
+        try:
+            async with deadline.spending(self._settings.call_timeout_s):
+                return await self._hedging.first(request.kind, turn, ask)
+        except TimeoutError as error:
+            raise self._timeout() from error
+
+    async def _ask(
+        self, request: CompletionRequest, read: Callable[[ChatReply], T], turn: Turn
+    ) -> T:
+        began = time.perf_counter()
+        response = await self._post(request)
+        with self.limiter.heeding(turn):
+            body = open_response(
+                response.status_code, response.headers, response.content, self.endpoint
+            )
+        usage = Usage.from_response(body.get("usage"))
+        turn.tokens = usage.tokens or turn.tokens
+        # A reply that turns out to be worthless was paid for all the same.
+        dollars = self._count(usage)
+        choice = first_choice(body, self.endpoint.role)
+        reply = ChatReply(
+            body=body,
+            choice=choice,
+            text=text_of(choice),
+            finish=str(choice.get("finish_reason") or "stop"),
+            usage=usage,
+            usd=dollars,
+            served_by=str(body.get("model", "")),
+            seconds=time.perf_counter() - began,
+        )
+        return read(reply)
+
+    async def _post(self, request: CompletionRequest) -> httpx.Response:
+        content = json.dumps(request.payload, ensure_ascii=False).encode()
+        who = f"the {self.endpoint.role}"
+        try:
+            return await self._pool.post(content)
+        except asyncio.CancelledError:
+            self._count(request.expected, given_up=True)
+            raise
+        except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise self._timeout() from error
+        except httpx.TimeoutException as error:
+            # It was sent: the provider may bill it, and will never say.
+            self._count(request.expected, given_up=True)
+            raise self._timeout() from error
+        except ReplyTooLarge as error:
+            self._count(request.expected, given_up=True)
+            raise ProviderFailed("too_large", f"Too much came from {who}: {error}") from error
+        except httpx.RequestError as error:
+            detail = f"The connection to {who} failed: {error!r}"
+            raise ProviderFailed("connection", detail) from error
+
+    def _count(self, usage: Usage, *, given_up: bool = False) -> float | None:
+        """Add up what a request cost, and return it; None where its price is not known."""
+        model = self.endpoint.model
+        cost = Spend.of_call(model, usage, self._prices, given_up=given_up)
+        self.spend += cost
+        self._budget.add(cost)
+        return usd(model, usage, self._prices)
+
+    def _timeout(self) -> ProviderFailed:
+        detail = f"The {self.endpoint.role} did not answer before the deadline."
+        return ProviderFailed("timeout", detail)
