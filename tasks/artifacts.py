@@ -9,7 +9,6 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
-from precis.benchmark.measure import judged
 from precis.records.metrics import step_metrics
 from precis.report.training import TrainingView, progress_line
 from precis.run.outlook import RunPlan
@@ -56,7 +55,7 @@ async def log_validation(run: Run) -> None:
 
 async def show_step(run: Run, gathered: Gathered, board: ProgressReporter) -> None:
     """Say in a line how far the run is, and have the UI brought up to date."""
-    rollouts = tuple(judged(one) for row in gathered.rollouts for one in row)
+    rollouts = tuple(one for row in gathered.rollouts for one in row)
     run.seen = replace(run.seen, rollouts=rollouts)
     get_run_logger().info("%s", progress_line(view_of(run)))
     board.update()

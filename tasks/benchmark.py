@@ -14,19 +14,13 @@ from prefect.logging import get_run_logger
 from precis.benchmark.client import UNREACHABLE, ContenderClient
 from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import turns
-from precis.benchmark.measure import (
-    TRAINED,
-    Outcome,
-    measure,
-    measure_ceiling,
-    results_of,
-)
-from precis.observe.completions import seen_of_outcome
+from precis.benchmark.measure import TRAINED, measure, measure_ceiling, results_of
+from precis.observe.completions import completion_of_contender
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
 from precis.records.metrics import step_metrics
 from precis.records.results import results_key, write_results
-from precis.records.verdict import Unscored
+from precis.records.summary import JudgedSummary
 from precis.report import wording
 from precis.report.benchmark import Benchmark, benchmark_of
 from precis.report.curve import curve_of
@@ -108,8 +102,8 @@ async def measure_contender(round: BenchmarkRun, writer: ContenderClient) -> Non
     """
     words_max = round.config.rollouts.words_max
 
-    def tell(outcome: Outcome) -> None:
-        seen = seen_of_outcome(outcome, writer.entry, round.night.id, words_max)
+    def tell(outcome: JudgedSummary) -> None:
+        seen = completion_of_contender(outcome, writer.entry, round.night.id, words_max)
         round.observers.completions([seen] if seen else [])
 
     outcomes = await measure(writer, round.referee, round.corpus.validation, tell)
@@ -166,8 +160,8 @@ async def _tell_wandb(round: BenchmarkRun, benchmark: Benchmark) -> None:
                 await asyncio.to_thread(tell_benchmark, log, round.name, benchmark, Path(folder))
 
 
-def _unreachable(outcome: Outcome) -> bool:
-    return isinstance(outcome.verdict, Unscored) and outcome.verdict.cause == UNREACHABLE
+def _unreachable(outcome: JudgedSummary) -> bool:
+    return outcome.verdict.cause == UNREACHABLE
 
 
 def _facts(round: BenchmarkRun) -> dict[str, str]:

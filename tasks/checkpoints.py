@@ -6,10 +6,9 @@ import time
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.benchmark.measure import judged
 from precis.errors import LeaseLost, StoreConflict, StoreError
 from precis.records.ledger import StepRecord, Validation
-from precis.records.results import Judged
+from precis.records.summary import JudgedSummary
 from precis.records.trajectories import read_judged
 from precis.run.retention import prune
 from precis.run.unsent import FILES, keep_record
@@ -98,12 +97,12 @@ async def _validation(run: Run, step: int) -> Validation:
     refuse_too_many_unscored(rollouts, run.config.rollouts)
     if run.seen.first is None and run.ledger.validations:
         run.seen = run.seen.add_validation(*await _first_validation(run))
-    run.seen = run.seen.add_validation(step, map(judged, rollouts))
+    run.seen = run.seen.add_validation(step, rollouts)
     await keep_rollouts(run, "val", step, [[one] for one in rollouts])
     return validation_of(step, rollouts, time.perf_counter() - start)
 
 
-async def _first_validation(run: Run) -> tuple[int, list[Judged]]:
+async def _first_validation(run: Run) -> tuple[int, list[JudgedSummary]]:
     """What another process saw at the run's beginning, for the report to compare with."""
     first = run.ledger.validations[0].step
     documents = run.corpus.validation

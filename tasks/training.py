@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prefect import task
 
-from precis.observe.completions import seen_of_rollouts
+from precis.observe.completions import completions_of_step
 from precis.observe.samples import SAMPLE_COLUMNS, sample_rows
 from precis.records.ledger import StepRecord
 from precis.records.trajectories import Split, put_trajectories
@@ -51,7 +51,7 @@ async def keep_rollouts(
     policy = run.model.get_inference_name(step)
     groups = transcript(rollouts, policy, run.config.rollouts.words_max)
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, groups)
-    told = seen_of_rollouts(
+    told = completions_of_step(
         rollouts,
         run=run.ledger.run_id,
         policy=policy,

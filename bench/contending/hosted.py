@@ -17,7 +17,7 @@ from bench.judging.claims import require
 from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted as hosted_entry
-from precis.benchmark.measure import Outcome, measure
+from precis.benchmark.measure import measure
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import (
     ContenderConfig,
@@ -29,6 +29,7 @@ from precis.config import (
 from precis.judge import Endpoint, JudgeClient, Scored
 from precis.llm.budget import Budget
 from precis.records.documents import Corpus, load_corpus
+from precis.records.summary import JudgedSummary
 from precis.sampling.rollouts import together
 from precis.store import open_store
 from tests.support.faults import Latency
@@ -69,7 +70,7 @@ def hosted(
 
 async def _measured(
     corpus: Corpus, in_flight: int, folder: str
-) -> tuple[dict[str, list[Outcome]], float]:
+) -> tuple[dict[str, list[JudgedSummary]], float]:
     limits = RateLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=64)
     judge_config = JudgeConfig(provider="url", base_url="http://x", model="m", limits=limits)
     own = limits.model_copy(update={"in_flight": in_flight})
@@ -102,6 +103,6 @@ def _mean_s(latency: Latency) -> float:
     return latency.median_s * math.exp(sigma**2 / 2)
 
 
-def _causes(found: dict[str, list[Outcome]]) -> Counter[str]:
+def _causes(found: dict[str, list[JudgedSummary]]) -> Counter[str]:
     everyone = [one for outcomes in found.values() for one in outcomes]
-    return Counter(one.verdict.cause for one in everyone if not isinstance(one.verdict, Scored))
+    return Counter(one.verdict.cause for one in everyone if one.verdict.cause)

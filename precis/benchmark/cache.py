@@ -9,9 +9,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeVar
 
+from precis.records.summary import Summary
 from precis.records.verdict import Answer, Scored
 from precis.store import Store
 
@@ -20,27 +21,6 @@ T = TypeVar("T")
 _PREFIX = "kept/"
 _THREADS = 16
 """Of objects that are read or written at the same time: one takes a store's latency, not a CPU."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """A contender's summary, and what it took.
-
-    Attributes:
-        finish: the completion's finish reason.
-        usd: None where the price is not known.
-        served_by: what the endpoint says that it is.
-        written_at: seconds since the epoch.
-    """
-
-    text: str
-    finish: str
-    seconds: float
-    prompt_tokens: int
-    completion_tokens: int
-    usd: float | None
-    served_by: str
-    written_at: float
 
 
 class ResultCache:
@@ -60,11 +40,11 @@ class ResultCache:
         """
         self._known = set(await self._in_thread(self._store.keys, _PREFIX))
 
-    async def summary(self, key: str) -> Written | None:
+    async def summary(self, key: str) -> Summary | None:
         """The summary under a key, or None."""
-        return await self._get(f"summaries/{key}", lambda record: Written(**record))
+        return await self._get(f"summaries/{key}", lambda record: Summary(**record))
 
-    async def keep_summary(self, key: str, summary: Written) -> None:
+    async def keep_summary(self, key: str, summary: Summary) -> None:
         """Raises StoreError where it can't be written."""
         await self._put(f"summaries/{key}", asdict(summary))
 

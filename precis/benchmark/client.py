@@ -5,7 +5,7 @@ import logging
 import time
 from typing import Any, Self
 
-from precis.benchmark.cache import ResultCache, Written
+from precis.benchmark.cache import ResultCache
 from precis.benchmark.contender import ContenderSpec
 from precis.errors import BudgetReached, ProviderFailed, ProviderRejected, StaleAdapter
 from precis.llm.budget import Budget
@@ -15,6 +15,7 @@ from precis.llm.retry import Deadline
 from precis.llm.tokens import reserved_tokens
 from precis.records.documents import Document
 from precis.records.spend import Usage
+from precis.records.summary import Summary
 from precis.records.verdict import Unscored
 from precis.summaries.prompt import summary_messages
 
@@ -55,11 +56,11 @@ class ContenderClient:
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
-    async def known(self, document: Document) -> Written | None:
+    async def known(self, document: Document) -> Summary | None:
         """The summary that was kept, or None."""
         return await self._kept.summary(self._key(document)) if self._kept else None
 
-    async def write(self, document: Document) -> Written | Unscored:
+    async def write(self, document: Document) -> Summary | Unscored:
         """The contender's summary, or why there is none.
 
         Raises:
@@ -90,7 +91,7 @@ class ContenderClient:
         self._rejected = Unscored("generation_rejected", str(error))
         return self._rejected
 
-    def _read(self, reply: ChatReply) -> Written:
+    def _read(self, reply: ChatReply) -> Summary:
         endpoint = self.entry.endpoint
         if self.entry.contender.step is not None and reply.served_by != endpoint.model:
             raise StaleAdapter(
@@ -99,7 +100,7 @@ class ContenderClient:
         if not reply.text.strip() and reply.finish == "length":
             detail = f"The tokens of the {endpoint.role} all went into its thoughts."
             raise ProviderFailed("truncated", detail)
-        return Written(
+        return Summary(
             reply.text,
             reply.finish,
             reply.seconds,

@@ -5,7 +5,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
@@ -14,19 +14,18 @@ import polars as pl
 from pydantic import ValidationError
 
 from precis import __version__
-from precis.benchmark.cache import Written
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, RunConfig
 from precis.errors import ConfigError, UnusableRun
-from precis.judge import JudgeClient, Scored, Unscored, Verdict
+from precis.judge import JudgeClient, Scored, Unscored
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, load_ledger
-from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of
-from precis.records.verdict import Disqualified
+from precis.records.results import Provenance, frame_of, rows_of
+from precis.records.summary import JudgedSummary
 from precis.run.overview import models_in
-from precis.sampling.rollouts import Rollout, together
+from precis.sampling.rollouts import together
 from precis.settings.overrides import overlay
 from precis.store import Store
 
@@ -48,33 +47,12 @@ class BenchmarkId:
         return cls(began, f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a contender's summary of one document; `written` is None without one."""
-
-    document: Document
-    written: Written | None
-    verdict: Verdict
-    disqualified: Disqualified | None = None
-    kept: bool = False
-
-    @property
-    def judged(self) -> Judged:
-        """As results and reports take it."""
-        if self.written is None:
-            return Judged(self.document, Summary("", finish="none"), self.verdict)
-        fields = asdict(self.written)
-        del fields["written_at"]
-        summary = Summary(**fields, kept=self.kept)
-        return Judged(self.document, summary, self.verdict, self.disqualified)
-
-
 async def measure(
     writer: ContenderClient,
     referee: BenchmarkJudge,
     documents: Sequence[Document],
-    tell: Callable[[Outcome], None] = lambda outcome: None,
-) -> list[Outcome]:
+    tell: Callable[[JudgedSummary], None] = lambda outcome: None,
+) -> list[JudgedSummary]:
     """What a contender makes of each document, and what that is worth, all at the same time.
 
     Args:
@@ -85,26 +63,28 @@ async def measure(
         StoreError: what was paid for can't be kept.
     """
 
-    async def one(document: Document) -> Outcome:
-        outcome = await _outcome(writer, referee, document)
+    async def write_and_judge(document: Document) -> JudgedSummary:
+        outcome = await _measure_one(writer, referee, document)
         tell(outcome)
         return outcome
 
-    return await together([partial(one, document) for document in documents])
+    return await together([partial(write_and_judge, document) for document in documents])
 
 
-async def _outcome(writer: ContenderClient, referee: BenchmarkJudge, document: Document) -> Outcome:
+async def _measure_one(
+    writer: ContenderClient, referee: BenchmarkJudge, document: Document
+) -> JudgedSummary:
     kept = await writer.known(document)
-    written = kept or await writer.write(document)
-    if isinstance(written, Unscored):
-        return Outcome(document, None, written)
-    verdict, why = await referee.rule(document, written.text)
-    return Outcome(document, written, verdict, why, kept is not None)
+    summary = kept or await writer.write(document)
+    if isinstance(summary, Unscored):
+        return JudgedSummary(document, None, summary)
+    verdict, why = await referee.rule(document, summary.text)
+    return JudgedSummary(document, summary, verdict, why, kept is not None)
 
 
 def results_of(
     entry: ContenderSpec,
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[JudgedSummary],
     judge: JudgeClient,
     corpus: Corpus,
     night: BenchmarkId,
@@ -122,7 +102,7 @@ def results_of(
         night=night.began,
         parameters=json.dumps(entry.parameters, sort_keys=True),
     )
-    return frame_of(row for one in outcomes for row in rows_of(one.judged, provenance))
+    return frame_of(row for one in outcomes for row in rows_of(one, provenance))
 
 
 async def measure_ceiling(
@@ -153,21 +133,6 @@ async def measure_ceiling(
     record = {"accuracy": accuracy, "judge": judge.identity, "corpus": corpus.digest}
     await asyncio.to_thread(store.put, key, json.dumps(record).encode())
     return accuracy
-
-
-def judged(rollout: Rollout) -> Judged:
-    """A rollout as results and reports take it."""
-    summary = rollout.summary
-    shown = Summary("", finish="none")
-    if summary is not None:
-        shown = Summary(
-            summary.text,
-            summary.choice.finish_reason,
-            summary.seconds,
-            summary.prompt_tokens,
-            summary.completion_tokens,
-        )
-    return Judged(rollout.document, shown, rollout.verdict, rollout.disqualified)
 
 
 def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:

@@ -6,7 +6,7 @@ import json
 from precis.benchmark.cache import ResultCache
 from precis.config import JudgeConfig, RolloutsConfig
 from precis.errors import BudgetReached
-from precis.judge import JudgeClient, Scored, Unscored, Verdict
+from precis.judge import JudgeClient, Scored, Unscored
 from precis.judge.forecast import forecast
 from precis.llm.budget import Budget
 from precis.records.documents import Document
@@ -39,13 +39,15 @@ class BenchmarkJudge:
         self._budget = budget
         self._kept = kept
 
-    async def known(self, document: Document, text: str) -> Verdict | None:
+    async def known(self, document: Document, text: str) -> Scored | None:
         """The verdict that takes no judge, or None."""
         if disqualify(text, document, self._rollouts.words_max):
             return score_zero(document)
         return await self._recalled(document, text)
 
-    async def rule(self, document: Document, text: str) -> tuple[Verdict, Disqualified | None]:
+    async def rule(
+        self, document: Document, text: str
+    ) -> tuple[Scored | Unscored, Disqualified | None]:
         """The verdict on a summary, and why it scored zero unread, if it did.
 
         Raises:

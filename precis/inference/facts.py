@@ -12,7 +12,7 @@ from precis.config import JudgeConfig
 from precis.environment import Environment
 from precis.errors import DocumentsError, JudgeUnavailable
 from precis.extractive.serving import LoopServer
-from precis.judge import JudgeClient, Scored, Unscored, Verdict, endpoint_for
+from precis.judge import JudgeClient, Scored, Unscored, endpoint_for
 from precis.judge.endpoint import LEXICAL_MODEL
 from precis.llm.server import completions_app
 from precis.records.documents import Document, Question
@@ -123,7 +123,7 @@ def _parse_question(where: str, line: str) -> FileQuestion:
     return FileQuestion(record["question"], record["answer"], str(record.get("file") or ""))
 
 
-def _require_scored(verdict: Verdict) -> Scored:
+def _require_scored(verdict: Scored | Unscored) -> Scored:
     if isinstance(verdict, Unscored):
         raise JudgeUnavailable(f"The judge gave no verdict on the summary: {verdict.detail}")
     return verdict

@@ -24,7 +24,7 @@ from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Spend
-from precis.records.verdict import Answer, Scored, Unscored, Verdict
+from precis.records.verdict import Answer, Scored, Unscored
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class JudgeClient:
         """Gives out the turns, for others that use the same account (`RulerJudge`)."""
         return self._cached.limiter
 
-    async def score(self, document: Document, summary: str) -> Verdict:
+    async def score(self, document: Document, summary: str) -> Scored | Unscored:
         """Judge a summary: which of the document's questions does it answer correctly?
 
         A question that the document does not answer counts as correct when the judge declines it.
@@ -97,7 +97,7 @@ class JudgeClient:
             return Unscored(error.cause, str(error))
         return Scored(tuple(answer for some in answers for answer in some))
 
-    async def ceiling(self, documents: Sequence[Document]) -> dict[str, Verdict]:
+    async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
         """What the judge makes of each document when it reads the full text, by document id.
 
         No summary is expected to do better. With a cache, this costs calls only once for a

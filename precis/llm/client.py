@@ -26,7 +26,13 @@ from precis.llm.pool import ConnectionPool
 from precis.llm.providers import Endpoint
 from precis.llm.replies import first_choice, open_response, text_of
 from precis.llm.responses import ReplyTooLarge
-from precis.llm.retry import Deadline, Retrier, RetryPolicy
+from precis.llm.retry import (
+    OWN_BACKOFF_S,
+    OWN_TRIES_MAX,
+    Deadline,
+    Retrier,
+    RetryPolicy,
+)
 from precis.records.spend import Prices, Spend, Usage, usd
 
 T = TypeVar("T")
@@ -41,6 +47,16 @@ class ClientSettings(RetryPolicy, Protocol):
 
     @property
     def call_timeout_s(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class OwnServer:
+    """The settings of a client for a server that the run itself has started."""
+
+    limits: RateLimits
+    call_timeout_s: float
+    tries_max: int = OWN_TRIES_MAX
+    backoff_s: float = OWN_BACKOFF_S
 
 
 @dataclass(frozen=True)

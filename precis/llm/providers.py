@@ -12,7 +12,8 @@ class Endpoint:
         base_url: what `/chat/completions` is appended to.
         structured: whether to ask for replies by JSON schema first; a judge that rejects that is
             asked more plainly, whatever this says.
-        key_variable: the environment variable that the key came from, for messages.
+        key_variable: the environment variable that the key came from, for messages; empty where
+            the run made the key itself.
         role: who answers there, for messages.
     """
 

@@ -133,6 +133,8 @@ def _failure(
 
 def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
     where = f"The {endpoint.role} at {endpoint.base_url}"
+    if not endpoint.key_variable:
+        return f"{where} does not accept requests to '{endpoint.model}' ({status}: {message})."
     if status in (401, 403) or "api key" in message.lower():
         return (
             f"{where} rejects the key in {endpoint.key_variable} ({status}: {message}). "

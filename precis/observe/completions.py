@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from precis.benchmark.contender import ContenderSpec
-from precis.benchmark.measure import Outcome
-from precis.judge import Ranked, Scored, Unscored
-from precis.records.documents import Document
+from precis.records.summary import JudgedSummary, Summary
+from precis.records.verdict import Ranked
 from precis.sampling.rollouts import Rollout
 from precis.summaries.prompt import summary_messages
-from precis.text import count_words
 
 Split = Literal["train", "val", "benchmark"]
 
@@ -57,7 +55,7 @@ class CompletionRecord:
         return datetime.fromtimestamp(self.ended_at, UTC)
 
 
-def seen_of_rollouts(
+def completions_of_step(
     rollouts: Sequence[Sequence[Rollout]],
     *,
     run: str,
@@ -67,76 +65,86 @@ def seen_of_rollouts(
     words_max: int,
 ) -> Iterator[CompletionRecord]:
     """A step's summaries; those that were never written are no completions."""
-    for rollout in (one for row in rollouts for one in row):
-        summary = rollout.summary
-        if summary is None:
-            continue
-        notes = {"split": split, "step": str(step), "index": str(rollout.index)}
-        yield CompletionRecord(
-            id=_id(run, policy, split, rollout.document.id, str(rollout.index)),
-            run=run,
-            model=policy,
-            messages=summary_messages(rollout.document.text, words_max),
-            parameters={},
-            text=summary.text,
-            finish=summary.choice.finish_reason,
-            ended_at=summary.ended_at,
-            seconds=summary.seconds,
-            prompt_tokens=summary.prompt_tokens,
-            completion_tokens=summary.completion_tokens,
-            usd=None,
-            scores=_scores(rollout.verdict, rollout.words),
-            notes={**notes, **_notes(rollout.document, rollout.verdict, rollout.disqualified)},
-        )
+    for row in rollouts:
+        for rollout in row:
+            if rollout.summary is None:
+                continue
+            index = str(rollout.index)
+            yield _record(
+                rollout,
+                rollout.summary,
+                id=_id(run, policy, split, rollout.document.id, index),
+                run=run,
+                model=policy,
+                parameters={},
+                words_max=words_max,
+                notes={"split": split, "step": str(step), "index": index},
+            )
 
 
-def seen_of_outcome(
-    outcome: Outcome, entry: ContenderSpec, run: str, words_max: int
+def completion_of_contender(
+    judged: JudgedSummary, entry: ContenderSpec, run: str, words_max: int
 ) -> CompletionRecord | None:
     """A contender's summary; None where it has none, or had it from an earlier benchmark."""
-    written = outcome.written
-    if written is None or outcome.kept:
+    if judged.summary is None or judged.kept:
         return None
-    words = count_words(written.text)
-    return CompletionRecord(
-        id=_id(run, str(entry.contender), outcome.document.id),
+    contender = str(entry.contender)
+    return _record(
+        judged,
+        judged.summary,
+        id=_id(run, contender, judged.document.id),
         run=run,
         model=entry.endpoint.model,
-        messages=summary_messages(outcome.document.text, words_max),
         parameters=entry.parameters,
-        text=written.text,
-        finish=written.finish,
-        ended_at=written.written_at,
-        seconds=written.seconds,
-        prompt_tokens=written.prompt_tokens,
-        completion_tokens=written.completion_tokens,
-        usd=written.usd,
-        scores=_scores(outcome.verdict, words),
-        notes={
-            "split": "benchmark",
-            "contender": str(entry.contender),
-            **_notes(outcome.document, outcome.verdict, outcome.disqualified),
-        },
+        words_max=words_max,
+        notes={"split": "benchmark", "contender": contender},
     )
 
 
-def _scores(verdict: Scored | Ranked | Unscored, words: int) -> dict[str, float]:
-    if isinstance(verdict, Scored):
-        return {"accuracy": verdict.accuracy, "words": words}
-    return (
-        {"reward": verdict.score, "words": words}
-        if isinstance(verdict, Ranked)
-        else {"words": words}
+def _record(
+    judged: JudgedSummary,
+    summary: Summary,
+    *,
+    id: str,
+    run: str,
+    model: str,
+    parameters: Mapping[str, Any],
+    words_max: int,
+    notes: Mapping[str, str],
+) -> CompletionRecord:
+    return CompletionRecord(
+        id=id,
+        run=run,
+        model=model,
+        messages=summary_messages(judged.document.text, words_max),
+        parameters=parameters,
+        text=summary.text,
+        finish=summary.finish,
+        ended_at=summary.written_at or 0.0,
+        seconds=summary.seconds or 0.0,
+        prompt_tokens=summary.prompt_tokens or 0,
+        completion_tokens=summary.completion_tokens or 0,
+        usd=summary.usd,
+        scores=_scores(judged),
+        notes={**notes, **_notes(judged)},
     )
 
 
-def _notes(
-    document: Document, verdict: Scored | Ranked | Unscored, disqualified: str | None
-) -> dict[str, str]:
-    notes = {"document": document.id, "topic": document.topic}
-    if isinstance(verdict, Unscored):
-        notes["unscored"] = verdict.cause
-    return {**notes, "disqualified": disqualified} if disqualified else notes
+def _scores(judged: JudgedSummary) -> dict[str, float]:
+    scores: dict[str, float] = {}
+    reward = judged.verdict.reward
+    if reward is not None:
+        scores["reward" if isinstance(judged.verdict, Ranked) else "accuracy"] = reward
+    return {**scores, "words": judged.words}
+
+
+def _notes(judged: JudgedSummary) -> dict[str, str]:
+    notes = {"document": judged.document.id, "topic": judged.document.topic}
+    if judged.verdict.cause:
+        notes["unscored"] = judged.verdict.cause
+    if judged.disqualified:
+        notes["disqualified"] = judged.disqualified
+    return notes
 
 
 def _id(*parts: str) -> str:

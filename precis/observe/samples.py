@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from precis.judge import Ranked, Scored, Unscored
 from precis.observe.wandb import WandbLog
 from precis.records.results import write_results
 from precis.report.benchmark import Benchmark
@@ -17,7 +16,8 @@ _STANDING_COLUMNS = ("contender", "accuracy", "low", "high", "words", "documents
 
 def sample_rows(rollouts: Sequence[Sequence[Rollout]]) -> list[tuple[Any, ...]]:
     """A row in SAMPLE_COLUMNS for each summary, the worst first; the unscored come last."""
-    rows = [_sample(one) for row in rollouts for one in row if one.summary]
+    rollouts_written = [one for row in rollouts for one in row if one.summary]
+    rows = [_sample(rollout) for rollout in rollouts_written]
     return sorted(rows, key=lambda row: (row[2] is None, row[2] or 0.0))
 
 
@@ -40,23 +40,15 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
 
 
 def _sample(rollout: Rollout) -> tuple[Any, ...]:
-    assert rollout.summary is not None
-    verdict = rollout.verdict
     document = rollout.document
     return (
         document.id,
         document.topic,
-        _worth(verdict),
+        rollout.verdict.reward,
         rollout.words,
-        verdict.cause if isinstance(verdict, Unscored) else rollout.disqualified or "",
-        rollout.summary.text,
+        rollout.verdict.cause or rollout.disqualified or "",
+        rollout.text,
     )
-
-
-def _worth(verdict: Scored | Ranked | Unscored) -> float | None:
-    if isinstance(verdict, Scored):
-        return verdict.accuracy
-    return verdict.score if isinstance(verdict, Ranked) else None
 
 
 def _standings(benchmark: Benchmark) -> Iterator[tuple[Any, ...]]:

@@ -15,11 +15,10 @@ from typing import Any
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.documents import Document
-from precis.records.verdict import Answer, Disqualified, Ranked, Scored, Unscored
+from precis.records.summary import JudgedSummary, Summary
+from precis.records.verdict import Ranked
 from precis.store import Store
 from precis.store.files import files_of
-from precis.text import count_words
 
 Row = dict[str, Any]
 
@@ -90,72 +89,44 @@ class Provenance:
     parameters: str | None = None
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A summary, and what it took to write it.
-
-    Attributes:
-        finish: the completion's finish reason.
-        served_by: what the endpoint says that it is.
-        kept: whether an earlier benchmark has asked for it.
-    """
-
-    text: str
-    finish: str = "stop"
-    seconds: float | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    usd: float | None = None
-    served_by: str | None = None
-    kept: bool = False
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A document's summary with its verdict.
-
-    Attributes:
-        disqualified: why it scored zero before the judge was asked; None where it was asked.
-    """
-
-    document: Document
-    summary: Summary
-    verdict: Scored | Ranked | Unscored
-    disqualified: Disqualified | None = None
-
-
 def results_key(model: str, night: str) -> str:
     """Where the results of one benchmark lie in the store, beside those of the other nights."""
     return f"{model}/results/{night}.parquet"
 
 
-def rows_of(judged: Judged, provenance: Provenance) -> list[Row]:
+def rows_of(judged: JudgedSummary, provenance: Provenance) -> list[Row]:
     """One row for each of the document's questions, in their order."""
-    summary = {name: value for name, value in asdict(judged.summary).items() if name != "text"}
+    summary = judged.summary or Summary("", finish="none")
     shared = {
         **asdict(provenance),
-        **summary,
         "document_id": judged.document.id,
         "topic": judged.document.topic,
-        "summary": judged.summary.text,
-        "words": count_words(judged.summary.text),
+        "summary": summary.text,
+        "words": judged.words,
+        "finish": summary.finish,
+        "seconds": summary.seconds,
+        "prompt_tokens": summary.prompt_tokens,
+        "completion_tokens": summary.completion_tokens,
+        "usd": summary.usd,
+        "served_by": summary.served_by,
+        "kept": judged.kept,
         "disqualified": judged.disqualified,
+        "cause": "ranked" if isinstance(judged.verdict, Ranked) else judged.verdict.cause,
     }
-    answers = _answers(judged.verdict)
-    cause = _cause(judged.verdict)
-    return [
-        {
-            **shared,
+    answers = {answer.question_id: answer for answer in judged.verdict.answers}
+    rows = []
+    for question in judged.document.questions:
+        answer = answers.get(question.id)
+        row = {
             "question_id": question.id,
             "question": question.text,
             "gold": question.answer,
             "answerable": question.answerable,
-            "answer": answers[question.id].answer if cause is None else None,
-            "correct": answers[question.id].correct if cause is None else None,
-            "cause": cause,
+            "answer": answer.answer if answer else None,
+            "correct": answer.correct if answer else None,
         }
-        for question in judged.document.questions
-    ]
+        rows.append({**shared, **row})
+    return rows
 
 
 def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
@@ -269,15 +240,3 @@ def _read(path: Path) -> pl.DataFrame:
             f"{', '.join(frame.columns)}. Run the benchmark again to make one."
         )
     return frame
-
-
-def _cause(verdict: Scored | Ranked | Unscored) -> str | None:
-    """Why there are no answers, or None where there are."""
-    if isinstance(verdict, Scored):
-        return None
-    return verdict.cause if isinstance(verdict, Unscored) else "ranked"
-
-
-def _answers(verdict: Scored | Ranked | Unscored) -> dict[str, Answer]:
-    answers = verdict.answers if isinstance(verdict, Scored) else ()
-    return {answer.question_id: answer for answer in answers}

@@ -15,8 +15,8 @@ import polars as pl
 
 from precis.errors import StoreError
 from precis.records.documents import Document
-from precis.records.results import Judged, Summary
-from precis.records.verdict import Answer, Ranked, Scored, Unscored
+from precis.records.summary import JudgedSummary, Summary
+from precis.records.verdict import Answer, Ranked, Scored, Unscored, Verdict
 from precis.store import Store
 from precis.store.files import read_files
 
@@ -141,7 +141,7 @@ def scan_trajectories(
 
 def read_judged(
     store: Store, model: str, split: Split, step: int, documents: Iterable[Document]
-) -> list[Judged]:
+) -> list[JudgedSummary]:
     """The summaries of a step that the store holds, with their verdicts, in their order.
 
     Args:
@@ -155,18 +155,20 @@ def read_judged(
     return [_judged(row, known[row["scenario_id"]]) for row in rows if row["scenario_id"] in known]
 
 
-def _judged(row: dict[str, Any], document: Document) -> Judged:
-    summary = Summary(
-        row["summary"] or "",
-        row["finish"] or "none",
-        row["seconds"],
-        row["prompt_tokens"],
-        row["completion_tokens"],
-    )
-    return Judged(document, summary, _verdict(row), row["disqualified"])
+def _judged(row: dict[str, Any], document: Document) -> JudgedSummary:
+    summary = None
+    if row["finish"] is not None:
+        summary = Summary(
+            row["summary"] or "",
+            row["finish"],
+            row["seconds"],
+            row["prompt_tokens"],
+            row["completion_tokens"],
+        )
+    return JudgedSummary(document, summary, _verdict(row), row["disqualified"])
 
 
-def _verdict(row: dict[str, Any]) -> Scored | Ranked | Unscored:
+def _verdict(row: dict[str, Any]) -> Verdict:
     if row["verdict"] == "unscored":
         return Unscored(row["cause"], row["detail"])
     if row["verdict"] == "ranked":

@@ -1,7 +1,11 @@
-"""What a judge says of a summary. A missing score is a type, never a number."""
+"""What a judge says of a summary. A missing score is a type, never a number.
+
+Every verdict has a `reward` (None where there is none), a `cause` (None where there is a reward)
+and `answers` (none but where questions were asked).
+"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Disqualified = Literal["empty", "over_length", "wrong_script"]
 """Why a summary scores zero before any judge is asked."""
@@ -22,6 +26,7 @@ class Scored:
     """A summary that was judged: one answer for each question of its document, in order."""
 
     answers: tuple[Answer, ...]
+    cause: ClassVar[None] = None
 
     @property
     def asked(self) -> int:
@@ -38,12 +43,24 @@ class Scored:
         """`correct / asked`; a document without answerable questions never gets this far."""
         return self.correct / self.asked
 
+    @property
+    def reward(self) -> float:
+        """The accuracy."""
+        return self.accuracy
+
 
 @dataclass(frozen=True)
 class Ranked:
     """A summary that was ranked against the others of its group (RULER): 0 to 1."""
 
     score: float
+    cause: ClassVar[None] = None
+    answers: ClassVar[tuple[Answer, ...]] = ()
+
+    @property
+    def reward(self) -> float:
+        """The score."""
+        return self.score
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,8 @@ class Unscored:
 
     cause: str
     detail: str
+    reward: ClassVar[None] = None
+    answers: ClassVar[tuple[Answer, ...]] = ()
 
 
-Verdict = Scored | Unscored
+Verdict = Scored | Ranked | Unscored

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from precis.records.results import Judged
-from precis.records.verdict import Ranked, Scored
+from precis.records.summary import JudgedSummary
 
 
 @dataclass(frozen=True)
@@ -14,7 +13,7 @@ class Validated:
     """The held-out summaries of one adapter."""
 
     step: int
-    summaries: tuple[Judged, ...]
+    summaries: tuple[JudgedSummary, ...]
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,11 @@ class LatestSamples:
         last: the last one of this process.
     """
 
-    rollouts: tuple[Judged, ...] = ()
+    rollouts: tuple[JudgedSummary, ...] = ()
     first: Validated | None = None
     last: Validated | None = None
 
-    def add_validation(self, step: int, summaries: Iterable[Judged]) -> Self:
+    def add_validation(self, step: int, summaries: Iterable[JudgedSummary]) -> Self:
         """What has been seen once adapter `step` was validated."""
         new = Validated(step, tuple(summaries))
         return replace(self, first=self.first or new, last=new)
@@ -42,14 +41,14 @@ class SummaryChange:
     """A held-out document's summary, then and now."""
 
     step: int
-    before: Judged
+    before: JudgedSummary
     later_step: int
-    after: Judged
+    after: JudgedSummary
 
 
-def best_and_worst(rollouts: Sequence[Judged]) -> tuple[Judged, Judged] | None:
+def best_and_worst(rollouts: Sequence[JudgedSummary]) -> tuple[JudgedSummary, JudgedSummary] | None:
     """By score; None where not two of them have one."""
-    scored = [(score, one) for one in rollouts if (score := score_of(one)) is not None]
+    scored = [(score, one) for one in rollouts if (score := one.verdict.reward) is not None]
     if len(scored) < 2:
         return None
     ordered = sorted(scored, key=lambda pair: pair[0])
@@ -60,23 +59,16 @@ def most_changed(seen: LatestSamples) -> SummaryChange | None:
     """The held-out document whose summary shares the fewest words with its first one."""
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
-    before = {one.document.id: one for one in seen.first.summaries if one.summary.text}
+    before = {one.document.id: one for one in seen.first.summaries if one.text}
     pairs = [
         (before[one.document.id], one)
         for one in seen.last.summaries
-        if one.summary.text and one.document.id in before
+        if one.text and one.document.id in before
     ]
     if not pairs:
         return None
-    old, new = min(pairs, key=lambda pair: common_words(pair[0].summary.text, pair[1].summary.text))
+    old, new = min(pairs, key=lambda pair: common_words(pair[0].text, pair[1].text))
     return SummaryChange(seen.first.step, old, seen.last.step, new)
-
-
-def score_of(judged: Judged) -> float | None:
-    """0 to 1; None where the summary could not be judged."""
-    if isinstance(judged.verdict, Scored):
-        return judged.verdict.accuracy
-    return judged.verdict.score if isinstance(judged.verdict, Ranked) else None
 
 
 def common_words(first: str, second: str) -> float:

@@ -2,84 +2,90 @@
 
 import asyncio
 import hashlib
-import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import art
-import httpx
 import openai
 from openai.types.chat.chat_completion import Choice
+from pydantic import ValidationError
 
 from precis.config import RolloutsConfig
 from precis.errors import (
     JudgeUnavailable,
+    ProviderFailed,
+    ProviderRejected,
     RolloutError,
     StaleAdapter,
     TrainerError,
     TrainerLost,
 )
-from precis.judge import JudgeClient, Ranked, Scored, Unscored
+from precis.judge import JudgeClient, Ranked, Unscored, Verdict
 from precis.judge.ruler import RulerJudge
-from precis.llm.responses import BoundedClient, ReplyTooLarge
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
+from precis.llm.limits import without_quota
+from precis.llm.providers import Endpoint
+from precis.llm.replies import SchemaRejected
+from precis.llm.retry import Deadline
+from precis.llm.tokens import reserved_tokens
 from precis.records.documents import Document
-from precis.records.verdict import Disqualified
-from precis.summaries.prompt import summary_messages
+from precis.records.spend import Usage
+from precis.records.summary import JudgedSummary, Summary
+from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.summaries.rewards import disqualify, score_zero
-from precis.text import count_words
 
 T = TypeVar("T")
 
 _UNWRITTEN = ("generation_failed", "generation_timeout")
 _UNJUDGED = Unscored("unjudged", "No judge was asked yet.")
+_NO_SUCH_MODEL = (401, 404)
+_CALL_TIMEOUT_S = 1200.0
+"""Of one request; `RolloutsConfig.timeout_s` is the deadline that is met before it."""
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A policy's answer, as it came, and what it took; `ended_at` in seconds since the epoch."""
-
-    text: str
-    choice: Choice
-    seconds: float
-    prompt_tokens: int
-    completion_tokens: int
-    ended_at: float = 0.0
-
-
-@dataclass(frozen=True)
-class Rollout:
+class Rollout(JudgedSummary):
     """One sampled summary of a document and what became of it.
 
     Attributes:
-        summary: None where the policy gave none; the verdict then says why.
-        disqualified: why it scored zero before any judge was asked, or None.
+        index: its place in the document's group.
+        choice: the policy's answer as it came, with its log probabilities; what is trained on.
     """
 
-    document: Document
-    index: int
-    summary: Summary | None
-    verdict: Scored | Ranked | Unscored
-    disqualified: Disqualified | None = None
+    index: int = 0
+    choice: Choice | None = None
 
-    @property
-    def words(self) -> int:
-        return count_words(self.summary.text) if self.summary else 0
+
+@dataclass(frozen=True)
+class Completion:
+    """A policy's summary, and the answer that it came in."""
+
+    summary: Summary
+    choice: Choice
+
+
+def policy_client(client: openai.AsyncOpenAI, model: str, config: RolloutsConfig) -> ChatClient:
+    """Our client for the endpoint that ART's client asks.
+
+    Its replies are bounded and never quote a key, and it tries as often and as long as a benchmark
+    of the same checkpoint does.
+    """
+    url = str(client.base_url).rstrip("/")
+    endpoint = Endpoint(url, model, client.api_key, key_variable="", role=f"policy {model}")
+    settings = OwnServer(
+        without_quota(config.in_flight), _CALL_TIMEOUT_S, tries_max=1 + client.max_retries
+    )
+    return ChatClient(endpoint, settings, prices={})
 
 
 async def summarize(
-    client: openai.AsyncOpenAI,
-    model: str,
-    document: Document,
-    config: RolloutsConfig,
-    *,
-    seed: int | None = None,
-) -> Summary | Unscored:
+    policy: ChatClient, document: Document, config: RolloutsConfig, *, seed: int | None = None
+) -> Completion | Unscored:
     """Ask a model for one summary: greedy, or sampled when a seed is given.
 
     Raises:
@@ -87,56 +93,58 @@ async def summarize(
         TrainerError: the key is wrong, or there is no such model.
         StaleAdapter: another adapter than the one asked for has answered.
     """
-    sampled = {"temperature": config.temperature, "seed": seed, "logprobs": True}
-    options: dict[str, Any] = sampled if seed is not None else {"temperature": 0.0}
-    start = time.perf_counter()
+    model = policy.endpoint.model
+    request = _request(model, document, config, seed)
     try:
-        completion = await client.chat.completions.create(
-            model=model,
-            messages=summary_messages(document.text, config.words_max),  # type: ignore[arg-type]
-            max_tokens=2 * config.words_max + 64,
-            **options,
-        )
-    except openai.APITimeoutError:
-        return Unscored("generation_timeout", f"{model} did not answer in time.")
-    except openai.APIConnectionError as error:
-        if isinstance(error.__cause__, ReplyTooLarge):
-            return Unscored("generation_failed", f"{model} sent too much: {error.__cause__}")
-        raise TrainerLost(f"Nobody answers for {model} ({error.__cause__!r}).") from error
-    except (openai.AuthenticationError, openai.NotFoundError) as error:
-        raise TrainerError(f"{model} can't be asked for summaries: {error.message}") from error
-    except openai.APIStatusError as error:
-        return Unscored("generation_failed", f"{model} answered {error.status_code}: {error}")
-    except json.JSONDecodeError as error:
-        return Unscored("generation_failed", f"{model} did not answer in JSON: {error}")
-    choice = _choice_in(completion)
-    if choice is None:
-        return Unscored("generation_failed", f"{model} answered without a completion.")
-    if "@" in model and completion.model != model:
-        raise StaleAdapter(f"{completion.model!r} answered where {model!r} was asked for.")
-    usage = completion.usage
-    return Summary(
-        text=choice.message.content or "",
-        choice=choice,
-        seconds=time.perf_counter() - start,
-        prompt_tokens=usage.prompt_tokens if usage else 0,
-        completion_tokens=usage.completion_tokens if usage else 0,
-        ended_at=time.time(),
+        return await policy.complete(request, Deadline(_CALL_TIMEOUT_S), partial(_read, model))
+    except ProviderFailed as error:
+        if error.cause == "connection":
+            raise TrainerLost(f"Nobody answers for {model} ({error}).") from error
+        cause = "generation_timeout" if error.cause == "timeout" else "generation_failed"
+        return Unscored(cause, f"{model}: {error}")
+    except ProviderRejected as error:
+        if error.status in _NO_SUCH_MODEL:
+            raise TrainerError(f"{model} can't be asked for summaries: {error}") from error
+        # A document that is too long, for instance: others may be summarized.
+        return Unscored("generation_failed", f"{model} answered {error.status}: {error}")
+    except SchemaRejected as error:
+        return Unscored("generation_failed", f"{model}: {error}")
+
+
+def _request(
+    model: str, document: Document, config: RolloutsConfig, seed: int | None
+) -> CompletionRequest:
+    options: dict[str, Any] = {"temperature": 0.0}
+    if seed is not None:
+        options = {"temperature": config.temperature, "seed": seed, "logprobs": True}
+    messages = summary_messages(document.text, config.words_max)
+    tokens_max = summary_tokens_max(config.words_max)
+    payload = {"model": model, "messages": messages, "max_tokens": tokens_max, **options}
+    return CompletionRequest(payload, Usage(reserved_tokens(len(document.text)), tokens_max))
+
+
+def _read(model: str, reply: ChatReply) -> Completion:
+    if "@" in model and reply.served_by != model:
+        raise StaleAdapter(f"{reply.served_by!r} answered where {model!r} was asked for.")
+    try:
+        choice = Choice.model_validate(reply.choice)
+    except ValidationError as error:
+        detail = f"Its answer is no completion: {error.errors(include_url=False)[0]['msg']}"
+        raise ProviderFailed("bad_reply", detail) from error
+    summary = Summary(
+        reply.text,
+        reply.finish,
+        reply.seconds,
+        reply.usage.prompt_tokens,
+        reply.usage.completion_tokens,
+        served_by=reply.served_by,
+        written_at=time.time(),
     )
-
-
-def _choice_in(completion: object) -> Choice | None:
-    """The first choice; None where there is none: the client does not check what it is sent."""
-    choices = getattr(completion, "choices", None)
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = getattr(choice, "message", None)
-    is_text = isinstance(getattr(message, "content", None), str | None)
-    return choice if isinstance(choice, Choice) and message and is_text else None
+    return Completion(summary, choice)
 
 
 async def roll_out(
-    client: openai.AsyncOpenAI,
-    model: str,
+    policy: ChatClient,
     judge: JudgeClient | None,
     document: Document,
     config: RolloutsConfig,
@@ -150,17 +158,19 @@ async def roll_out(
     """
     try:
         async with asyncio.timeout(config.timeout_s):
-            summary = await summarize(client, model, document, config, seed=seed)
-            if isinstance(summary, Unscored):
-                return Rollout(document, index, None, summary)
+            completion = await summarize(policy, document, config, seed=seed)
+            if isinstance(completion, Unscored):
+                return Rollout(document, None, completion, index=index)
+            summary = completion.summary
             why = disqualify(summary.text, document, config.words_max)
             if why:
-                return Rollout(document, index, summary, score_zero(document), why)
-            verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
-            return Rollout(document, index, summary, verdict)
+                verdict: Verdict = score_zero(document)
+            else:
+                verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
+            return Rollout(document, summary, verdict, why, index=index, choice=completion.choice)
     except TimeoutError:
         late = Unscored("rollout_timeout", f"No verdict within {config.timeout_s:g} s.")
-        return Rollout(document, index, None, late)
+        return Rollout(document, None, late, index=index)
 
 
 async def gather(
@@ -188,37 +198,34 @@ async def gather(
     """
     slots = asyncio.Semaphore(config.in_flight)
 
-    async def one(policy: openai.AsyncOpenAI, document: Document, index: int) -> Rollout:
+    async def sample(policy: ChatClient, document: Document, index: int) -> Rollout:
         async with slots:
             own = sample_seed(seed, step, document.id, index)
-            ruling = None if ruler else judge
-            return await roll_out(policy, model, ruling, document, config, index=index, seed=own)
+            own_judge = None if ruler else judge
+            return await roll_out(policy, own_judge, document, config, index=index, seed=own)
 
-    async def group(policy: openai.AsyncOpenAI, document: Document) -> list[Rollout]:
+    async def sample_group(policy: ChatClient, document: Document) -> list[Rollout]:
         indices = range(config.rollouts_per_group)
-        row = await together([partial(one, policy, document, index) for index in indices])
-        return await ranked(row, ruler, config) if ruler else row
+        row = await together([partial(sample, policy, document, index) for index in indices])
+        return await rank(row, ruler, config) if ruler else row
 
-    async with bounded(client) as policy:
-        rows = await together([partial(group, policy, document) for document in documents])
+    async with policy_client(client, model, config) as policy:
+        rows = await together([partial(sample_group, policy, document) for document in documents])
     refuse_too_many_unscored([rollout for row in rows for rollout in row], config)
     return rows
 
 
-async def ranked(
-    row: Sequence[Rollout], ruler: RulerJudge, config: RolloutsConfig
-) -> list[Rollout]:
+async def rank(row: Sequence[Rollout], ruler: RulerJudge, config: RolloutsConfig) -> list[Rollout]:
     """A group's rollouts with the ruler's scores; the disqualified score zero without it."""
     entered = [one for one in row if one.summary and not one.disqualified]
     group = art.TrajectoryGroup([_trajectory(one, 0.0, config) for one in entered])
     scores = await ruler.score_group(group)
-    if isinstance(scores, Unscored):
-        verdicts: dict[int, Ranked | Unscored] = {one.index: scores for one in entered}
-    else:
-        pairs = zip(entered, scores, strict=True)
-        verdicts = {one.index: Ranked(score) for one, score in pairs}
-    zero_scores = {one.index: Ranked(0.0) for one in row if one.disqualified}
-    verdicts = {**zero_scores, **verdicts}
+    verdicts: dict[int, Verdict] = {}
+    for place, rollout in enumerate(entered):
+        verdicts[rollout.index] = scores if isinstance(scores, Unscored) else Ranked(scores[place])
+    for rollout in row:
+        if rollout.disqualified:
+            verdicts[rollout.index] = Ranked(0.0)
     return [replace(one, verdict=verdicts.get(one.index, one.verdict)) for one in row]
 
 
@@ -232,22 +239,12 @@ async def gather_greedy(
     """One greedy summary of each document, judged."""
     slots = asyncio.Semaphore(config.in_flight)
 
-    async def one(policy: openai.AsyncOpenAI, document: Document) -> Rollout:
+    async def write(policy: ChatClient, document: Document) -> Rollout:
         async with slots:
-            return await roll_out(policy, model, judge, document, config)
+            return await roll_out(policy, judge, document, config)
 
-    async with bounded(client) as policy:
-        return await together([partial(one, policy, document) for document in documents])
-
-
-@asynccontextmanager
-async def bounded(client: openai.AsyncOpenAI) -> AsyncIterator[openai.AsyncOpenAI]:
-    """The same client, but no reply is larger than any may be, and none quotes its key."""
-    every = httpx.Limits(max_connections=None)
-    url = str(client.base_url)
-    key = client.api_key
-    async with BoundedClient(url, key, timeout=client.timeout, limits=every) as http:
-        yield client.with_options(http_client=http)
+    async with policy_client(client, model, config) as policy:
+        return await together([partial(write, policy, document) for document in documents])
 
 
 def split_groups(
@@ -261,10 +258,10 @@ def split_groups(
     kept: list[art.TrajectoryGroup] = []
     dropped: Counter[str] = Counter()
     for row in rollouts:
-        scored = [rollout for rollout in row if not isinstance(rollout.verdict, Unscored)]
+        scored = [rollout for rollout in row if rollout.verdict.reward is not None]
         if len(scored) < config.scored_min:
             dropped["too_few_scored"] += 1
-        elif len({reward(rollout) for rollout in scored}) == 1:
+        elif len({rollout.verdict.reward for rollout in scored}) == 1:
             dropped["zero_variance"] += 1
         else:
             kept.append(_group(scored, config))
@@ -277,23 +274,25 @@ def reward(rollout: Rollout) -> float:
     Raises:
         RolloutError: the rollout is unscored, and has no reward.
     """
-    if isinstance(rollout.verdict, Unscored):
+    earned = rollout.verdict.reward
+    if earned is None:
         raise RolloutError(f"An unscored rollout has no reward ({rollout.verdict.cause}).")
-    verdict = rollout.verdict
-    return verdict.score if isinstance(verdict, Ranked) else verdict.accuracy
+    return earned
 
 
 def reward_spread(rollouts: Sequence[Sequence[Rollout]]) -> float:
     """Mean over groups of the reward's standard deviation within the group."""
-    groups = [
-        [reward(one) for one in row if not isinstance(one.verdict, Unscored)] for row in rollouts
-    ]
-    return statistics.fmean([statistics.pstdev(rewards) for rewards in groups if rewards] or [0.0])
+    deviations = []
+    for row in rollouts:
+        rewards = [one.verdict.reward for one in row if one.verdict.reward is not None]
+        if rewards:
+            deviations.append(statistics.pstdev(rewards))
+    return statistics.fmean(deviations) if deviations else 0.0
 
 
 def unscored_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
     """How many rollouts could not be judged, by cause."""
-    return Counter(one.verdict.cause for one in rollouts if isinstance(one.verdict, Unscored))
+    return Counter(one.verdict.cause for one in rollouts if one.verdict.cause is not None)
 
 
 def sample_seed(seed: int, step: int, document_id: str, index: int) -> int:
@@ -307,10 +306,10 @@ def _group(scored: Sequence[Rollout], config: RolloutsConfig) -> art.TrajectoryG
 
 
 def _trajectory(rollout: Rollout, earned: float, config: RolloutsConfig) -> art.Trajectory:
-    assert rollout.summary is not None
+    assert rollout.choice is not None
     messages: list[Any] = [*summary_messages(rollout.document.text, config.words_max)]
     return art.Trajectory(
-        messages_and_choices=[*messages, rollout.summary.choice],
+        messages_and_choices=[*messages, rollout.choice],
         reward=earned,
         metrics={"words": rollout.words, "disqualified": rollout.disqualified is not None},
         metadata={"scenario_id": rollout.document.id, "index": rollout.index},
@@ -325,14 +324,19 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
         JudgeUnavailable: else.
     """
     causes = unscored_causes(rollouts)
-    if causes.total() > config.unscored_share_max * len(rollouts):
-        listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
-        details = next(one.verdict.detail for one in rollouts if isinstance(one.verdict, Unscored))
-        unwritten = sum(causes[cause] for cause in _UNWRITTEN)
-        raise (RolloutError if 2 * unwritten > causes.total() else JudgeUnavailable)(
-            f"{causes.total()} of {len(rollouts)} summaries could not be judged ({listed}), more "
-            f"than the allowed share of {config.unscored_share_max:.0%}. The first: {details}"
-        )
+    if causes.total() <= config.unscored_share_max * len(rollouts):
+        return
+    listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
+    unscored = [one.verdict for one in rollouts if isinstance(one.verdict, Unscored)]
+    message = (
+        f"{causes.total()} of {len(rollouts)} summaries could not be judged ({listed}), more "
+        f"than the allowed share of {config.unscored_share_max:.0%}. The first: "
+        f"{unscored[0].detail}"
+    )
+    unwritten = sum(causes[cause] for cause in _UNWRITTEN)
+    if 2 * unwritten > causes.total():
+        raise RolloutError(message)
+    raise JudgeUnavailable(message)
 
 
 async def together(work: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import art
 
-from precis.judge import Ranked, Scored, Unscored
-from precis.sampling.rollouts import Rollout, reward
+from precis.judge import Ranked, Scored, Unscored, Verdict
+from precis.sampling.rollouts import Rollout
 from precis.summaries.prompt import summary_messages
 
 
@@ -36,40 +36,40 @@ def transcript(
 
 
 def _trajectory(rollout: Rollout, policy: str, words_max: int) -> art.Trajectory:
-    verdict = rollout.verdict
-    summary = rollout.summary
     messages: list[Any] = [*summary_messages(rollout.document.text, words_max)]
+    if rollout.choice is not None:
+        messages.append(rollout.choice)
+    earned = rollout.verdict.reward
     return art.Trajectory(
-        messages_and_choices=[*messages, summary.choice] if summary else messages,
-        reward=math.nan if isinstance(verdict, Unscored) else reward(rollout),
+        messages_and_choices=messages,
+        reward=math.nan if earned is None else earned,
         metrics=_metrics(rollout),
         metadata={
             "scenario_id": rollout.document.id,
             "topic": rollout.document.topic,
             "index": rollout.index,
             "policy": policy,
-            "finish": summary.choice.finish_reason if summary else None,
+            "finish": rollout.summary.finish if rollout.summary else None,
             "disqualified": rollout.disqualified,
-            **_ruling(verdict),
+            **_ruling(rollout.verdict),
         },
     )
 
 
 def _metrics(rollout: Rollout) -> dict[str, float | int | bool]:
-    found: dict[str, float | int | bool] = {"words": rollout.words}
+    metrics: dict[str, float | int | bool] = {"words": rollout.words}
     if isinstance(rollout.verdict, Scored):
-        found |= {"correct": rollout.verdict.correct, "asked": rollout.verdict.asked}
+        metrics["correct"] = rollout.verdict.correct
+        metrics["asked"] = rollout.verdict.asked
     summary = rollout.summary
     if summary is not None:
-        found |= {
-            "seconds": summary.seconds,
-            "prompt_tokens": summary.prompt_tokens,
-            "completion_tokens": summary.completion_tokens,
-        }
-    return found
+        metrics["seconds"] = summary.seconds or 0.0
+        metrics["prompt_tokens"] = summary.prompt_tokens or 0
+        metrics["completion_tokens"] = summary.completion_tokens or 0
+    return metrics
 
 
-def _ruling(verdict: Scored | Ranked | Unscored) -> Mapping[str, str | None]:
+def _ruling(verdict: Verdict) -> Mapping[str, str | None]:
     if isinstance(verdict, Unscored):
         return {"verdict": "unscored", "cause": verdict.cause, "detail": verdict.detail}
     if isinstance(verdict, Ranked):

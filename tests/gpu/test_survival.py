@@ -25,7 +25,7 @@ from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
 from precis.records.documents import load_corpus
 from precis.records.ledger import Ledger, load_ledger
-from precis.sampling.rollouts import Summary, summarize
+from precis.sampling.rollouts import Completion, policy_client, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
@@ -91,12 +91,14 @@ async def summaries(config: TrainConfig, folder: Path, restored: bool) -> list[s
         if restored:
             await trainer.restore(model, STEPS, config.store, config.model, "fresh")
         await model.register(trainer)
-        client = model.openai_client()
+        served = f"{config.model}@{STEPS}"
+        policy = policy_client(model.openai_client(), served, config.rollouts)
         texts = []
         for document in load_corpus(config.documents).validation[:3]:
-            answer = await summarize(client, f"{config.model}@{STEPS}", document, config.rollouts)
-            assert isinstance(answer, Summary)
-            texts.append(answer.text)
+            answer = await summarize(policy, document, config.rollouts)
+            assert isinstance(answer, Completion)
+            texts.append(answer.summary.text)
+        await policy.close()
         await trainer.close()
         return texts
     finally:

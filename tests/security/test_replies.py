@@ -23,7 +23,7 @@ from precis.llm.budget import Budget
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 from precis.records.documents import Document, Question
-from precis.sampling.rollouts import bounded, roll_out
+from precis.sampling.rollouts import policy_client, roll_out
 from precis.summaries.prompt import summary_messages
 from tests.security.hostile import (
     MIB,
@@ -66,9 +66,9 @@ async def ask_policy(url: str) -> object:
     http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
     async with (
         openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0, http_client=http) as client,
-        bounded(client) as policy,
+        policy_client(client, "m", RolloutsConfig()) as policy,
     ):
-        return await roll_out(policy, "m", None, DOCUMENT, RolloutsConfig())
+        return await roll_out(policy, None, DOCUMENT, RolloutsConfig())
 
 
 ASKS = [ask_judge, ask_ruler, ask_contender, ask_policy]

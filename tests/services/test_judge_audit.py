@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from cli.judge import app
 from precis.config import DocumentsConfig
 from precis.records.documents import read_documents
-from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of, write_results
+from precis.records.results import Provenance, frame_of, rows_of, write_results
+from precis.records.summary import JudgedSummary, Summary
 from precis.summaries.rewards import score_zero
 from precis.text import sentences
 
@@ -35,7 +36,7 @@ def test_the_audit_compares_both_protocols_and_asks_nothing_twice(
         row
         for document in read_documents(DocumentsConfig())[:4]
         for row in rows_of(
-            Judged(
+            JudgedSummary(
                 document, Summary(" ".join(sentences(document.text)[:20])), score_zero(document)
             ),
             _FROM,

@@ -9,7 +9,6 @@ import pytest
 
 from precis.errors import StoreError
 from precis.records.results import (
-    Judged,
     frame_of,
     results_before,
     results_key,
@@ -17,6 +16,7 @@ from precis.records.results import (
     scan_results,
     write_results,
 )
+from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
 from precis.store.s3 import S3Store
 from tests.services.s3_server import new_store, s3_server
@@ -27,7 +27,7 @@ def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:
     began = datetime(2026, 11, night, 3, tzinfo=UTC)
     told = replace(provenance(), run=f"202611{night:02}T030000Z-0000", night=began)
     answers = (Answer("q1", "May", night != 2, True), Answer("q2", "x", False, False))
-    frame = frame_of(rows_of(Judged(DOCUMENT, SUMMARY, Scored(answers)), told))
+    frame = frame_of(rows_of(JudgedSummary(DOCUMENT, SUMMARY, Scored(answers)), told))
     write_results(frame, folder / "results.parquet")
     store.upload(folder / "results.parquet", results_key("m", told.run))
     return frame

@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from precis.benchmark.cache import ResultCache, Written
+from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted, local, parameters_of
 from precis.benchmark.extractive import rehearsed
 from precis.benchmark.forecast import estimate_cost
-from precis.benchmark.measure import Outcome, measure
+from precis.benchmark.measure import measure
 from precis.benchmark.presets import PRESETS, endpoint_of
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
@@ -28,6 +28,7 @@ from precis.llm.server import ApiError, ChatRequest, Choice, Completion, complet
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.spend import Price, Spend, price_of
+from precis.records.summary import JudgedSummary, Summary
 from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
@@ -121,19 +122,20 @@ async def opened(folder: Path) -> ResultCache:
     return kept
 
 
-def texts(outcomes: list[Outcome]) -> list[str | None]:
-    return [one.written.text if one.written else None for one in outcomes]
+def texts(outcomes: list[JudgedSummary]) -> list[str | None]:
+    return [one.summary.text if one.summary else None for one in outcomes]
 
 
 async def test_a_summary_says_what_it_took(url: str) -> None:
     async with writer(entry(url)) as asked:
         written = await asked.write(DOCUMENTS[0])
-    assert isinstance(written, Written)
+    assert isinstance(written, Summary)
     assert (written.text, written.finish, written.completion_tokens) == (
         "The mayor did.",
         "stop",
         3,
     )
+    assert written.prompt_tokens is not None
     assert written.usd == pytest.approx((written.prompt_tokens * 1.0 + 3 * 10.0) / 1e6)
 
 
@@ -170,7 +172,7 @@ def test_two_contenders_of_one_name_are_refused() -> None:
 async def test_what_fails_is_tried_again_and_then_unscored(url: str, provider: Provider) -> None:
     provider.answer = failing(500, 429)
     async with writer(entry(url)) as asked:
-        assert isinstance(await asked.write(DOCUMENTS[0]), Written)
+        assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
     provider.answer = failing(*[503] * 3)
     async with writer(entry(url, tries_max=3)) as asked:
         lost = await asked.write(DOCUMENTS[0])
@@ -263,7 +265,7 @@ async def test_a_failure_is_never_kept(url: str, provider: Provider, tmp_path: P
     async with writer(entry(url, tries_max=1), kept=kept) as asked:
         assert isinstance(await asked.write(DOCUMENTS[0]), Unscored)
         assert await asked.known(DOCUMENTS[0]) is None
-        assert isinstance(await asked.write(DOCUMENTS[0]), Written)
+        assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
         assert await asked.known(DOCUMENTS[0]) is not None
     kept.close()
 
@@ -278,7 +280,7 @@ async def test_a_damaged_record_is_asked_for_again(url: str, tmp_path: Path) -> 
     kept = await opened(tmp_path)
     async with writer(entry(url), kept=kept) as asked:
         assert await asked.known(DOCUMENTS[0]) is None
-        assert isinstance(await asked.write(DOCUMENTS[0]), Written)
+        assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
     kept.close()
 
 
@@ -341,7 +343,7 @@ async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) ->
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
     async with rehearsed(store, config, "corpus") as (small,), writer(small) as asked:
         written = await asked.write(DOCUMENTS[0])
-    assert isinstance(written, Written) and written.text == DOCUMENTS[0].text
+    assert isinstance(written, Summary) and written.text == DOCUMENTS[0].text
     with pytest.raises(ConfigError, match="other documents"):
         async with rehearsed(store, config, "another corpus"):
             raise AssertionError("unreachable")

@@ -13,7 +13,8 @@ from precis.judge.audit import agreement, documents_of, sampled
 from precis.judge.audit_page import as_jsonl, as_markdown
 from precis.judge.cache import ReplyCache
 from precis.records.documents import Document, Question
-from precis.records.results import Judged, Provenance, Summary, frame_of, rows_of, write_results
+from precis.records.results import Provenance, frame_of, rows_of, write_results
+from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
 from precis.summaries.rewards import score_zero
 
@@ -45,12 +46,12 @@ def scored(document: Document, *correct: bool) -> Scored:
     )
 
 
-def judged(id: str, verdict: Verdict | None = None, text: str = "A summary.") -> Judged:
+def judged(id: str, verdict: Verdict | None = None, text: str = "A summary.") -> JudgedSummary:
     one = document(id)
-    return Judged(one, Summary(text), verdict or scored(one, True, False))
+    return JudgedSummary(one, Summary(text), verdict or scored(one, True, False))
 
 
-def results(*some: Judged) -> list[dict[str, object]]:
+def results(*some: JudgedSummary) -> list[dict[str, object]]:
     return [row for one in some for row in rows_of(one, _FROM)]
 
 
@@ -69,7 +70,9 @@ def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another() -> Non
 
 def test_what_no_judge_ruled_on_is_not_sampled() -> None:
     unscored = judged("a", Unscored("timeout", "It took too long."))
-    empty = Judged(document("b"), Summary(""), score_zero(document("b")), disqualified="empty")
+    empty = JudgedSummary(
+        document("b"), Summary(""), score_zero(document("b")), disqualified="empty"
+    )
     frame = frame_of(results(unscored, empty, judged("c")))
     assert [each.document_id for each in sampled(frame, 10, seed=1)] == ["c"]
 

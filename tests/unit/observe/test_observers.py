@@ -18,7 +18,7 @@ from starlette.routing import Route
 from precis.environment import Environment
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, Scored, Unscored
-from precis.observe.completions import CompletionRecord, seen_of_rollouts
+from precis.observe.completions import CompletionRecord, completions_of_step
 from precis.observe.observers import Observers, observing, services
 from precis.observe.sender import Sender
 from tests.unit.sampling.test_rollouts import DOCUMENT, rollouts
@@ -200,7 +200,7 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     lost = Unscored("timeout", "late")
     row = rollouts(True, lost)
     told = list(
-        seen_of_rollouts([row], run="r", policy="m@4", split="train", step=4, words_max=350)
+        completions_of_step([row], run="r", policy="m@4", split="train", step=4, words_max=350)
     )
     scored, unscored = told
     assert isinstance(row[0].verdict, Scored) and isinstance(row[0].verdict.answers[0], Answer)

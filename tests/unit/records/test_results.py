@@ -11,9 +11,7 @@ from precis.records.documents import Document, Question
 from precis.records.results import (
     KEY,
     SCHEMA,
-    Judged,
     Provenance,
-    Summary,
     frame_of,
     read_results,
     results_before,
@@ -22,6 +20,7 @@ from precis.records.results import (
     scan_results,
     write_results,
 )
+from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored, Unscored
 from precis.store import Store, open_store
 from precis.summaries.rewards import score_zero
@@ -44,7 +43,7 @@ def provenance(model: str = "trained", step: int | None = 3) -> Provenance:
 
 
 def test_a_row_says_what_was_asked_answered_and_ruled() -> None:
-    first, second = rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())
+    first, second = rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
     assert set(first) == set(SCHEMA)
     assert (first["question"], first["gold"], first["answer"], first["correct"]) == (
         "When did the bridge open?",
@@ -57,13 +56,15 @@ def test_a_row_says_what_was_asked_answered_and_ruled() -> None:
 
 
 def test_an_unscored_summary_has_a_cause_and_no_verdict() -> None:
-    rows = rows_of(Judged(DOCUMENT, SUMMARY, Unscored("timeout", "No answer.")), provenance())
+    rows = rows_of(
+        JudgedSummary(DOCUMENT, SUMMARY, Unscored("timeout", "No answer.")), provenance()
+    )
     assert [row["cause"] for row in rows] == ["timeout", "timeout"]
     assert [row["correct"] for row in rows] == [None, None]
 
 
 def test_a_disqualified_summary_is_wrong_and_says_why() -> None:
-    judged = Judged(DOCUMENT, SUMMARY, score_zero(DOCUMENT), disqualified="over_length")
+    judged = JudgedSummary(DOCUMENT, SUMMARY, score_zero(DOCUMENT), disqualified="over_length")
     rows = rows_of(judged, provenance())
     assert [(row["correct"], row["disqualified"], row["cause"]) for row in rows] == [
         (False, "over_length", None),
@@ -73,21 +74,23 @@ def test_a_disqualified_summary_is_wrong_and_says_why() -> None:
 
 def test_the_order_of_rows_does_not_depend_on_the_order_of_work() -> None:
     rows = [
-        *rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance()),
-        *rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)),
+        *rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance()),
+        *rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)),
     ]
     assert frame_of(rows).equals(frame_of(reversed(rows)))
     assert frame_of(rows)["model"].to_list() == ["lead-350", "lead-350", "trained", "trained"]
 
 
 def test_two_results_for_one_question_are_refused() -> None:
-    rows = rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())
+    rows = rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
     with pytest.raises(StoreError, match="question_id q1"):
         frame_of([*rows, rows[0]])
 
 
 def test_results_survive_the_file(tmp_path: Path) -> None:
-    frame = frame_of(rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)))
+    frame = frame_of(
+        rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None))
+    )
     path = tmp_path / "run-1" / "results.parquet"
     write_results(frame, path)
     assert read_results(path).equals(frame)
@@ -96,7 +99,7 @@ def test_results_survive_the_file(tmp_path: Path) -> None:
 
 
 def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
-    rows = rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())
+    rows = rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
     for name in ("a", "b"):
         write_results(frame_of(rows), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -104,7 +107,7 @@ def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
-    write_results(frame_of(rows_of(Judged(DOCUMENT, SUMMARY, SCORED), provenance())), path)
+    write_results(frame_of(rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())), path)
     before = path.read_bytes()
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
         write_results(pl.DataFrame({"run": ["x"]}), path)
@@ -131,7 +134,7 @@ def stored(store: Store, night: int, correct: bool = True) -> pl.DataFrame:
     began = datetime(2026, 11, night, 3, tzinfo=UTC)
     told = replace(provenance(), run=f"202611{night:02}T030000Z-0000", night=began)
     answers = (Answer("q1", "May", correct, True), Answer("q2", "the city", False, False))
-    frame = frame_of(rows_of(Judged(DOCUMENT, SUMMARY, Scored(answers)), told))
+    frame = frame_of(rows_of(JudgedSummary(DOCUMENT, SUMMARY, Scored(answers)), told))
     with TemporaryDirectory() as folder:
         write_results(frame, Path(folder) / "results.parquet")
         store.upload(Path(folder) / "results.parquet", results_key("m", told.run))

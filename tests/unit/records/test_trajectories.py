@@ -9,10 +9,10 @@ import pytest
 from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice, ChoiceLogprobs
 
-from precis.benchmark.measure import judged
 from precis.errors import StoreError
 from precis.judge import Answer, Ranked, Scored, Unscored
 from precis.records.documents import Document, Question
+from precis.records.summary import JudgedSummary, Summary
 from precis.records.trajectories import (
     put_trajectories,
     read_judged,
@@ -20,7 +20,7 @@ from precis.records.trajectories import (
     trajectories_key,
     trajectory_steps,
 )
-from precis.sampling.rollouts import Rollout, Summary
+from precis.sampling.rollouts import Rollout
 from precis.sampling.transcript import transcript
 from precis.store import FolderStore
 from precis.summaries.rewards import score_zero
@@ -31,16 +31,17 @@ DOCUMENT = Document(
 RIGHT = Scored((Answer("q", "the mayor – “hers”", True, True),))
 
 
-def summary(text: str) -> Summary:
+def choice(text: str) -> Choice:
     message = ChatCompletionMessage(role="assistant", content=text)
-    choice = Choice(
-        finish_reason="stop", index=0, message=message, logprobs=ChoiceLogprobs(content=[])
-    )
-    return Summary(text, choice, 1.5, 400, 30)
+    logprobs = ChoiceLogprobs(content=[])
+    return Choice(finish_reason="stop", index=0, message=message, logprobs=logprobs)
 
 
 def rollout(index: int, text: str | None = "She did.") -> Rollout:
-    return Rollout(DOCUMENT, index, summary(text) if text is not None else None, RIGHT)
+    if text is None:
+        return Rollout(DOCUMENT, None, RIGHT, index=index)
+    summary = Summary(text, "stop", 1.5, 400, 30)
+    return Rollout(DOCUMENT, summary, RIGHT, index=index, choice=choice(text))
 
 
 ROLLOUTS = [
@@ -93,7 +94,11 @@ def test_every_rollout_is_kept_with_its_verdict(store: FolderStore) -> None:
 def test_what_was_judged_reads_back_as_it_was(store: FolderStore) -> None:
     put(store, 0)
     kept = read_judged(store, "m", "train", 0, [DOCUMENT])
-    assert kept == [judged(one) for row in ROLLOUTS for one in row]
+    assert kept == [
+        JudgedSummary(one.document, one.summary, one.verdict, one.disqualified)
+        for row in ROLLOUTS
+        for one in row
+    ]
     assert read_judged(store, "m", "train", 0, []) == []
 
 

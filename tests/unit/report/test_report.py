@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from precis.records.documents import Document, Question
-from precis.records.results import SCHEMA, Judged, Provenance, Row, Summary, frame_of, rows_of
+from precis.records.results import SCHEMA, Provenance, Row, frame_of, rows_of
+from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
 from precis.report import wording
 from precis.report.benchmark import Benchmark, benchmark_of
@@ -55,7 +56,7 @@ def rows(model: str, step: int | None, corrects: list[int | None]) -> Iterator[R
         of = document(index)
         ruled: Verdict = Unscored("timeout", "") if correct is None else verdict(of, correct)
         text = f"{model} on {index}. {HOSTILE}"
-        yield from rows_of(Judged(of, Summary(text, seconds=1.0), ruled), provenance)
+        yield from rows_of(JudgedSummary(of, Summary(text, seconds=1.0), ruled), provenance)
 
 
 @pytest.fixture(scope="module")

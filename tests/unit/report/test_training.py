@@ -5,8 +5,8 @@ import random
 from precis.judge import Unscored
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, Validation
-from precis.records.results import Judged, Summary
 from precis.records.spend import Spend
+from precis.records.summary import JudgedSummary, Summary
 from precis.report.examples import LatestSamples, best_and_worst, common_words, most_changed
 from precis.report.phases import phases
 from precis.report.training import TrainingView, progress_line, training_report
@@ -42,9 +42,9 @@ def ledger_of(steps: int) -> Ledger:
     )  # fmt: skip
 
 
-def judged(index: int, text: str, correct: int = 2) -> Judged:
+def judged(index: int, text: str, correct: int = 2) -> JudgedSummary:
     of = document(index)
-    return Judged(of, Summary(text), verdict(of, correct))
+    return JudgedSummary(of, Summary(text), verdict(of, correct))
 
 
 SEEN = (
@@ -112,18 +112,18 @@ def test_a_thousand_steps_and_huge_hostile_summaries_fit_into_an_artifact() -> N
 def test_questions_too_long_for_the_artifact_are_left_out() -> None:
     asked = tuple(Question(f"q{at}", "*" * 5000, "gold", True) for at in range(20))
     of = Document("d0", "topic", "Text.", asked)
-    huge = Judged(of, Summary("short"), verdict(of, 1))
+    huge = JudgedSummary(of, Summary("short"), verdict(of, 1))
     report = training_report(view(3, LatestSamples(rollouts=(huge, huge))))
     assert len(report.encode()) < 500_000
     assert "Best summary" not in report
 
 
 def test_what_was_not_scored_is_neither_best_nor_worst() -> None:
-    unscored = Judged(document(0), Summary("x"), Unscored("timeout", ""))
+    unscored = JudgedSummary(document(0), Summary("x"), Unscored("timeout", ""))
     assert best_and_worst([unscored, judged(0, "a")]) is None
     both = best_and_worst([unscored, judged(0, "a", 1), judged(1, "b", 3)])
     assert both is not None
-    assert [each.summary.text for each in both] == ["b", "a"]
+    assert [each.text for each in both] == ["b", "a"]
 
 
 def test_nothing_has_changed_after_one_validation() -> None:

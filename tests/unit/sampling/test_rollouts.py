@@ -17,15 +17,17 @@ from precis.errors import (
 )
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
+from precis.llm.client import ChatClient
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
 from precis.records.documents import Document, Question
 from precis.records.spend import Spend
+from precis.records.summary import Summary
 from precis.sampling.rollouts import (
     Rollout,
-    Summary,
     gather,
     gather_greedy,
+    policy_client,
     reward,
     roll_out,
     sample_seed,
@@ -102,6 +104,12 @@ def config(**settings: Any) -> RolloutsConfig:
     return RolloutsConfig.model_validate({"rollouts_per_group": 4, "scored_min": 3, **settings})
 
 
+@pytest.fixture
+async def asked(client: openai.AsyncOpenAI) -> AsyncIterator[ChatClient]:
+    async with policy_client(client, "m", config()) as policy:
+        yield policy
+
+
 async def test_a_step_samples_the_same_however_it_is_interleaved(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:
@@ -144,31 +152,31 @@ async def test_nobody_at_the_address_is_a_lost_trainer() -> None:
     [("word " * 351, "over_length"), ("", "empty"), ("мэр открыл новый мост", "wrong_script")],
 )
 async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
-    client: openai.AsyncOpenAI, policy: Policy, summary: str, cause: str
+    asked: ChatClient, policy: Policy, summary: str, cause: str
 ) -> None:
     policy.answer = lambda _: summary
     ruling = Judge(lambda _: scored(True))
-    rollout = await roll_out(client, "m", cast(JudgeClient, ruling), DOCUMENT, config(), seed=1)
+    rollout = await roll_out(asked, cast(JudgeClient, ruling), DOCUMENT, config(), seed=1)
     assert (rollout.disqualified, reward(rollout), ruling.asked) == (cause, 0.0, 0)
 
 
 async def test_a_policy_that_fails_leaves_an_unscored_rollout(
-    client: openai.AsyncOpenAI, policy: Policy
+    asked: ChatClient, policy: Policy
 ) -> None:
     policy.answer = failing(500, "internal")
-    rollout = await roll_out(client, "m", judge(), DOCUMENT, config(), seed=1)
+    rollout = await roll_out(asked, judge(), DOCUMENT, config(), seed=1)
     assert isinstance(rollout.verdict, Unscored)
     assert rollout.verdict.cause == "generation_failed"
 
 
-async def test_a_slow_rollout_costs_itself(client: openai.AsyncOpenAI) -> None:
+async def test_a_slow_rollout_costs_itself(asked: ChatClient) -> None:
     class Slow(Judge):
         async def score(self, document: Document, summary: str) -> Verdict:
             await asyncio.sleep(10)
             return scored(True)
 
     slow = cast(JudgeClient, Slow(lambda _: scored(True)))
-    rollout = await roll_out(client, "m", slow, DOCUMENT, config(timeout_s=0.05), seed=1)
+    rollout = await roll_out(asked, slow, DOCUMENT, config(timeout_s=0.05), seed=1)
     assert isinstance(rollout.verdict, Unscored)
     assert rollout.verdict.cause == "rollout_timeout"
 
@@ -242,20 +250,21 @@ async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(
 
 def rollouts(*verdicts: Verdict | bool) -> list[Rollout]:
     return [
-        Rollout(DOCUMENT, at, SUMMARY, scored(one) if isinstance(one, bool) else one)
+        Rollout(
+            DOCUMENT,
+            SUMMARY,
+            scored(one) if isinstance(one, bool) else one,
+            index=at,
+            choice=CHOICE,
+        )
         for at, one in enumerate(verdicts)
     ]
 
 
 LOST = Unscored("timeout", "late")
-SUMMARY = Summary(
-    "The mayor.",
-    openai.types.chat.chat_completion.Choice.model_validate(
-        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "x"}}
-    ),
-    seconds=0.1,
-    prompt_tokens=10,
-    completion_tokens=2,
+SUMMARY = Summary("The mayor.", seconds=0.1, prompt_tokens=10, completion_tokens=2)
+CHOICE = openai.types.chat.chat_completion.Choice.model_validate(
+    {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "x"}}
 )
 
 

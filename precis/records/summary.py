@@ -1,0 +1,55 @@
+"""A summary, and what became of it: the same for a rollout, a validation and a contender."""
+
+from dataclasses import dataclass
+
+from precis.records.documents import Document
+from precis.records.verdict import Disqualified, Verdict
+from precis.text import count_words
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A summary, and what it took to write it.
+
+    Attributes:
+        finish: the completion's finish reason.
+        usd: None where the price is not known.
+        served_by: what the endpoint says that it is.
+        written_at: seconds since the epoch.
+    """
+
+    text: str
+    finish: str = "stop"
+    seconds: float | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    usd: float | None = None
+    served_by: str | None = None
+    written_at: float | None = None
+
+
+@dataclass(frozen=True)
+class JudgedSummary:
+    """A document's summary with its verdict.
+
+    Attributes:
+        summary: None where none was written; the verdict then says why.
+        disqualified: why it scored zero before the judge was asked; None where it was asked.
+        kept: whether an earlier benchmark has asked for the summary.
+    """
+
+    document: Document
+    summary: Summary | None
+    verdict: Verdict
+    disqualified: Disqualified | None = None
+    kept: bool = False
+
+    @property
+    def text(self) -> str:
+        """The summary's text; empty where there is none."""
+        return self.summary.text if self.summary else ""
+
+    @property
+    def words(self) -> int:
+        """How many words the summary has."""
+        return count_words(self.text)
