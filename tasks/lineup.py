@@ -11,9 +11,9 @@ from prefect.logging import get_run_logger
 
 from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import ContenderSpec, local
-from precis.benchmark.extractive import rehearsed
-from precis.benchmark.lineup import checkpoint_digest, hosted_entries, rule_entries
+from precis.benchmark.contender import ContenderSpec, local_contender
+from precis.benchmark.extractive import serve_rehearsed
+from precis.benchmark.lineup import checkpoint_digest, list_baselines, list_hosted
 from precis.benchmark.measure import TRAINED, BenchmarkId, checkpoints_to_take, report_folder
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig
@@ -130,11 +130,11 @@ async def line_up(round: BenchmarkRun) -> None:
         StoreError: the store holds no such model.
     """
     round.writers.clear()
-    hosted = hosted_entries(round.config, Environment().keys())
-    rules = rule_entries(round.config, round.services.standins)
+    hosted = list_hosted(round.config, Environment().keys())
+    rules = list_baselines(round.config, round.services.standins)
     await round.kept.open()
     digest = None if round.config.test_documents else round.corpus.digest
-    served = rehearsed(round.store, round.config, digest)
+    served = serve_rehearsed(round.store, round.config, digest)
     extractive = await round.stack.enter_async_context(served)
     for entry in (*await _trained(round), *hosted, *extractive, *rules):
         await round.enter(entry)
@@ -213,7 +213,7 @@ async def _trained(round: BenchmarkRun) -> list[ContenderSpec]:
     url = str(model.inference_base_url)
     key = str(model.inference_api_key)
     return [
-        local(
+        local_contender(
             Contender(TRAINED, step),
             model.get_inference_name(step),
             url,

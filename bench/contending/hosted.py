@@ -16,7 +16,7 @@ from bench.contending.server import served
 from bench.judging.claims import require
 from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import hosted as hosted_entry
+from precis.benchmark.contender import hosted_contender as hosted_entry
 from precis.benchmark.measure import measure
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import (

@@ -12,7 +12,7 @@ from precis.llm.budget import Budget
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
-from precis.llm.tokens import reserved_tokens
+from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.documents import Document
 from precis.records.spend import Usage
 from precis.records.summary import Summary
@@ -56,7 +56,7 @@ class ContenderClient:
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
-    async def known(self, document: Document) -> Summary | None:
+    async def find_kept(self, document: Document) -> Summary | None:
         """The summary that was kept, or None."""
         return await self._kept.summary(self._key(document)) if self._kept else None
 
@@ -119,7 +119,7 @@ class ContenderClient:
         }
         # The most that it can take, or nearly so: the budget has to hold whatever comes.
         limit = payload.get("max_tokens") or payload.get("max_completion_tokens") or 0
-        prompt_tokens = reserved_tokens(len(json.dumps(payload, ensure_ascii=False)))
+        prompt_tokens = estimate_tokens_with_margin(len(json.dumps(payload, ensure_ascii=False)))
         return CompletionRequest(payload, Usage(prompt_tokens, int(limit)))
 
     def _key(self, document: Document) -> str:

@@ -45,7 +45,9 @@ class ContenderSpec:
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
-def hosted(config: ContenderConfig, keys: Mapping[str, str], words_max: int) -> ContenderSpec:
+def hosted_contender(
+    config: ContenderConfig, keys: Mapping[str, str], words_max: int
+) -> ContenderSpec:
     """A model that somebody else serves, for money.
 
     Raises:
@@ -64,7 +66,7 @@ def hosted(config: ContenderConfig, keys: Mapping[str, str], words_max: int) -> 
     )
 
 
-def local(
+def local_contender(
     contender: Contender,
     model: str,
     url: str,

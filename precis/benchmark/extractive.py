@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from precis.benchmark.contender import ContenderSpec, local
+from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
 from precis.extractive.checkpoints import folder_of, steps
@@ -23,7 +23,7 @@ NAME = "extractive"
 
 
 @asynccontextmanager
-async def rehearsed(
+async def serve_rehearsed(
     store: Store, config: BenchmarkConfig, corpus_digest: str | None
 ) -> AsyncIterator[list[ContenderSpec]]:
     """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
@@ -40,14 +40,14 @@ async def rehearsed(
         yield []
         return
     with TemporaryDirectory(prefix="precis-") as folder:
-        step = await asyncio.to_thread(_fetched, store, model, corpus_digest, Path(folder))
+        step = await asyncio.to_thread(_fetch_newest, store, model, corpus_digest, Path(folder))
         key = secrets.token_urlsafe(16)
         endpoint = PolicyEndpoint({model: Path(folder)})
         server = LoopServer(completions_app(endpoint.complete, endpoint.models, key))
         await server.start()
         try:
             yield [
-                local(
+                local_contender(
                     Contender(NAME),
                     f"{model}@{step}",
                     f"http://127.0.0.1:{server.port}/v1",
@@ -60,7 +60,7 @@ async def rehearsed(
             await server.stop()
 
 
-def _fetched(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
+def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
     """The step of the checkpoint that was brought here."""
     ledger = load_ledger(store, model)
     if corpus_digest is not None and ledger.corpus != corpus_digest:

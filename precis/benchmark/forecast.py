@@ -9,12 +9,12 @@ from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import JudgeConfig
 from precis.judge.forecast import Forecast, forecast
-from precis.llm.tokens import expected_tokens
+from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
 from precis.records.spend import Usage
 from precis.summaries.prompt import summary_messages
 
-_WORDS_A_TOKEN = 0.75
+_WORDS_PER_TOKEN = 0.75
 """Of English prose; the usual rule for the tokenizers of hosted models."""
 
 
@@ -62,51 +62,65 @@ async def estimate_cost(
     words_max: int,
 ) -> CostEstimate:
     """See what is kept, and what the rest will cost."""
-    entries = [writer.entry for writer in writers]
-    pairs = [(entry, document) for entry in entries for document in documents]
-    found = await asyncio.gather(
-        *(_found(writer, referee, each) for writer in writers for each in documents)
+    items = [(writer, document) for writer in writers for document in documents]
+    known = await asyncio.gather(
+        *(_find_kept(writer, referee, document) for writer, document in items)
     )
-    seen = [(*pair, *known) for pair, known in zip(pairs, found, strict=True)]
-    missing = [
-        (entry, document) for entry, document, written, _ in seen if entry.paid and not written
-    ]
-    verdicts = sum(not ruled for *_, ruled in seen)
-    judging = forecast(
-        judge, judge_model, documents, summaries=verdicts, summary_words=words_max, ceiling=False
-    )
+    missing: list[tuple[ContenderSpec, Document]] = []
+    for (writer, document), kept in zip(items, known, strict=True):
+        if writer.entry.paid and not kept.summary:
+            missing.append((writer.entry, document))
+    verdicts = sum(not kept.verdict for kept in known)
+    judging = None
+    if verdicts and judge.provider != "lexical":
+        judging = forecast(
+            judge,
+            judge_model,
+            documents,
+            summaries=verdicts,
+            summary_words=words_max,
+            ceiling=False,
+        )
+    unpriced = {str(entry.contender) for entry, _ in missing if entry.price is None}
     return CostEstimate(
         summaries=len(missing),
-        kept=sum(written for *_, written, _ in seen),
+        kept=sum(kept.summary for kept in known),
         usd=sum(_usd(entry, document, words_max) for entry, document in missing),
         thinking_usd=sum(_thinking_usd(entry) for entry, _ in missing),
-        unpriced=tuple(
-            sorted({str(entry.contender) for entry, _ in missing if entry.price is None})
-        ),
-        judging=judging if verdicts and judge.provider != "lexical" else None,
+        unpriced=tuple(sorted(unpriced)),
+        judging=judging,
     )
 
 
-async def _found(
-    writer: ContenderClient, referee: BenchmarkJudge, document: Document
-) -> tuple[bool, bool]:
+@dataclass(frozen=True)
+class _Kept:
     """Whether a contender's summary of a document is kept, and whether the verdict on it is."""
-    written = await writer.known(document)
-    if written is None:
-        return False, False
-    return True, await referee.known(document, written.text) is not None
+
+    summary: bool
+    verdict: bool
+
+
+async def _find_kept(writer: ContenderClient, referee: BenchmarkJudge, document: Document) -> _Kept:
+    summary = await writer.find_kept(document)
+    if summary is None:
+        return _Kept(False, False)
+    verdict = await referee.find_kept(document, summary.text)
+    return _Kept(True, verdict is not None)
 
 
 def _usd(entry: ContenderSpec, document: Document, words_max: int) -> float:
     messages = summary_messages(document.text, words_max)
     sent = sum(len(message["content"]) for message in messages)
-    return _dollars(entry, Usage(round(expected_tokens(sent)), int(words_max / _WORDS_A_TOKEN)))
+    prompt_tokens = round(estimate_tokens(sent))
+    return _price(entry, Usage(prompt_tokens, int(words_max / _WORDS_PER_TOKEN)))
 
 
 def _thinking_usd(entry: ContenderSpec) -> float:
     settings = entry.settings
-    return _dollars(entry, Usage(0, settings.thinking_tokens_max)) if settings.reasoning else 0.0
+    if not settings.reasoning:
+        return 0.0
+    return _price(entry, Usage(0, settings.thinking_tokens_max))
 
 
-def _dollars(entry: ContenderSpec, usage: Usage) -> float:
+def _price(entry: ContenderSpec, usage: Usage) -> float:
     return entry.price.of(usage) if entry.price else 0.0

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import ContenderSpec, hosted, local
+from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.presets import PRESETS
 from precis.config import BenchmarkConfig
 from precis.errors import StoreError
@@ -15,7 +15,7 @@ from precis.statistics.standings import Contender
 from precis.store import Store
 
 
-def hosted_entries(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[ContenderSpec]:
+def list_hosted(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[ContenderSpec]:
     """The models that somebody else serves.
 
     Args:
@@ -26,15 +26,15 @@ def hosted_entries(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[Con
     """
     presets = (PRESETS[name].model_copy(update={"name": name}) for name in config.hosted)
     words_max = config.rollouts.words_max
-    return [hosted(each, keys, words_max) for each in (*presets, *config.contenders)]
+    return [hosted_contender(each, keys, words_max) for each in (*presets, *config.contenders)]
 
 
-def rule_entries(config: BenchmarkConfig, standins: ChildService) -> list[ContenderSpec]:
+def list_baselines(config: BenchmarkConfig, standins: ChildService) -> list[ContenderSpec]:
     """The baselines, which the stand-ins serve."""
     url = f"{standins.url}/v1"
     rollouts = config.rollouts
     return [
-        local(
+        local_contender(
             Contender(name),
             name,
             url,

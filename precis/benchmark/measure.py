@@ -74,7 +74,7 @@ async def measure(
 async def _measure_one(
     writer: ContenderClient, referee: BenchmarkJudge, document: Document
 ) -> JudgedSummary:
-    kept = await writer.known(document)
+    kept = await writer.find_kept(document)
     summary = kept or await writer.write(document)
     if isinstance(summary, Unscored):
         return JudgedSummary(document, None, summary)

@@ -39,11 +39,11 @@ class BenchmarkJudge:
         self._budget = budget
         self._kept = kept
 
-    async def known(self, document: Document, text: str) -> Scored | None:
+    async def find_kept(self, document: Document, text: str) -> Scored | None:
         """The verdict that takes no judge, or None."""
         if disqualify(text, document, self._rollouts.words_max):
             return score_zero(document)
-        return await self._recalled(document, text)
+        return await self._recall(document, text)
 
     async def rule(
         self, document: Document, text: str
@@ -57,11 +57,11 @@ class BenchmarkJudge:
         why = disqualify(text, document, self._rollouts.words_max)
         if why:
             return score_zero(document), why
-        kept = await self._recalled(document, text)
+        kept = await self._recall(document, text)
         if kept is not None:
             return kept, None
         try:
-            async with self._budget.reserved(self._expected_usd(document)):
+            async with self._budget.reserve(self._estimate_usd(document)):
                 verdict = await self._judge.score(document, text)
         except BudgetReached as error:
             return Unscored("budget", str(error)), None
@@ -69,11 +69,11 @@ class BenchmarkJudge:
             await self._kept.keep_verdict(self._key(document, text), verdict)
         return verdict, None
 
-    async def _recalled(self, document: Document, text: str) -> Scored | None:
+    async def _recall(self, document: Document, text: str) -> Scored | None:
         return await self._kept.verdict(self._key(document, text)) if self._kept else None
 
-    def _expected_usd(self, document: Document) -> float:
-        if not self._budget.limited:
+    def _estimate_usd(self, document: Document) -> float:
+        if not self._budget.is_limited:
             return 0.0
         model = self._judge.identity["model"]
         words = self._rollouts.words_max

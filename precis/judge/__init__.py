@@ -2,7 +2,7 @@
 
 `JudgeClient` turns a document and a summary into a `Verdict`. A file for each noun:
 
-    prompts    the words that the judge reads, with all data fenced
+    prompts    the words that the judge reads, with all data in a fence
     protocol   which requests a verdict takes, and what a valid reply is
     endpoint   where the judge is, and which key it wants
     cached     a valid reply to a prompt, from the cache or from the judge

@@ -81,13 +81,13 @@ class ReplyCache:
         self._warned = False
         self._connection: sqlite3.Connection | None = None
         try:
-            self._connection = _opened(path)
+            self._connection = _open(path)
         except (sqlite3.Error, OSError) as error:
             self._warn(error)
 
     def get(self, key: str) -> str | None:
         """The reply kept under a key, or None. Never raises for the cache's own trouble."""
-        reply = self._pending.get(key) or self._stored(key)
+        reply = self._pending.get(key) or self._read(key)
         self._lookups[reply is not None] += 1
         return reply
 
@@ -100,10 +100,10 @@ class ReplyCache:
     def stats(self) -> CacheStats:
         """Count the file's entries; raises sqlite3.Error where it can't be read."""
         self._flush()
-        connection = self._required()
+        connection = self._require_connection()
         lookups = dict(connection.execute("SELECT hit, count FROM lookups").fetchall())
         (entries,) = connection.execute("SELECT count(*) FROM replies").fetchone()
-        return CacheStats(entries, _used_bytes(connection), lookups[1], lookups[0])
+        return CacheStats(entries, _count_used_bytes(connection), lookups[1], lookups[0])
 
     def prune(self, bytes_max: int | None = None, older_than_s: float | None = None) -> int:
         """Delete what was not used for so long, then the oldest down to a size; shrink the file.
@@ -114,13 +114,13 @@ class ReplyCache:
         Raises:
             sqlite3.Error: the file can't be read or written.
         """
-        connection = self._required()
+        connection = self._require_connection()
         before = connection.total_changes
         if older_than_s is not None:
             oldest = int(self._clock() - older_than_s)
             connection.execute("DELETE FROM replies WHERE used_at < ?", (oldest,))
         if bytes_max is not None:
-            while _used_bytes(connection) > bytes_max and _evict(connection):
+            while _count_used_bytes(connection) > bytes_max and _evict(connection):
                 pass
         deleted = connection.total_changes - before
         # As a script, because `execute` would stop after the first page given back.
@@ -143,7 +143,7 @@ class ReplyCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _stored(self, key: str) -> str | None:
+    def _read(self, key: str) -> str | None:
         if self._connection is None:
             return None
         try:
@@ -195,10 +195,10 @@ class ReplyCache:
         )
         # A batch at a time keeps each write short; at its bound, a cache that takes one reply and
         # drops up to a batch of them soon has room again.
-        if _used_bytes(connection) > self._bytes_max:
+        if _count_used_bytes(connection) > self._bytes_max:
             _evict(connection)
 
-    def _required(self) -> sqlite3.Connection:
+    def _require_connection(self) -> sqlite3.Connection:
         if self._connection is None:
             raise sqlite3.OperationalError(f"The judge's cache {self._path} is not open.")
         return self._connection
@@ -215,7 +215,7 @@ class ReplyCache:
         self._warned = True
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Transactions are opened by hand, and one event loop at a time uses the connection, though
     # not always from the thread that made it.
@@ -240,7 +240,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
 
 
-def _used_bytes(connection: sqlite3.Connection) -> int:
+def _count_used_bytes(connection: sqlite3.Connection) -> int:
     """Bytes of the file's pages in use, by every process: two look-ups in its header."""
     pages = [
         connection.execute(f"PRAGMA {pragma}").fetchone()[0]

@@ -17,9 +17,9 @@ from precis.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
-from precis.llm.replies import SchemaRejected, unfenced
+from precis.llm.replies import SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline, Retrier
-from precis.llm.tokens import reserved_tokens
+from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.spend import Prices, Spend, Usage, prices_of
 
 _TOKENS_AN_ENTRY = 40
@@ -116,7 +116,7 @@ class CachedJudge:
             JudgeRejected: none will.
         """
         while True:
-            async with self._client.turn(_expected(prompt)) as turn:
+            async with self._client.turn(_estimate_usage(prompt)) as turn:
                 # Chosen now: while this one waited, others may have learned what is rejected.
                 asked_as = self._format
                 request = self._request(prompt, asked_as)
@@ -171,7 +171,7 @@ class CachedJudge:
             payload["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif asked_as == "json_object":
             payload["response_format"] = {"type": "json_object"}
-        return CompletionRequest(payload, _expected(prompt), kind=prompt.name)
+        return CompletionRequest(payload, _estimate_usage(prompt), kind=prompt.name)
 
     def _ask_more_plainly(self, asked_as: str, error: SchemaRejected) -> None:
         """Step down once for all requests that were rejected for the same format."""
@@ -208,13 +208,13 @@ def whole_text(reply: ChatReply) -> str:
 def _read(prompt: Prompt, parse: Parse[T], asked_as: str, reply: ChatReply) -> ParsedReply[T]:
     text = whole_text(reply)
     if asked_as != "json_schema":
-        text = unfenced(text)
+        text = strip_code_fence(text)
     try:
         return ParsedReply(text, parse(text, prompt.ids))
     except BadReply as error:
         raise ProviderFailed("bad_verdict", str(error)) from error
 
 
-def _expected(prompt: Prompt) -> Usage:
+def _estimate_usage(prompt: Prompt) -> Usage:
     characters = sum(len(message["content"]) for message in prompt.messages)
-    return Usage(reserved_tokens(characters), _TOKENS_AN_ENTRY * len(prompt.ids))
+    return Usage(estimate_tokens_with_margin(characters), _TOKENS_AN_ENTRY * len(prompt.ids))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from precis.config import JudgeConfig
 from precis.judge.prompts import UNANSWERABLE
 from precis.judge.protocol import Graded, Prompt, answer_prompt, batches, grade_prompt
-from precis.llm.tokens import expected_tokens
+from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, prices_of, usd
 from precis.words import WORDS_MAX
@@ -97,11 +97,13 @@ def forecast(
         prices: USD by model; None takes the built-in table and `config.prices`.
     """
     sample = documents[:: max(1, len(documents) // _MEASURED_MAX)]
-    total = _times(_mean([_cost(config, one, _head(one.text, summary_words)) for one in sample]),
-                   summaries)  # fmt: skip
+    of_summaries = [
+        _cost(config, document, _head(document.text, summary_words)) for document in sample
+    ]
+    total = _times(_mean(of_summaries), summaries)
     if ceiling:
-        full = _mean([_cost(config, document, document.text) for document in sample])
-        total = _sum(total, _times(full, len(documents)))
+        of_documents = [_cost(config, document, document.text) for document in sample]
+        total = _sum(total, _times(_mean(of_documents), len(documents)))
     calls = round(total.calls)
     usage = Usage(round(total.prompt_tokens), round(total.completion_tokens))
     return Forecast(
@@ -147,12 +149,15 @@ def _cost(config: JudgeConfig, document: Document, text: str) -> _Cost:
 def _request(prompt: Prompt, reply: object) -> _Cost:
     sent = sum(len(message["content"]) for message in prompt.messages)
     answered = len(json.dumps(reply))
-    return _Cost(1, expected_tokens(sent), expected_tokens(answered))
+    return _Cost(1, estimate_tokens(sent), estimate_tokens(answered))
 
 
 def _answers(questions: Sequence[Question]) -> object:
-    answers = [one.answer if one.answerable else UNANSWERABLE for one in questions]
-    return {"answers": [{"id": "q1", "answer": answer} for answer in answers]}
+    answers = []
+    for question in questions:
+        answer = question.answer if question.answerable else UNANSWERABLE
+        answers.append({"id": "q1", "answer": answer})
+    return {"answers": answers}
 
 
 def _grades(count: int) -> object:

@@ -57,14 +57,14 @@ _UNSAFE = re.compile(
 )
 
 
-def fenced(data: Mapping[str, Any]) -> str:
+def fence(data: Mapping[str, Any]) -> str:
     """Data as one line of JSON that holds no character with a meaning outside JSON."""
     return _UNSAFE.sub(_escape, json.dumps(data, ensure_ascii=False))
 
 
 def judge_messages(system: str, data: Mapping[str, Any]) -> list[dict[str, str]]:
     """The chat messages of one request: instructions, then fenced data."""
-    return [{"role": "system", "content": system}, {"role": "user", "content": fenced(data)}]
+    return [{"role": "system", "content": system}, {"role": "user", "content": fence(data)}]
 
 
 def data_in(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

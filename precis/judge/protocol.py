@@ -16,7 +16,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from precis.judge.prompts import (
     ANSWER_SYSTEM,
@@ -40,6 +42,8 @@ _ARTICLE = re.compile(r"^(?:the|an?) ")
 _QUOTES = "\"'“”‘’«»"
 
 Protocol = Literal["batched", "per_question"]
+S = TypeVar("S", bound="_Strict")
+E = TypeVar("E", bound="_Entry")
 
 
 class BadReply(ValueError):
@@ -82,7 +86,11 @@ def ruling(question: Question, given: str) -> bool | None:
     declined = given == UNANSWERABLE
     if declined or not question.answerable:
         return declined and not question.answerable
-    return True if _bare(given) == _bare(question.answer) != "" else None
+    golden = _bare(question.answer)
+    # A golden answer of nothing but signs is the same as any other of them.
+    if golden and _bare(given) == golden:
+        return True
+    return None
 
 
 def is_too_long(given: str) -> bool:
@@ -100,7 +108,9 @@ def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[
 def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
     """Ask for the answers to some questions from a text."""
     ids = _ids(len(questions))
-    asked = [{"id": id, "question": q.text} for id, q in zip(ids, questions, strict=True)]
+    asked = []
+    for id, question in zip(ids, questions, strict=True):
+        asked.append({"id": id, "question": question.text})
     messages = judge_messages(ANSWER_SYSTEM, {"text": text, "questions": asked})
     return Prompt("answers", messages, _ANSWERS_SCHEMA, ids)
 
@@ -113,15 +123,15 @@ def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Promp
         document: the text that the questions are about, where the grader is to see it.
     """
     ids = _ids(len(graded))
-    items = [
-        {
+    items = []
+    for id, one in zip(ids, graded, strict=True):
+        item = {
             "id": id,
             "question": one.question.text,
             "golden_answer": one.question.answer,
             "given_answer": one.given,
         }
-        for id, one in zip(ids, graded, strict=True)
-    ]
+        items.append(item)
     data = {"items": items} if document is None else {"document": document, "items": items}
     return Prompt("grades", judge_messages(GRADE_SYSTEM, data), _GRADES_SCHEMA, ids)
 
@@ -132,8 +142,13 @@ def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
     Raises:
         BadReply: the reply is not one JSON object with one string for each id.
     """
-    found = [_string(entry) for entry in _entries(reply, "answers", "answer", ids)]
-    return [UNANSWERABLE if _declines(answer) else answer.strip() for answer in found]
+    entries = _validate(reply, _Answers).answers
+    by_id = _by_id(entries, ids)
+    answers = []
+    for id in ids:
+        answer = by_id[id].answer.strip()
+        answers.append(UNANSWERABLE if _declines(answer) else answer)
+    return answers
 
 
 def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
@@ -142,7 +157,9 @@ def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
     Raises:
         BadReply: the reply is not one JSON object with one boolean for each id.
     """
-    return [_boolean(entry) for entry in _entries(reply, "grades", "correct", ids)]
+    entries = _validate(reply, _Grades).grades
+    by_id = _by_id(entries, ids)
+    return [by_id[id].correct for id in ids]
 
 
 def prompts_digest() -> str:
@@ -181,53 +198,73 @@ _ANSWERS_SCHEMA = _schema("answers", "answer", "string")
 _GRADES_SCHEMA = _schema("grades", "correct", "boolean")
 
 
-def _entries(reply: str, name: str, field: str, ids: Sequence[str]) -> list[Any]:
-    """The field of each entry, in the order of `ids`."""
-    listed = _only(_loaded(reply), {name})[name]
-    if not isinstance(listed, list):
-        raise BadReply(f"`{name}` is not a list.")
-    pairs = [_only(entry, {"id", field}) for entry in listed]
-    given = [entry["id"] for entry in pairs]
-    if not all(isinstance(id, str) for id in given) or sorted(given) != sorted(ids):
-        raise BadReply(f"`{name}` has the ids {str(given)[:200]} instead of {', '.join(ids)}.")
-    by_id = {entry["id"]: entry[field] for entry in pairs}
-    return [by_id[id] for id in ids]
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
 
 
-def _loaded(reply: str) -> Any:
+class _Entry(_Strict):
+    id: str
+
+
+class _AnswerEntry(_Entry):
+    answer: str
+
+    @field_validator("answer")
+    @classmethod
+    def _is_whole(cls, answer: str) -> str:
+        # JSON can spell half of a character, which no UTF-8 can hold.
+        if any("\ud800" <= character <= "\udfff" for character in answer):
+            raise ValueError("an answer holds a lone surrogate")
+        return answer
+
+
+class _GradeEntry(_Entry):
+    correct: bool
+
+
+class _Answers(_Strict):
+    answers: list[_AnswerEntry]
+
+
+class _Grades(_Strict):
+    grades: list[_GradeEntry]
+
+
+def _validate(reply: str, shape: type[S]) -> S:
+    """The reply as what was asked for."""
     try:
-        return json.loads(reply, object_pairs_hook=_without_duplicates)
+        loaded = json.loads(reply, object_pairs_hook=_refuse_duplicates)
     except BadReply:
         raise
     except (ValueError, RecursionError) as error:
         raise BadReply(f"The reply is not JSON ({error}): {reply[:200]!r}") from error
+    try:
+        return shape.model_validate(loaded)
+    except ValidationError as error:
+        raise BadReply(_explain(error)) from error
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _explain(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"]) or "the reply"
+    given = str(problem["input"])[:200]
+    return f"`{where}` is not what was asked for ({problem['msg']}): {given}"
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # json.loads lets the last of two equal keys win, so a reply could say both of two things.
-    if len({key for key, _ in pairs}) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise BadReply("An object of the reply has a key twice.")
-    return dict(pairs)
+    return fields
 
 
-def _only(value: Any, keys: set[str]) -> dict[str, Any]:
-    if not isinstance(value, dict) or set(value) != keys:
-        raise BadReply(f"An object with the keys {sorted(keys)} was expected: {str(value)[:200]}")
-    return value
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadReply(f"An answer is not a string: {str(value)[:200]}")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise BadReply("An answer holds half of a character (a lone surrogate).")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise BadReply(f"A grade is neither true nor false: {str(value)[:200]}")
-    return value
+def _by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
+    """The entries by id, of which there must be exactly these."""
+    given = [entry.id for entry in entries]
+    if sorted(given) != sorted(ids):
+        raise BadReply(f"The reply has the ids {str(given)[:200]} instead of {', '.join(ids)}.")
+    return {entry.id: entry for entry in entries}
 
 
 def _declines(answer: str) -> bool:

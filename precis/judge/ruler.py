@@ -26,7 +26,7 @@ from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
-from precis.llm.tokens import reserved_tokens
+from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.spend import Prices, Spend, Usage, prices_of
 from precis.records.verdict import Unscored
 
@@ -172,7 +172,9 @@ class _Exchange(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         payload = json.loads(request.content)
-        expected = Usage(reserved_tokens(len(request.content)), _TOKENS_A_SCORE * self._wanted)
+        expected = Usage(
+            estimate_tokens_with_margin(len(request.content)), _TOKENS_A_SCORE * self._wanted
+        )
         asked = CompletionRequest(payload, expected)
         try:
             body = await self._client.complete(asked, self._deadline, self._read)

@@ -30,7 +30,7 @@ class Budget:
         self._next = 0
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """Whether there is a limit at all."""
         return self._dollars_max is not None
 
@@ -44,7 +44,7 @@ class Budget:
         self.spend += cost
 
     @asynccontextmanager
-    async def reserved(self, usd: float) -> AsyncIterator[None]:
+    async def reserve(self, usd: float) -> AsyncIterator[None]:
         """Keep free, while the block lasts, what its requests may cost at most.
 
         Waits for others to end where that would make room.
@@ -52,7 +52,7 @@ class Budget:
         Raises:
             BudgetReached: there is no room, and nothing under way that could make some.
         """
-        while not self._fits(usd):
+        while not self._has_room(usd):
             if not self._reserved:
                 raise BudgetReached(
                     f"${self.usd:.2f} of dollars_max ${self._dollars_max:.2f} are spent, and the "
@@ -69,7 +69,7 @@ class Budget:
             del self._reserved[own]
             self._freed.set()
 
-    def _fits(self, usd: float) -> bool:
+    def _has_room(self, usd: float) -> bool:
         if self._dollars_max is None:
             return True
         return self.usd + sum(self._reserved.values()) + usd <= self._dollars_max

@@ -178,7 +178,7 @@ class ChatClient:
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
         async with AsyncExitStack() as held:
             turn = await held.enter_async_context(self.limiter.turn(expected.tokens))
-            await held.enter_async_context(self._budget.reserved(dollars))
+            await held.enter_async_context(self._budget.reserve(dollars))
             yield turn
 
     async def send(

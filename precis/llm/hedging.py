@@ -50,7 +50,7 @@ class LatencyWindow:
         finally:
             self._under_way.remove(began_s)
 
-    def waited(self, seconds: float) -> None:
+    def add_wait(self, seconds: float) -> None:
         """Count a request that has a reply, its own or its hedge's.
 
         A wait that a hedge has cut short counts with the length it came to. Leaving it out would
@@ -117,18 +117,18 @@ class Hedging:
             return now_s - began_s >= self._floor_s and tail.late(began_s, now_s)
 
         with own.under_way(began_s), self._all.under_way(began_s):
-            result = await self._hedged(turn, ask, late)
+            result = await self._ask_or_hedge(turn, ask, late)
         for tail in (own, self._all):
-            tail.waited(clock() - began_s)
+            tail.add_wait(clock() - began_s)
         return result
 
-    async def _hedged(
+    async def _ask_or_hedge(
         self, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]], late: Callable[[], bool]
     ) -> T:
         tokens = turn.tokens
         original = asyncio.create_task(ask(turn))
         try:
-            while not await _ended(original, self._look_s):
+            while not await _wait_for_end(original, self._look_s):
                 if not late():
                     continue
                 with self._limiter.spare_turn(tokens) as second:
@@ -136,10 +136,10 @@ class Hedging:
                         return await _first_result(original, asyncio.create_task(ask(second)))
             return original.result()
         finally:
-            await _given_up(original)
+            await _cancel(original)
 
 
-async def _ended(task: asyncio.Task[Any], within_s: float) -> bool:
+async def _wait_for_end(task: asyncio.Task[Any], within_s: float) -> bool:
     ended, _ = await asyncio.wait({task}, timeout=within_s)
     return bool(ended)
 
@@ -154,10 +154,10 @@ async def _first_result(*tasks: asyncio.Task[T]) -> T:
             if succeeded or not under_way:
                 return (succeeded or list(ended))[0].result()
     finally:
-        await _given_up(*tasks)
+        await _cancel(*tasks)
 
 
-async def _given_up(*tasks: asyncio.Task[Any]) -> None:
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     """Cancel what is still under way, and wait for its end."""
     for task in tasks:
         task.cancel()

@@ -88,8 +88,8 @@ class Limiter:
         # Only the first in line looks at the clock; asyncio's lock keeps the others in order.
         async with self._queue:
             while (wait_s := self._wait_s(tokens)) > 0:
-                await self._passed(wait_s)
-            turn = self._begun(tokens)
+                await self._sleep_until_possible(wait_s)
+            turn = self._begin(tokens)
         try:
             yield turn
         finally:
@@ -104,7 +104,7 @@ class Limiter:
         if self._share < 1 or self._queue.locked() or self._wait_s(tokens) > 0:
             yield None
             return
-        turn = self._begun(tokens)
+        turn = self._begin(tokens)
         try:
             yield turn
         finally:
@@ -141,7 +141,7 @@ class Limiter:
         """Use more of the limits after a success."""
         self._share = min(1.0, self._share * _FASTER)
 
-    def _begun(self, tokens: int) -> Turn:
+    def _begin(self, tokens: int) -> Turn:
         self._running, self._running_tokens = self._running + 1, self._running_tokens + tokens
         return Turn(self._clock(), tokens)
 
@@ -158,7 +158,7 @@ class Limiter:
             self._past_tokens -= self._past.popleft()[1]
         if now < self._paused_until:
             return self._paused_until - now
-        if self._running >= self._allowed(self._limits.in_flight):
+        if self._running >= self._scale(self._limits.in_flight):
             return math.inf
         if self._fits(tokens):
             return 0.0
@@ -169,14 +169,14 @@ class Limiter:
         # A request larger than a whole minute's tokens can only go alone.
         total = self._running_tokens + self._past_tokens + tokens
         return counted == 0 or (
-            counted < self._allowed(self._limits.requests_per_minute)
-            and total <= self._allowed(self._limits.tokens_per_minute)
+            counted < self._scale(self._limits.requests_per_minute)
+            and total <= self._scale(self._limits.tokens_per_minute)
         )
 
-    def _allowed(self, limit: int) -> int:
+    def _scale(self, limit: int) -> int:
         return max(1, int(limit * self._share))
 
-    async def _passed(self, wait_s: float) -> None:
+    async def _sleep_until_possible(self, wait_s: float) -> None:
         if math.isfinite(wait_s):
             await self._sleep(wait_s)
             return

@@ -34,7 +34,7 @@ class ConnectionPool:
             ReplyTooLarge: it has no end, or is far too long.
             httpx.RequestError: anything else failed.
         """
-        lane = self._free.pop() if self._free else self._opened()
+        lane = self._free.pop() if self._free else self._open()
         try:
             response = await lane.post(self._url, content=content)
         except BaseException:
@@ -51,7 +51,7 @@ class ConnectionPool:
         for lane in tuple(self._all):
             await lane.aclose()
 
-    def _opened(self) -> BoundedClient:
+    def _open(self) -> BoundedClient:
         lane = BoundedClient(
             str(self._url),
             self._key,

@@ -89,7 +89,7 @@ def text_of(choice: Mapping[str, Any]) -> str:
     return str(choice["message"].get("content") or "")
 
 
-def unfenced(content: str) -> str:
+def strip_code_fence(content: str) -> str:
     """A reply without the Markdown code fence that models put around JSON unasked."""
     fence = _CODE_FENCE.fullmatch(content)
     return fence.group(1) if fence else content

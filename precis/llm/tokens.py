@@ -7,11 +7,11 @@ _MARGIN = 1 / 3
 """Code, names and other scripts take more tokens than prose."""
 
 
-def expected_tokens(characters: int) -> float:
+def estimate_tokens(characters: int) -> float:
     """The tokens that a text of so many characters is likely to take; for forecasts."""
     return characters / CHARACTERS_PER_TOKEN
 
 
-def reserved_tokens(characters: int) -> int:
+def estimate_tokens_with_margin(characters: int) -> int:
     """The tokens to keep free for it, with a margin; for limits and budgets."""
-    return round(expected_tokens(characters) * (1 + _MARGIN))
+    return round(estimate_tokens(characters) * (1 + _MARGIN))

@@ -39,7 +39,7 @@ class Observers:
         for sender in self._senders:
             sender.end()
         for sender in self._senders:
-            sender.ended(deadline - time.monotonic())
+            sender.wait(deadline - time.monotonic())
 
 
 @asynccontextmanager

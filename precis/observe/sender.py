@@ -62,7 +62,7 @@ class Sender:
         """Send what waits, and then no more; returns at once."""
         self._ending.set()
 
-    def ended(self, within_s: float) -> None:
+    def wait(self, within_s: float) -> None:
         """Wait for that a bounded time, and say what was lost."""
         self._thread.join(max(0.0, within_s))
         lost = self.lost + (self._waiting.qsize() if self._thread.is_alive() else 0)

@@ -32,7 +32,7 @@ from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
-from precis.llm.tokens import reserved_tokens
+from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.documents import Document
 from precis.records.spend import Usage
 from precis.records.summary import JudgedSummary, Summary
@@ -62,7 +62,7 @@ class Rollout(JudgedSummary):
 
 
 @dataclass(frozen=True)
-class Completion:
+class SampledSummary:
     """A policy's summary, and the answer that it came in."""
 
     summary: Summary
@@ -85,7 +85,7 @@ def policy_client(client: openai.AsyncOpenAI, model: str, config: RolloutsConfig
 
 async def summarize(
     policy: ChatClient, document: Document, config: RolloutsConfig, *, seed: int | None = None
-) -> Completion | Unscored:
+) -> SampledSummary | Unscored:
     """Ask a model for one summary: greedy, or sampled when a seed is given.
 
     Raises:
@@ -120,10 +120,12 @@ def _request(
     messages = summary_messages(document.text, config.words_max)
     tokens_max = summary_tokens_max(config.words_max)
     payload = {"model": model, "messages": messages, "max_tokens": tokens_max, **options}
-    return CompletionRequest(payload, Usage(reserved_tokens(len(document.text)), tokens_max))
+    return CompletionRequest(
+        payload, Usage(estimate_tokens_with_margin(len(document.text)), tokens_max)
+    )
 
 
-def _read(model: str, reply: ChatReply) -> Completion:
+def _read(model: str, reply: ChatReply) -> SampledSummary:
     if "@" in model and reply.served_by != model:
         raise StaleAdapter(f"{reply.served_by!r} answered where {model!r} was asked for.")
     try:
@@ -140,7 +142,7 @@ def _read(model: str, reply: ChatReply) -> Completion:
         served_by=reply.served_by,
         written_at=time.time(),
     )
-    return Completion(summary, choice)
+    return SampledSummary(summary, choice)
 
 
 async def roll_out(
@@ -290,7 +292,7 @@ def reward_spread(rollouts: Sequence[Sequence[Rollout]]) -> float:
     return statistics.fmean(deviations) if deviations else 0.0
 
 
-def unscored_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
+def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
     """How many rollouts could not be judged, by cause."""
     return Counter(one.verdict.cause for one in rollouts if one.verdict.cause is not None)
 
@@ -323,7 +325,7 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
         RolloutError: most of those for want of a summary.
         JudgeUnavailable: else.
     """
-    causes = unscored_causes(rollouts)
+    causes = count_causes(rollouts)
     if causes.total() <= config.unscored_share_max * len(rollouts):
         return
     listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())

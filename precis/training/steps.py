@@ -9,7 +9,7 @@ from precis.errors import JudgeUnavailable
 from precis.judge import Scored, Unscored
 from precis.records.ledger import StepRecord, Validation
 from precis.records.spend import Spend
-from precis.sampling.rollouts import Rollout, reward, reward_spread, unscored_causes
+from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread
 from precis.statistics.intervals import ratio_interval
 
 
@@ -34,7 +34,7 @@ def step_record(
         words=statistics.fmean([one.words for one in scored] or [0.0]),
         groups_trained=groups_trained,
         groups_dropped=dict(groups_dropped),
-        unscored=dict(unscored_causes(everyone)),
+        unscored=dict(count_causes(everyone)),
         disqualified=dict(Counter(one.disqualified for one in everyone if one.disqualified)),
         trainer={},
         seconds=dict(seconds),
@@ -75,7 +75,7 @@ def validation_of(step: int, rollouts: Sequence[Rollout], seconds: float) -> Val
     """
     judged = [one for one in rollouts if isinstance(one.verdict, Scored)]
     scored = [one.verdict for one in judged if isinstance(one.verdict, Scored)]
-    unscored = unscored_causes(rollouts)
+    unscored = count_causes(rollouts)
     if not scored:
         raise JudgeUnavailable(f"No held-out summary could be judged: {dict(unscored)}.")
     accuracy = ratio_interval([one.correct for one in scored], [one.asked for one in scored])

@@ -25,7 +25,7 @@ from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
 from precis.records.documents import load_corpus
 from precis.records.ledger import Ledger, load_ledger
-from precis.sampling.rollouts import Completion, policy_client, summarize
+from precis.sampling.rollouts import SampledSummary, policy_client, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
@@ -96,7 +96,7 @@ async def summaries(config: TrainConfig, folder: Path, restored: bool) -> list[s
         texts = []
         for document in load_corpus(config.documents).validation[:3]:
             answer = await summarize(policy, document, config.rollouts)
-            assert isinstance(answer, Completion)
+            assert isinstance(answer, SampledSummary)
             texts.append(answer.summary.text)
         await policy.close()
         await trainer.close()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import hosted
+from precis.benchmark.contender import hosted_contender
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.errors import PrecisError
 from precis.judge import Endpoint, JudgeClient
@@ -57,7 +57,7 @@ async def ask_ruler(url: str) -> object:
 
 async def ask_contender(url: str) -> object:
     config = ContenderConfig(model="m", provider="url", base_url=url, tries_max=1)
-    entry = hosted(config, {"CONTENDER_API_KEY": KEY}, words_max=350)
+    entry = hosted_contender(config, {"CONTENDER_API_KEY": KEY}, words_max=350)
     async with ContenderClient(entry, 350, Budget(None), None) as writer:
         return await writer.write(DOCUMENT)
 

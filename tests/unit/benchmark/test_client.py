@@ -12,8 +12,13 @@ from pydantic import ValidationError
 
 from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import ContenderSpec, hosted, local, parameters_of
-from precis.benchmark.extractive import rehearsed
+from precis.benchmark.contender import (
+    ContenderSpec,
+    hosted_contender,
+    local_contender,
+    parameters_of,
+)
+from precis.benchmark.extractive import serve_rehearsed
 from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.measure import measure
 from precis.benchmark.presets import PRESETS, endpoint_of
@@ -87,7 +92,7 @@ def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
 def entry(url: str, **settings: Any) -> ContenderSpec:
     known = {"provider": "url", "model": "m", "backoff_s": 0.001, "prices": (1.0, 10.0)}
     config = ContenderConfig.model_validate({**known, "base_url": url, **settings})
-    return hosted(config, KEYS, words_max=350)
+    return hosted_contender(config, KEYS, words_max=350)
 
 
 @asynccontextmanager
@@ -216,7 +221,7 @@ async def test_another_checkpoint_than_the_one_asked_for_is_an_error(
     url: str, provider: Provider
 ) -> None:
     provider.serves_as = "m@3"
-    trained = local(
+    trained = local_contender(
         Contender("trained", 4), "m@4", url, "sk-secret-key", words_max=350, in_flight=2
     )
     async with writer(trained) as asked:
@@ -264,9 +269,9 @@ async def test_a_failure_is_never_kept(url: str, provider: Provider, tmp_path: P
     provider.answer = failing(503)
     async with writer(entry(url, tries_max=1), kept=kept) as asked:
         assert isinstance(await asked.write(DOCUMENTS[0]), Unscored)
-        assert await asked.known(DOCUMENTS[0]) is None
+        assert await asked.find_kept(DOCUMENTS[0]) is None
         assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
-        assert await asked.known(DOCUMENTS[0]) is not None
+        assert await asked.find_kept(DOCUMENTS[0]) is not None
     kept.close()
 
 
@@ -279,7 +284,7 @@ async def test_a_damaged_record_is_asked_for_again(url: str, tmp_path: Path) -> 
         file.write_text('{"text": "half')
     kept = await opened(tmp_path)
     async with writer(entry(url), kept=kept) as asked:
-        assert await asked.known(DOCUMENTS[0]) is None
+        assert await asked.find_kept(DOCUMENTS[0]) is None
         assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
     kept.close()
 
@@ -304,10 +309,10 @@ async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> 
 async def test_a_budget_counts_what_judging_costs() -> None:
     judged = [0.0]
     budget = Budget(1.0, lambda: judged[0])
-    async with budget.reserved(0.9):
+    async with budget.reserve(0.9):
         judged[0] = 0.9
     with pytest.raises(BudgetReached, match=r"\$0\.90 of dollars_max \$1\.00"):
-        async with budget.reserved(0.2):
+        async with budget.reserve(0.2):
             raise AssertionError("unreachable")
 
 
@@ -332,8 +337,8 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
 
 def test_prices_may_be_given() -> None:
     config = ContenderConfig(model="vendor/new", provider="openrouter", prices=(1.0, 2.0))
-    assert hosted(config, KEYS, 350).price == Price(1.0, 2.0)
-    assert hosted(ContenderConfig(model="vendor/new"), KEYS, 350).price is None
+    assert hosted_contender(config, KEYS, 350).price == Price(1.0, 2.0)
+    assert hosted_contender(ContenderConfig(model="vendor/new"), KEYS, 350).price is None
 
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
@@ -341,9 +346,9 @@ async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) ->
     folder = save(tmp_path / "small", initial_state(1))
     commit(store, "small", 0, folder, "digest", None)
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
-    async with rehearsed(store, config, "corpus") as (small,), writer(small) as asked:
+    async with serve_rehearsed(store, config, "corpus") as (small,), writer(small) as asked:
         written = await asked.write(DOCUMENTS[0])
     assert isinstance(written, Summary) and written.text == DOCUMENTS[0].text
     with pytest.raises(ConfigError, match="other documents"):
-        async with rehearsed(store, config, "another corpus"):
+        async with serve_rehearsed(store, config, "another corpus"):
             raise AssertionError("unreachable")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, data_in, fenced
+from precis.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, data_in, fence
 from precis.judge.protocol import BadReply, Graded, answer_prompt, grade_prompt, parse_grades
 from precis.records.documents import Question
 
@@ -105,7 +105,7 @@ def test_a_judge_that_only_repeats_an_attack_gives_no_verdict(attack: str) -> No
 @given(st.text(st.characters()), st.text(st.characters(categories=["Cs", "Cf", "Cc", "Co", "Po"])))
 def test_fenced_data_is_one_object_that_reads_back_as_it_was(text: str, odd: str) -> None:
     data = {"text": text, "questions": [{"id": "q1", "question": odd}]}
-    line = fenced(data)
+    line = fence(data)
     assert json.loads(line) == data
     assert ALLOWED_RAW.fullmatch(line)
     line.encode("utf-8")

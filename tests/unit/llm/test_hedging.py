@@ -25,7 +25,7 @@ def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
     hedges = Hedging(quantile, limiter or Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
     for tail in (hedges._tails["answers"], hedges._all):
         for _ in range(20):
-            tail.waited(0.02)
+            tail.add_wait(0.02)
     return hedges
 
 
@@ -148,7 +148,7 @@ async def test_a_hedge_leaves_its_turn_to_whoever_waits() -> None:
 def test_a_request_is_late_when_it_has_waited_longer_than_the_share() -> None:
     tail = LatencyWindow(0.8)
     for seconds in range(1, 11):
-        tail.waited(seconds)
+        tail.add_wait(seconds)
     with tail.under_way(0.0):
         assert not tail.late(0.0, 8.5)
         assert tail.late(0.0, 9.5)
@@ -165,7 +165,7 @@ def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
     for ended, now_s in enumerate(sorted(times)):
         late |= {index for index in range(ended, len(times)) if tail.late(0.0, now_s)}
         running[ended].__exit__(None, None, None)
-        tail.waited(now_s)
+        tail.add_wait(now_s)
     assert len(late) <= (1 - quantile) * len(times) + 1e-9
 
 
@@ -176,7 +176,7 @@ def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> None:
         with tail.under_way(0.0):
             cut = next((at / 20 for at in range(20, 40) if tail.late(0.0, at / 20)), 9.0)
         late += cut < time
-        tail.waited(min(time, cut))
+        tail.add_wait(min(time, cut))
     assert late / len(times) < 0.25
 
 

@@ -17,8 +17,8 @@ from precis.llm.replies import (
     first_choice,
     open_response,
     retry_after_s,
+    strip_code_fence,
     text_of,
-    unfenced,
 )
 from precis.records.spend import Usage
 
@@ -149,12 +149,12 @@ def test_a_whole_reply_is_returned_as_it_is() -> None:
 
 @pytest.mark.parametrize("fenced", ["```json\n{}\n```", "```\n{}\n```\n", "  ```JSON\n{}\n  ```"])
 def test_a_code_fence_is_taken_off(fenced: str) -> None:
-    assert unfenced(fenced) == "{}"
+    assert strip_code_fence(fenced) == "{}"
 
 
 @pytest.mark.parametrize("content", ["{}", "Sure:\n```json\n{}\n```", "```json\n{}\n``` Done."])
 def test_only_a_fence_around_everything_is_taken_off(content: str) -> None:
-    assert unfenced(content) == content
+    assert strip_code_fence(content) == content
 
 
 @pytest.mark.parametrize(
