@@ -15,6 +15,7 @@ from precis.benchmark.client import UNREACHABLE, ContenderClient
 from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import turns
 from precis.benchmark.measure import TRAINED, measure, measure_ceiling, results_of
+from precis.llm.concurrency import run_together
 from precis.observe.completions import completion_of_contender
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
@@ -28,7 +29,6 @@ from precis.report.files import report_files
 from precis.report.html import report_html
 from precis.report.markdown import benchmark_report
 from precis.report.nightly import nightly_section, verdict_in_words
-from precis.sampling.rollouts import together
 from precis.statistics.standings import Contender
 from precis.training.run import trainable, work_folder
 from tasks.artifacts import artifact_key
@@ -90,7 +90,7 @@ async def measure_all(round: BenchmarkRun) -> None:
 
     async with judge_slots(round.config):
         groups = [partial(in_turn, writers) for writers in turns(round.writers)]
-        await together([partial(measure_full, round), *groups])
+        await run_together([partial(measure_full, round), *groups])
 
 
 @task(name="measure", task_run_name="measure {writer.entry.contender}", **RETRIED)

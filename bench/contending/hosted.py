@@ -28,9 +28,9 @@ from precis.config import (
 )
 from precis.judge import Endpoint, JudgeClient, Scored
 from precis.llm.budget import Budget
+from precis.llm.concurrency import run_together
 from precis.records.documents import Corpus, load_corpus
 from precis.records.summary import JudgedSummary
-from precis.sampling.rollouts import together
 from precis.store import open_store
 from tests.support.faults import Latency
 
@@ -91,7 +91,7 @@ async def _measured(
                 await stack.enter_async_context(ContenderClient(entry, 350, budget, kept))
             )
         began = time.perf_counter()
-        rows = await together(
+        rows = await run_together(
             [partial(measure, writer, referee, corpus.validation) for writer in writers]
         )
         return dict(zip(CONTENDERS, rows, strict=True)), time.perf_counter() - began

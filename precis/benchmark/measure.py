@@ -20,12 +20,12 @@ from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, RunConfig
 from precis.errors import ConfigError, UnusableRun
 from precis.judge import JudgeClient, Scored, Unscored
+from precis.llm.concurrency import run_together
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.results import Provenance, frame_of, rows_of
 from precis.records.summary import JudgedSummary
 from precis.run.overview import models_in
-from precis.sampling.rollouts import together
 from precis.settings.overrides import overlay
 from precis.store import Store
 
@@ -68,7 +68,7 @@ async def measure(
         tell(outcome)
         return outcome
 
-    return await together([partial(write_and_judge, document) for document in documents])
+    return await run_together([partial(write_and_judge, document) for document in documents])
 
 
 async def _measure_one(

@@ -1,8 +1,8 @@
 """The judge's client: a document and a summary go in, a verdict comes out."""
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Sequence
+from functools import partial
+from typing import Self
 
 from precis.config import JudgeConfig
 from precis.errors import JudgeRejected, ProviderFailed
@@ -19,14 +19,13 @@ from precis.judge.protocol import (
     prompts_digest,
     ruling,
 )
+from precis.llm.concurrency import run_together
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Spend
 from precis.records.verdict import Answer, Scored, Unscored
-
-T = TypeVar("T")
 
 
 class JudgeClient:
@@ -92,7 +91,9 @@ class JudgeClient:
         """
         batched = batches(document.questions, self._config.protocol)
         try:
-            answers = await _together([self._judge(document, summary, some) for some in batched])
+            answers = await run_together(
+                [partial(self._judge, document, summary, batch) for batch in batched]
+            )
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
         return Scored(tuple(answer for some in answers for answer in some))
@@ -106,7 +107,9 @@ class JudgeClient:
         Raises:
             JudgeRejected: as for `score`.
         """
-        verdicts = await _together([self.score(each, each.text) for each in documents])
+        verdicts = await run_together(
+            [partial(self.score, document, document.text) for document in documents]
+        )
         return {each.id: verdict for each, verdict in zip(documents, verdicts, strict=True)}
 
     async def check(self) -> None:
@@ -157,13 +160,3 @@ class JudgeClient:
         if not graded:
             return []
         return await self._cached.ask(grade_prompt(graded, document), parse_grades, deadline)
-
-
-async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run all at once; the first to fail cancels the others, and its error is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(coroutine) for coroutine in coroutines]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]

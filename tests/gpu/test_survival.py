@@ -25,7 +25,7 @@ from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
 from precis.records.documents import load_corpus
 from precis.records.ledger import Ledger, load_ledger
-from precis.sampling.rollouts import SampledSummary, policy_client, summarize
+from precis.sampling.policy import SampledSummary, policy_client, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer

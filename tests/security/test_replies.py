@@ -23,7 +23,8 @@ from precis.llm.budget import Budget
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 from precis.records.documents import Document, Question
-from precis.sampling.rollouts import policy_client, roll_out
+from precis.sampling.policy import policy_client
+from precis.sampling.rollouts import roll_out
 from precis.summaries.prompt import summary_messages
 from tests.security.hostile import (
     MIB,

@@ -23,11 +23,11 @@ from precis.llm.tls import tls_for
 from precis.records.documents import Document, Question
 from precis.records.spend import Spend
 from precis.records.summary import Summary
+from precis.sampling.policy import policy_client
 from precis.sampling.rollouts import (
     Rollout,
     gather,
     gather_greedy,
-    policy_client,
     reward,
     roll_out,
     sample_seed,
