@@ -14,7 +14,8 @@ from precis.errors import ConfigError
 from precis.judge.audit import sampled
 from precis.judge.audit_sheet import agreement_with, as_sheet, read_sheet
 from precis.judge.correction import corrected_accuracies, prediction_powered
-from precis.records.results import Judged, frame_of, write_results
+from precis.records.results import frame_of, write_results
+from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
 from precis.summaries.rewards import score_zero
 from tests.unit.judge.test_audit import document, judged, results
@@ -146,7 +147,7 @@ def test_summaries_that_scored_zero_unread_are_not_corrected() -> None:
     """Half of them are zero whatever the judge; it is wrong on half of the others' questions."""
     read = [judged(f"d{n:02}", scored_all(f"d{n:02}")) for n in range(10)]
     unread = [
-        Judged(
+        JudgedSummary(
             document(f"e{n:02}"),
             judged("x").summary,
             score_zero(document(f"e{n:02}")),
