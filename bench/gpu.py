@@ -30,6 +30,7 @@ from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.summaries.prompt import summary_messages
 from precis.trainer.client import RemoteTrainer
+from precis.trainer.protocol import StoredModel
 
 _TOKENS_A_WORD = 1.4
 
@@ -140,7 +141,8 @@ async def _take_step(
     )
     trained = time.perf_counter()
     store = open_store(str(folder / "store"))
-    await trainer.commit(model, number + 1, store.url, "bench", "", None, "bench")
+    stored = StoredModel(store=store.url, name="bench", run="bench")
+    await trainer.commit(model, number + 1, stored)
     committed = time.perf_counter()
     usages = [one for _, each in sampled for one in each]
     return Step(

@@ -1,22 +1,30 @@
 """The benchmark flow: checkpoints, hosted models and baselines on the held-out documents."""
 
-from functools import partial
+from collections.abc import Coroutine
+from typing import Any
 
-from prefect import flow
+from prefect import Flow, flow
 
 from precis.config import BenchmarkConfig
+from precis.processes.child import Launch, child_service
+from precis.training.connection import TrainerConnection
+from precis.training.run import Services
 from tasks.benchmark import (
     BenchmarkReport,
-    foretell_cost,
+    announce_cost,
+    compare_with_before,
+    line_up,
+    load_test_documents,
+    look_up_run,
     measure_all,
+    open_benchmark,
     publish_report,
+    serve_others,
 )
-from tasks.cluster import services
-from tasks.documents import load_test_documents, look_up_run
-from tasks.lineup import line_up, open_benchmark, with_trainer
-from tasks.nightly import compare_nights
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
+from tasks.services import start_services
+from tasks.serving import serve_checkpoints
 from tasks.states import says_why_it_stops
 
 
@@ -27,10 +35,44 @@ async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
     """Compare a model's checkpoints with hosted models and baselines, and publish a report."""
     await adopt_secrets()
     config = await look_up_run(config)
+    async with start_services(config) as services:
+        return await run_benchmark(config, services)
+
+
+def benchmark_with(
+    services: Services, trainer: TrainerConnection
+) -> Flow[..., Coroutine[Any, Any, BenchmarkReport]]:
+    """The same flow, for a flow that has judge and trainer up: shown as its sub-flow."""
+
+    @flow(name="benchmark", flow_run_name=named("benchmark {model}"), validate_parameters=False)
+    @says_why_it_stops
+    @takes_settings(BenchmarkConfig)
+    async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
+        return await run_benchmark(config, services, trainer)
+
+    return benchmark
+
+
+async def run_benchmark(
+    config: BenchmarkConfig,
+    services: Services,
+    trainer: TrainerConnection | None = None,
+    launch: Launch = child_service,
+) -> BenchmarkReport:
+    """What the flow does, inside a flow run.
+
+    Args:
+        trainer: serves the checkpoints; without one, one is started where any takes part.
+    """
     corpus = await load_test_documents(config)
-    async with services(config) as up, open_benchmark(config, corpus, up) as round:
-        await with_trainer(round, partial(line_up, round))
-        await foretell_cost(round)
-        await measure_all(round)
-        await compare_nights(round)
-        return await publish_report(round)
+    async with open_benchmark(config, corpus, services.judge) as run:
+        trained = await line_up(run)
+        async with (
+            serve_others(run, services.standins) as others,
+            serve_checkpoints(run, trained, trainer, launch) as checkpoints,
+        ):
+            trained_contenders = checkpoints.contenders if checkpoints else []
+            await announce_cost(run, [*trained_contenders, *others])
+            measured = await measure_all(run, checkpoints, others)
+        comparison = await compare_with_before(run, trained, measured)
+        return await publish_report(run, trained, measured, comparison)

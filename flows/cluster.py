@@ -2,14 +2,17 @@
 
 from dataclasses import asdict
 
-from prefect import flow
+from prefect import flow, task
 from prefect.artifacts import acreate_table_artifact
 from prefect.logging import get_run_logger
 
-from precis.cluster.sweep import Swept
+from precis.cluster import api
+from precis.cluster.sweep import Swept, down_cluster, sweep
+from precis.environment import private_home
+from precis.errors import ClusterError
 from precis.settings.cluster import ClusterSweepConfig, DownConfig
-from tasks.machines import sweep_machines, take_down
 from tasks.parameters import named, takes_settings
+from tasks.policy import RETRIED
 
 
 @flow(
@@ -29,6 +32,29 @@ async def cluster_down(config: DownConfig) -> None:
 async def cluster_sweep(config: ClusterSweepConfig) -> list[Swept]:
     """Take down every machine of ours that no live run holds."""
     swept = await sweep_machines(config)
-    rows = [asdict(one) for one in swept]
+    rows = [asdict(machine) for machine in swept]
     await acreate_table_artifact(key="machines", table=rows, description=f"{len(rows)} machines")
+    return swept
+
+
+@task(name="take down machine", task_run_name="take down machine of {config.model}", **RETRIED)
+async def take_down(config: DownConfig) -> str:
+    """Take a model's machine down; its name."""
+    home = private_home()
+    return await down_cluster(config.model, config.store, home, force=config.force)
+
+
+@task(name="sweep machines", **RETRIED)
+async def sweep_machines(config: ClusterSweepConfig) -> list[Swept]:
+    """Take down what no live run holds.
+
+    Raises:
+        ClusterError: a machine could not be dealt with; the others were.
+    """
+    if not api.is_installed():
+        return []  # nothing was rented from here
+    swept = await sweep(private_home(), config.spare_hours)
+    failed = [f"{machine.cluster} ({machine.why})" for machine in swept if machine.done == "failed"]
+    if failed:
+        raise ClusterError(f"Could not be swept: {', '.join(failed)}.", "Look at `sky status`.")
     return swept

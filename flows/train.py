@@ -1,27 +1,41 @@
 """The training flow: sample, score, filter, train, commit, log; validate now and then."""
 
-from prefect import flow
-from prefect.runtime import flow_run
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from flows.benchmark import benchmark
+from prefect import flow
+from prefect.logging import get_run_logger
+
+from flows.benchmark import benchmark_with
 from precis.config import BenchmarkConfig, TrainConfig
+from precis.errors import StoreError
+from precis.processes.child import Launch, child_service
+from precis.processes.signals import cancel_on_sigterm
+from precis.records.ledger import StepRecord
+from precis.report.training import progress_line
+from precis.training.batch import TrainingBatch, filter_groups
 from precis.training.run import Run
-from tasks.artifacts import log_validation, report_progress
+from precis.training.view import training_view
 from tasks.benchmark import BenchmarkReport
-from tasks.board import ProgressReporter
-from tasks.checkpoints import sweep, validate, wait_for_commit
-from tasks.cluster import services, training_at
-from tasks.committing import commit_beside
-from tasks.documents import load_documents
-from tasks.ending import finish_commit_on_exit, stop_at_budget
-from tasks.events import announce_trained
-from tasks.model import recovering, resume
+from tasks.checkpoints import (
+    commit_step,
+    delete_old_checkpoints,
+    keep_here,
+    log_step,
+    log_validation,
+)
 from tasks.parameters import named, takes_settings
-from tasks.preflight import announce_cost, preflight
-from tasks.rollouts import gather_or_pause
+from tasks.preflight import announce_cost, load_documents, preflight
+from tasks.resume import recovering, resume
+from tasks.rollouts import sample_and_score, validate
 from tasks.secrets import adopt_secrets
+from tasks.services import open_run, start_services
 from tasks.states import completed, says_why_it_stops
 from tasks.training import train_step
+from tasks.ui import ProgressReporter, announce_trained, report_progress
+
+COMMIT_GRACE_S = 20.0
+"""How long a run that is told to end waits for its commit; Prefect kills it after 30 s."""
 
 
 @flow(name="train", flow_run_name=named("train {model} to step {steps}"), validate_parameters=False)
@@ -32,41 +46,118 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
 
     Returns the benchmark's report, or None where `config.benchmark` is off.
     """
+    return await run_training(config)
+
+
+async def run_training(
+    config: TrainConfig, launch: Launch = child_service
+) -> BenchmarkReport | None:
+    """What the flow does, inside a flow run.
+
+    Args:
+        launch: starts the trainer, where it is local, the judge's stand-in and the baselines.
+    """
     await adopt_secrets()
     corpus = await load_documents(config)
-    async with services(config) as up:
-        run = Run(config, corpus, up)
-        await preflight(run)
-        async with run.holding(f"{config.model} ({flow_run.id})"), training_at(run):
+    async with start_services(config, launch) as services:
+        await preflight(config, corpus, services)
+        async with open_run(config, corpus, services, launch) as run:
             async with recovering(run):
                 await resume(run)
             await announce_cost(run)
-            async with report_progress(run) as board, finish_commit_on_exit(run):
-                while not run.is_done:
-                    async with recovering(run):
-                        await go_on(run, board)
+            await train_to_the_end(run)
             if config.benchmark:
+                benchmark = benchmark_with(services, run.trainer)
                 report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
                 return completed(run.ledger, report)
     announce_trained(config)
     return completed(run.ledger, None)
 
 
-async def go_on(run: Run, board: ProgressReporter) -> None:
+async def train_to_the_end(run: Run) -> None:
+    """Take step after step until the last one is committed and its adapter is validated."""
+    async with (
+        run.log.open(run.config, run.ledger.run_id, run.wandb_folder),
+        report_progress(run.name, lambda: training_view(run)) as reporter,
+        finish_commit_on_exit(run),
+    ):
+        while not run.is_done:
+            async with recovering(run):
+                await go_on(run, reporter)
+
+
+async def go_on(run: Run, reporter: ProgressReporter) -> None:
     """What comes next: a validation where one is due, and a step of training."""
-    await stop_at_budget(run)
+    await stop_at_limits(run)
     if run.validation_is_due:
         await wait_for_commit(run)
-        await validate(run)
-        await log_validation(run)
-        await sweep(run)
+        validation = await validate(run, run.next_step)
+        await log_validation(run, validation)
+        await delete_old_checkpoints(run)
     if run.next_step < run.config.steps:
-        await take_step(run, run.next_step, board)
+        await take_step(run, run.next_step, reporter)
 
 
-async def take_step(run: Run, step: int, board: ProgressReporter) -> None:
-    """One step of training; its checkpoint goes to the store while the next step gathers."""
-    gathered = await gather_or_pause(run, step)
+async def take_step(run: Run, step: int, reporter: ProgressReporter) -> None:
+    """One step; it is committed and logged while the next one samples."""
+    rollouts = await sample_and_score(run, step)
+    batch = filter_groups(rollouts, run.config.rollouts)
     await wait_for_commit(run)
-    record = await train_step(run, step, gathered)
-    commit_beside(run, record, gathered, board)
+    record = await train_step(run, step, batch)
+    run.stopwatch.reset()
+    run.commits.start(step, commit_and_log(run, record, batch, reporter))
+
+
+async def commit_and_log(
+    run: Run, record: StepRecord, batch: TrainingBatch, reporter: ProgressReporter
+) -> None:
+    """Commit a step that is trained, and then show it.
+
+    The trainer, which has the files, uploads them; this process only waits for the manifest.
+
+    Raises:
+        StoreError: it could not be committed; where the checkpoint is kept is in the message.
+    """
+    try:
+        await commit_step(run, record)
+    except StoreError as error:
+        raise await keep_here(run, record, error) from error
+    run.trainer.meter.book(record.machine_usd)
+    await log_step(run, record.step, batch)
+    run.log.show_rollouts(batch.rollouts.rows)
+    get_run_logger().info("%s", progress_line(training_view(run)))
+    reporter.update()
+
+
+async def wait_for_commit(run: Run) -> None:
+    """Wait for the commit of the step before; what that takes counts for the step."""
+    with run.stopwatch.phase("wait"):
+        await run.commits.wait()
+
+
+async def stop_at_limits(run: Run) -> None:
+    """Stop here if the run has spent its budget, or held its machine for as long as it may.
+
+    Raises:
+        BudgetReached: what was spent; everything up to here is committed.
+    """
+    if run.is_at_limit:
+        await wait_for_commit(run)
+        await run.book_rest()
+        raise run.limit_reached()
+
+
+@asynccontextmanager
+async def finish_commit_on_exit(run: Run) -> AsyncIterator[None]:
+    """However the block is left, finish the commit that is under way, or give it up in time.
+
+    SIGTERM (a cancelled run, a machine that shuts down) interrupts what the block is at, and is
+    passed on to Prefect once the commit has ended, so that the run ends in the state that it
+    would have ended in.
+    """
+    with cancel_on_sigterm():
+        try:
+            yield
+            await wait_for_commit(run)
+        finally:
+            await run.commits.finish(COMMIT_GRACE_S, get_run_logger().warning)

@@ -81,22 +81,21 @@ async def _run_check(name: str, check: Check, deadline_s: float) -> CheckResult:
     try:
         return CheckResult(name, True, await asyncio.wait_for(check(), deadline_s))
     except TimeoutError:
-        late = PrecisError(f"No answer in {deadline_s:g} s. See whether it is up.")
+        late = PrecisError(f"No answer in {deadline_s:g} s.", "See whether it is up.")
         return _result_of_failure(name, late)
     except PrecisError as error:
         return _result_of_failure(name, error)
 
 
 def _result_of_failure(name: str, error: PrecisError) -> CheckResult:
-    what, stop, remedy = str(error).partition(". ")
-    return CheckResult(name, False, f"{what}{stop.strip()}", remedy, error)
+    return CheckResult(name, False, error.what, error.remedy, error)
 
 
 async def check_python() -> str:
     """Whether this Python is one that Précis runs on."""
     version = sys.version.partition(" ")[0]
     if sys.version_info < _PYTHON_MIN:
-        raise ConfigError(f"This is {version}. Make the environment anew with 3.11 or newer.")
+        raise ConfigError(f"This is {version}.", "Make the environment anew with 3.11 or newer.")
     return version
 
 
@@ -111,7 +110,7 @@ async def check_packages() -> str:
         if version is None or not wanted.specifier.contains(version, prereleases=True):
             wrong.append(f"{wanted.name} {version or 'missing'} (wants {wanted.specifier})")
     if wrong:
-        raise ConfigError(f"{', '.join(wrong)}. Run `make install`.")
+        raise ConfigError(f"{', '.join(wrong)}.", "Run `make install`.")
     return f"prefect {_find_version('prefect')}, as pyproject.toml asks for"
 
 
@@ -121,7 +120,9 @@ async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
     free = shutil.disk_usage(there).free / 1e9
     found = f"{free:.1f} GB free under {there}"
     if free < gb_min:
-        raise ConfigError(f"{found}. Free some, or move PRECIS_HOME: {gb_min:.0f} GB are needed.")
+        raise ConfigError(
+            f"{found}.", f"Free some, or move PRECIS_HOME: {gb_min:.0f} GB are needed."
+        )
     return found
 
 
@@ -141,18 +142,19 @@ async def check_server(api: str | None) -> str:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         why = str(error) or type(error).__name__
         raise PrecisError(
-            f"The Prefect server at {api} does not answer ({why}). Start it, or unset "
-            "PREFECT_API_URL and let `precis up` start one."
+            f"The Prefect server at {api} does not answer ({why}).",
+            "Start it, or unset PREFECT_API_URL and let `precis up` start one.",
         ) from error
     if answer.status_code == 401:
         raise ConfigError(
-            f"The Prefect server at {api} refuses our password. Set PREFECT_API_AUTH_STRING to "
-            "its `user:password`."
+            f"The Prefect server at {api} refuses our password.",
+            "Set PREFECT_API_AUTH_STRING to its `user:password`.",
         )
     if not answer.is_success:
         raise PrecisError(
-            f"What answers at {api} says {answer.status_code}. See whether PREFECT_API_URL is the "
-            "address of a Prefect server, which ends with /api, and if it is, its log."
+            f"What answers at {api} says {answer.status_code}.",
+            "See whether PREFECT_API_URL is the "
+            "address of a Prefect server, which ends with /api, and if it is, its log.",
         )
     return f"server {_server_version(answer)} at {api}"
 
@@ -170,8 +172,8 @@ def _server_version(answer: httpx.Response) -> str:
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         api = str(answer.url).removesuffix("/admin/version")
         raise ConfigError(
-            f"What answers at {api} is no Prefect server's API. Set PREFECT_API_URL to the address "
-            "of one, which ends with /api."
+            f"What answers at {api} is no Prefect server's API.",
+            "Set PREFECT_API_URL to the address of one, which ends with /api.",
         )
     return version
 
@@ -207,8 +209,8 @@ async def check_wandb() -> str:
         return "no WANDB_API_KEY: metrics stay on this machine"
     if not _WANDB_KEY.fullmatch(key.get_secret_value()):
         raise ConfigError(
-            "WANDB_API_KEY is not like any key of W&B's. Copy it again from wandb.ai/authorize, "
-            "on one line."
+            "WANDB_API_KEY is not like any key of W&B's.",
+            "Copy it again from wandb.ai/authorize, on one line.",
         )
     return await unreachable() or "WANDB_API_KEY has the form of a key"
 

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from precis.environment import Environment
 from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.cluster import ClusterConfig
+from precis.settings.identity import ByIdentity, Decides, MayChange, decisive_settings
 from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
@@ -74,24 +75,24 @@ class DocumentsConfig(DocumentSource):
 class RolloutsConfig(Record):
     """How a step samples and what it does with summaries that could not be judged."""
 
-    groups_per_step: BoundedInt = Field(5, ge=1)
+    groups_per_step: Decides[BoundedInt] = Field(5, ge=1)
     """Documents of a step; each makes one group."""
-    rollouts_per_group: BoundedInt = Field(8, ge=2)
+    rollouts_per_group: Decides[BoundedInt] = Field(8, ge=2)
     """Summaries sampled of each document."""
-    temperature: BoundedFloat = Field(1.0, gt=0, le=2)
+    temperature: Decides[BoundedFloat] = Field(1.0, gt=0, le=2)
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
-    words_max: BoundedInt = Field(WORDS_MAX, ge=20)
+    words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words."""
-    reward: Literal["questions", "ruler"] = "questions"
+    reward: Decides[Literal["questions", "ruler"]] = "questions"
     """`questions` rewards the share of a document's questions that a summary answers; `ruler`
     has the judge rank a group's summaries against each other, with no golden answers."""
-    in_flight: BoundedInt = Field(64, ge=1)
+    in_flight: MayChange[BoundedInt] = Field(64, ge=1)
     """Summaries that are generated or judged at the same time."""
-    timeout_s: BoundedFloat = Field(300, gt=0)
+    timeout_s: MayChange[BoundedFloat] = Field(300, gt=0)
     """Deadline of one rollout, judging included, in seconds."""
-    scored_min: BoundedInt = Field(3, ge=2)
+    scored_min: MayChange[BoundedInt] = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
-    unscored_share_max: BoundedFloat = Field(0.2, ge=0, le=1)
+    unscored_share_max: MayChange[BoundedFloat] = Field(0.2, ge=0, le=1)
     """Share of a step's rollouts that may go unscored before the step fails."""
 
     @model_validator(mode="after")
@@ -181,27 +182,27 @@ class Retention(Record):
 class RunConfig(Record):
     """What training and benchmark of one model have in common."""
 
-    model: Name = "rehearsal"
+    model: MayChange[Name] = "rehearsal"
     """Name of the model; its checkpoints, ledger and results lie under it in the store."""
-    seed: Seed = 1
+    seed: Decides[Seed] = 1
     """Seed of the untrained policy, the batches and every sample."""
-    documents: DocumentsConfig = Field(default_factory=DocumentsConfig)
+    documents: ByIdentity[DocumentsConfig] = Field(default_factory=DocumentsConfig)
     """Which documents to train on, and which to hold out."""
-    trainer: Trainer = ExtractiveTrainer()
+    trainer: Decides[Trainer] = ExtractiveTrainer()
     """What is trained, and how."""
-    cluster: ClusterConfig = ClusterConfig()
+    cluster: MayChange[ClusterConfig] = ClusterConfig()
     """Which machine the trainer runs on."""
-    rollouts: RolloutsConfig = RolloutsConfig()
+    rollouts: Decides[RolloutsConfig] = RolloutsConfig()
     """How summaries are sampled."""
-    recoveries_max: BoundedInt = Field(5, ge=0)
+    recoveries_max: MayChange[BoundedInt] = Field(5, ge=0)
     """How often in a row, with no step committed in between, a lost trainer is brought up again
     before the run stops; in a benchmark, how often in all."""
-    judge: JudgeConfig = JudgeConfig()
+    judge: ByIdentity[JudgeConfig] = JudgeConfig()
     """Who answers and grades."""
-    judge_concurrency_limit: str = ""
+    judge_concurrency_limit: MayChange[str] = ""
     """A Prefect global concurrency limit that the flows with one judge's key share: each
     takes as many of its slots as `judge.limits.in_flight`. Empty shares none."""
-    store: str = Field("", validate_default=True)
+    store: MayChange[str] = Field("", validate_default=True)
     """Folder or s3://bucket/prefix for checkpoints, ledger and results; empty takes the variable
     PRECIS_STORE, or else .precis/store."""
 
@@ -231,39 +232,39 @@ class RunConfig(Record):
 class FromCheckpoint(Record):
     """A checkpoint of another run, to begin a new one from."""
 
-    model: Name
+    model: Decides[Name]
     """The other run's model."""
-    step: BoundedInt | None = Field(None, ge=0)
+    step: Decides[BoundedInt | None] = Field(None, ge=0)
     """Its step; empty takes the newest whole checkpoint."""
-    store: str = ""
+    store: Decides[str] = ""
     """Where it lies: a folder or s3://bucket/prefix; empty is the run's own store."""
 
 
 class TrainConfig(RunConfig):
     """A training run."""
 
-    budget_usd: BoundedFloat | None = Field(None, gt=0)
+    budget_usd: MayChange[BoundedFloat | None] = Field(None, gt=0)
     """Dollars that the run may spend in all; it stops after the step that reaches them, and
     continues where it was once given more. Empty sets no limit."""
-    judge_patience_s: BoundedInt = Field(900, ge=0)
+    judge_patience_s: MayChange[BoundedInt] = Field(900, ge=0)
     """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
     0 fails at once."""
 
-    ceiling_min: BoundedFloat = Field(0.2, ge=0, le=1)
+    ceiling_min: MayChange[BoundedFloat] = Field(0.2, ge=0, le=1)
     """Least share of the questions that the judge has to answer from the full documents: below it
     the run stops before it trains, since no summary could earn a reward. 0 lets it go on."""
 
-    steps: BoundedInt = Field(30, ge=1)
+    steps: MayChange[BoundedInt] = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
-    validate_every: BoundedInt = Field(10, ge=1)
+    validate_every: MayChange[BoundedInt] = Field(10, ge=1)
     """Steps between two validations on the held-out documents."""
-    benchmark: bool = True
+    benchmark: MayChange[bool] = True
     """Whether to run the benchmark at the end."""
-    retention: Retention = Retention()
+    retention: MayChange[Retention] = Retention()
     """Which checkpoints stay in the store."""
-    from_checkpoint: FromCheckpoint | None = Field(None, title="From Checkpoint")
+    from_checkpoint: Decides[FromCheckpoint | None] = Field(None, title="From Checkpoint")
     """Begin with another run's checkpoint in place of the untrained policy."""
-    take_over: bool = False
+    take_over: MayChange[bool] = False
     """Take the model from another run that holds it, which then stops."""
 
     @model_validator(mode="after")
@@ -279,28 +280,17 @@ class TrainConfig(RunConfig):
     def identity(self, corpus_digest: str, judge: Mapping[str, str]) -> str:
         """Digest of what decides the result: a run can be resumed only with the same one.
 
-        How many steps, how fast and how patiently are left out, so that they may change.
+        How many steps, how fast and how patiently are left out, so that they may change: each
+        setting says which it is (`precis.settings.identity`). Documents and judge are in it by
+        what they stand for, not by where they are found.
 
         Args:
             judge: which judge rules and how it is asked (`JudgeClient.identity`).
         """
-        decisive = {
-            "corpus": corpus_digest,
-            "seed": self.seed,
-            "rollouts": self.rollouts.model_dump(
-                include={
-                    "groups_per_step",
-                    "rollouts_per_group",
-                    "temperature",
-                    "words_max",
-                    "reward",
-                }
-            ),
-            "judge": dict(judge),
-            "trainer": self.trainer.identity_fields,
-        }
-        if self.from_checkpoint is not None:
-            decisive["from_checkpoint"] = self.from_checkpoint.model_dump()
+        decisive = {"corpus": corpus_digest, "judge": dict(judge), **decisive_settings(self)}
+        if self.from_checkpoint is None:
+            # Runs that were begun before it was a setting have the same digest as ever.
+            del decisive["from_checkpoint"]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 

@@ -34,12 +34,27 @@
 A summary that could not be judged is not an error but a record (`precis.judge.Unscored`):
 it leaves its group and is counted.
 
-Every message is a sentence or two: what was wrong, where, and what to do.
+Every message is a sentence or two: what was wrong, where, and what to do. A new class belongs
+below the border that it fails at. Where a retry would not help, it is named in
+`tasks.policy.HOPELESS`.
 """
 
 
 class PrecisError(Exception):
-    """Base of all errors that Précis raises on purpose; `str(error)` is fit for a user."""
+    """Base of all errors that Précis raises on purpose; `str(error)` is fit for a user.
+
+    Args:
+        what: what was wrong, and where: a sentence.
+        remedy: what to do about it; empty where `what` says that too, or nothing can be done.
+    """
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what, remedy)  # what a copy in another process is made from
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}".rstrip()
 
 
 class ConfigError(PrecisError):

@@ -1,27 +1,33 @@
-"""Sampling and scoring a step."""
+"""Sampling and scoring: a step's rollouts, and those of a validation."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from prefect import task
+from prefect.concurrency.asyncio import concurrency
 from prefect.flow_runs import apause_flow_run
 from prefect.logging import get_run_logger
 
-from precis.config import RolloutsConfig
-from precis.errors import JudgeUnavailable
-from precis.sampling.rollouts import Rollout, gather, split_groups
+from precis.config import RunConfig
+from precis.errors import JudgeUnavailable, StoreError
+from precis.processes.kill_points import reached
+from precis.records.ledger import Validation
+from precis.records.summary import JudgedSummary
+from precis.records.trajectories import Split, put_trajectories, read_judged
+from precis.sampling.rollouts import Rollout, gather, gather_greedy, refuse_too_many_unscored
+from precis.sampling.transcript import transcript
+from precis.training.batch import StepRollouts
 from precis.training.run import Run
-from tasks.judging import judge_slots
+from precis.training.steps import validation_of
 from tasks.policy import RETRIED
 
-
-class Gathered:
-    """A step's judged rollouts and what is trained on. (Not a dataclass: see `Run`.)"""
-
-    def __init__(self, rollouts: list[list[Rollout]], config: RolloutsConfig) -> None:
-        self.rollouts = rollouts
-        self.groups, self.dropped = split_groups(rollouts, config)
+_SLOTS_PATIENCE_S = 1800
 
 
-async def gather_or_pause(run: Run, step: int) -> Gathered:
-    """Gather the step's rollouts; with the judge out, pause until somebody resumes the run.
+async def sample_and_score(run: Run, step: int) -> StepRollouts:
+    """The step's rollouts; with the judge out, pause until somebody resumes the run.
 
     Raises:
         JudgeUnavailable: the judge is out, and the run has no patience.
@@ -38,12 +44,13 @@ async def gather_or_pause(run: Run, step: int) -> Gathered:
 
 
 @task(name="gather rollouts", task_run_name="step {step}: gather rollouts of {run.name}", **RETRIED)
-async def gather_rollouts(run: Run, step: int) -> Gathered:
+async def gather_rollouts(run: Run, step: int) -> StepRollouts:
     """Sample summaries of the step's documents from adapter `step` and have them judged."""
     settings = run.config.rollouts
+    reached("before sampling", step)
     with run.stopwatch.phase("gather"):
         async with judge_slots(run.config):
-            rollouts = await gather(
+            rows = await gather(
                 run.model.openai_client(),
                 run.model.get_inference_name(step),
                 run.judge,
@@ -53,7 +60,86 @@ async def gather_rollouts(run: Run, step: int) -> Gathered:
                 step=step,
                 ruler=run.ruler,
             )
-    gathered = Gathered(rollouts, settings)
-    if gathered.dropped:
-        get_run_logger().info("Step %d: dropped groups: %s", step, dict(gathered.dropped))
-    return gathered
+    reached("rollouts scored", step)
+    return StepRollouts(rows)
+
+
+@task(name="validate", task_run_name="step {step}: validate {run.name}", **RETRIED)
+async def validate(run: Run, step: int) -> Validation:
+    """Measure adapter `step` on the held-out documents, greedy, and put it in the ledger."""
+    start = time.perf_counter()
+    async with judge_slots(run.config):
+        rollouts = await gather_greedy(
+            run.model.openai_client(),
+            run.model.get_inference_name(step),
+            run.judge,
+            run.corpus.validation,
+            run.config.rollouts,
+        )
+    reached("validation scored", step)
+    refuse_too_many_unscored(rollouts, run.config.rollouts)
+    await _show_validation(run, step, rollouts)
+    await keep_rollouts(run, "val", step, [[one] for one in rollouts])
+    validation = validation_of(step, rollouts, time.perf_counter() - start)
+    spend = run.unbooked
+    await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
+    return validation
+
+
+async def keep_rollouts(
+    run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]]
+) -> None:
+    """Put what adapter `step` wrote, and how it was judged, into the store; tell the observers."""
+    words_max = run.config.rollouts.words_max
+    groups = transcript(rows, run.model.get_inference_name(step), words_max)
+    await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, groups)
+    run.log.tell_samples(rows, run.ledger.run_id, split, step, words_max)
+
+
+@asynccontextmanager
+async def judge_slots(config: RunConfig) -> AsyncIterator[None]:
+    """This flow's share of a limit that several keep together, for as long as the block lasts.
+
+    Taken for a whole step, validation or contender: for each request it would cost more than the
+    judge's answer.
+
+    Raises:
+        JudgeUnavailable: no slots came free in half an hour.
+    """
+    async with AsyncExitStack() as stack:
+        if config.judge_concurrency_limit:
+            await _take_slots(stack, config)
+        yield
+
+
+async def _take_slots(stack: AsyncExitStack, config: RunConfig) -> None:
+    name = config.judge_concurrency_limit
+    wanted = config.judge.limits.in_flight
+    slots = concurrency(name, occupy=wanted, timeout_seconds=_SLOTS_PATIENCE_S, strict=True)
+    try:
+        await stack.enter_async_context(slots)
+    except TimeoutError as error:
+        raise JudgeUnavailable(
+            f"The global concurrency limit {name!r} had no {wanted} free slots in "
+            f"{_SLOTS_PATIENCE_S // 60} minutes.",
+            "If nobody uses it, a killed flow still holds "
+            f"some: free them with `prefect gcl update {name} --active-slots 0`.",
+        ) from error
+
+
+async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:
+    """Have the report show these summaries beside the run's first ones."""
+    if run.log.seen.first is None and run.ledger.validations:
+        first = run.ledger.validations[0].step
+        run.log.show_validation(first, await _read_validation(run, first))
+    run.log.show_validation(step, rollouts)
+
+
+async def _read_validation(run: Run, step: int) -> list[JudgedSummary]:
+    """What another process saw of a validation, for the report to compare with."""
+    documents = run.corpus.validation
+    try:
+        return await asyncio.to_thread(read_judged, run.store, run.name, "val", step, documents)
+    except StoreError as error:
+        get_run_logger().warning("The report compares with no earlier summary: %s", error)
+        return []

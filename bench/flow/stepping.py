@@ -24,14 +24,14 @@ from flows import train as train_flow
 from precis.config import TrainConfig
 
 
-class _NoBoard:
+class _NoReporter:
     def update(self) -> None:
         """There is nobody to show anything to."""
 
 
 @asynccontextmanager
-async def _not_shown(_run: Any) -> AsyncIterator[_NoBoard]:
-    yield _NoBoard()
+async def _not_shown(*_: Any) -> AsyncIterator[_NoReporter]:
+    yield _NoReporter()
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def _without_prefect() -> Iterator[None]:
         return task.fn(*args, **kwargs)
 
     Task.__call__ = call  # type: ignore[method-assign, assignment]
-    vars(train_flow)["shown"] = _not_shown
+    vars(train_flow)["report_progress"] = _not_shown
     with disable_run_logger():
         yield
 

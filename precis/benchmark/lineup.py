@@ -2,15 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
+from precis.benchmark.measure import checkpoints_to_take
 from precis.benchmark.presets import PRESETS
 from precis.config import BenchmarkConfig
-from precis.errors import StoreError
+from precis.errors import ConfigError, StoreError
 from precis.processes.child import ChildService
-from precis.run.checkpoints import manifest
+from precis.records.documents import Corpus, Document
+from precis.records.ledger import Ledger, load_ledger
+from precis.run.checkpoints import committed_steps, manifest
+from precis.run.trained_on import trained_on
 from precis.statistics.standings import Contender
 from precis.store import Store
 
@@ -59,15 +63,79 @@ def checkpoint_digest(store: Store, model: str, step: int) -> str:
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
-def turns(writers: Iterable[ContenderClient]) -> Iterator[list[ContenderClient]]:
+def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
     """Who is measured one after the other: those that one process of ours serves.
 
     Hosted models each have limits of their own, and are measured at the same time.
     """
-    own: dict[str, list[ContenderClient]] = {}
-    for writer in writers:
-        if writer.entry.paid:
-            yield [writer]
+    own: dict[str, list[ContenderSpec]] = {}
+    for contender in contenders:
+        if contender.paid:
+            yield [contender]
         else:
-            own.setdefault(writer.entry.endpoint.base_url, []).append(writer)
+            own.setdefault(contender.endpoint.base_url, []).append(contender)
     yield from own.values()
+
+
+@dataclass(frozen=True)
+class TrainedLineup:
+    """What of the trained model takes part.
+
+    Attributes:
+        steps: the checkpoints.
+        documents_seen: how many of the benchmark's documents it was trained on.
+    """
+
+    ledger: Ledger
+    steps: tuple[int, ...]
+    documents_seen: int
+
+
+def line_up_trained(
+    store: Store, config: BenchmarkConfig, corpus: Corpus, warn: Callable[[str], None]
+) -> TrainedLineup | None:
+    """Which checkpoints of the trained model take part; None where none is to.
+
+    Args:
+        warn: told where the figures may flatter the model.
+
+    Raises:
+        ConfigError: it was trained on other documents than the benchmark's.
+        StoreError: the store holds no such model.
+    """
+    if config.checkpoints == "none":
+        return None
+    ledger = load_ledger(store, config.model)
+    if config.test_documents is None and ledger.corpus != corpus.digest:
+        raise ConfigError(
+            f"{config.model!r} was trained on other documents or another split than these: some of "
+            "the held-out ones may have been trained on.",
+            "Leave `documents` out to take the run's, "
+            "or name documents of the benchmark's own in `test_documents`.",
+        )
+    seen = trained_on(store, config.model, corpus.validation)
+    warning = _flattery(config, seen, len(corpus.validation))
+    if warning:
+        warn(warning)
+    present = committed_steps(store, config.model)
+    committed = [step for step in present if step <= ledger.next_step]
+    steps = checkpoints_to_take(committed, config)
+    return TrainedLineup(ledger, tuple(steps), len(seen or []))
+
+
+def _flattery(config: BenchmarkConfig, seen: Sequence[Document] | None, count: int) -> str:
+    """Which figures may flatter the model, or that nobody knows; empty where none do."""
+    if seen is None and config.test_documents:
+        return (
+            f"The store does not say which documents {config.model!r} was trained on: if these are "
+            "among them, its accuracy flatters it."
+        )
+    if not seen:
+        return ""
+    names = ", ".join(document.id for document in seen[:3])
+    if len(seen) > 3:
+        names += ", …"
+    return (
+        f"{config.model!r} was trained on {len(seen)} of these {count} documents ({names}): its "
+        "accuracy flatters it."
+    )

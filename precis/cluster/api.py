@@ -126,9 +126,10 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
         job, _ = await _call(submit, deadline_s, log)
     except TimeoutError as error:
         raise NoCapacity(
-            f"No candidate had a machine for cluster {name!r} within {deadline_s:.0f} s. Add "
+            f"No candidate had a machine for cluster {name!r} within {deadline_s:.0f} s.",
+            "Add "
             "places to cluster.infra, take another cluster.gpu, or wait longer "
-            "(cluster.provision_timeout_s)."
+            "(cluster.provision_timeout_s).",
         ) from error
     return int(job)
 

@@ -12,7 +12,7 @@ import httpx
 
 from precis.cluster.site import TrainerAddress
 from precis.errors import ConfigError
-from precis.processes.child import ChildService, child_service, is_running
+from precis.processes.child import ChildService, Launch, child_service, is_running
 from precis.settings.trainer import BackendName
 
 GPU_PYTHON = Path(__file__).parents[2] / ".venv-gpu" / "bin" / "python"
@@ -29,15 +29,22 @@ class LocalHost:
         seed: of the untrained policy.
         log: takes what it prints.
         backend: what it hosts; `local`, which is ART's, needs a GPU here.
+        launch: starts it.
     """
 
     def __init__(
-        self, folder: Path, seed: int, log: Path, backend: BackendName = "extractive"
+        self,
+        folder: Path,
+        seed: int,
+        log: Path,
+        backend: BackendName = "extractive",
+        launch: Launch = child_service,
     ) -> None:
         self._folder = folder
         self._seed = seed
         self._log = log
         self._backend = backend
+        self._launch = launch
         self._child = AsyncExitStack()
         self._service: ChildService | None = None
 
@@ -53,7 +60,7 @@ class LocalHost:
             arguments = ["--path", str(self._folder), "--seed", str(self._seed), "--with-parent"]
             arguments += ["--backend", self._backend]
             self._service = await self._child.enter_async_context(
-                child_service(
+                self._launch(
                     _MODULE, arguments, self._log, _python_for(self._backend), supervised=True
                 )
             )

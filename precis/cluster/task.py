@@ -49,7 +49,8 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
     if not (CHECKOUT / "pyproject.toml").exists():
         raise ConfigError(
             "A rented machine gets Précis from this machine's checkout, and there is none at "
-            f"{CHECKOUT}. Clone the repository and install it from there with `make install-sky`."
+            f"{CHECKOUT}.",
+            "Clone the repository and install it from there with `make install-sky`.",
         )
     description = yaml.safe_load(TASK.read_text())
     secrets, settings = s3_variables()

@@ -34,6 +34,7 @@ from precis.extractive.serving import LoopServer
 from precis.extractive.training import advance, passes, train_on_demonstrations
 from precis.extractive.trajectories import demonstration_of, samples_of
 from precis.llm.server import completions_app
+from precis.processes.kill_points import reached
 from precis.settings.trainer import ExtractiveTrainer
 
 _OPTIONS = ("learning_rate", "epochs", "clip_epsilon", "kl_coefficient")
@@ -117,13 +118,18 @@ class ExtractiveBackend:
                     on_progress(done.metrics)
                 await asyncio.sleep(0)  # completions are served between passes
             metrics = _metrics(seen, samples, groups)
+            reached("before weights saved", kept.step - 1)
             folder = save(self._folder(model), kept, metrics)
+            reached("weights saved", kept.step - 1)
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
 
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:
         """The metrics of a training whose checkpoint was saved; None if it was not."""
         return read_metrics(checkpoint)
+
+    async def forget(self, model: AnyTrainableModel) -> None:
+        """Nothing of a model is in memory: the checkpoints on disk are the only state."""
 
     async def _train_sft(
         self,

@@ -92,8 +92,8 @@ def load(model_folder: Path, step: int) -> TrainingState:
         trained = _decode(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptCheckpoint(
-            f"{file} can't be used as a checkpoint ({error}). Remove its folder to go on from the "
-            "step before, or restore it from the store."
+            f"{file} can't be used as a checkpoint ({error}).",
+            "Remove its folder to go on from the step before, or restore it from the store.",
         ) from error
     return replace(trained, step=step)  # a run may begin with a checkpoint of another
 

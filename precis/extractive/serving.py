@@ -28,7 +28,6 @@ class LoopServer:
             app,
             log_level="warning",
             access_log=False,
-            lifespan="off",
             ws="none",
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=5,

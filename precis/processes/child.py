@@ -14,8 +14,8 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -144,6 +144,10 @@ async def child_service(
         yield ChildService(f"http://127.0.0.1:{port}", token, process.pid)
     finally:
         await _stop(process)
+
+
+Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
+"""How a service of this package is started: `child_service`, or what stands in for it."""
 
 
 def _open_log(log: Path) -> BinaryIO:

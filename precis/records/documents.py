@@ -112,7 +112,8 @@ def read_documents(config: DocumentSource) -> list[Document]:
     if not usable:
         raise DocumentsError(
             f"{config.source} has {len(documents)} documents and not one question that its "
-            "document answers: every answer is UNANSWERABLE. Give answers to learn from."
+            "document answers: every answer is UNANSWERABLE.",
+            "Give answers to learn from.",
         )
     if len(usable) < len(documents):
         logger.warning(

@@ -203,8 +203,8 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
     if ledger.config != config:
         raise ConfigError(
             f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
-            "rollouts, judge, trainer or from_checkpoint). Give back the old settings to continue "
-            "it, or choose another model name or store."
+            "rollouts, judge, trainer or from_checkpoint).",
+            "Give back the old settings to continue it, or choose another model name or store.",
         )
     return ledger, blob.version
 
@@ -252,7 +252,8 @@ def _parse(data: bytes, store: Store, model: str) -> Ledger:
         where = ".".join(map(str, problem["loc"])) or "the whole"
         raise UnusableRun(
             f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
-            f"({where}: {problem['msg']}). Update Précis, or train under another model name."
+            f"({where}: {problem['msg']}).",
+            "Update Précis, or train under another model name.",
         ) from error
     if ledger.model != model:
         raise StoreError(

@@ -23,6 +23,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, StoreError
+from precis.processes.kill_points import reached
 from precis.record import Record
 from precis.records.ledger import StepRecord
 from precis.records.manifests import (
@@ -92,7 +93,9 @@ def commit(
     if there is None:
         version = before.version if before else None
         store.put_if(manifest_key(model, step), _json(checkpoint), version)
+        reached("manifest written", step)
     _point_at(store, model, step, pointer)
+    reached("pointer moved", step)
     return there or checkpoint
 
 
@@ -244,8 +247,10 @@ def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
 
 
 def _upload(store: Store, checkpoint: Checkpoint, folder: Path) -> None:
-    for file in checkpoint.files:
+    for count, file in enumerate(checkpoint.files):
+        reached(f"{count} files uploaded", checkpoint.step)
         store.upload(folder / file.path, checkpoint.key_of(file))
+    reached("all files uploaded", checkpoint.step)
 
 
 def _point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
@@ -259,8 +264,8 @@ def _pointer(store: Store, model: str, blob: Blob) -> Pointer:
         return Pointer.model_validate_json(blob.data)
     except ValidationError as error:
         raise StoreError(
-            f"{store.url}/{pointer_key(model)} can't be read ({_reason(error)}). Delete it: the "
-            "next start writes it anew, from the ledger."
+            f"{store.url}/{pointer_key(model)} can't be read ({_reason(error)}).",
+            "Delete it: the next start writes it anew, from the ledger.",
         ) from error
 
 

@@ -81,7 +81,7 @@ def _tabled(frame: pl.LazyFrame, path: Path) -> Path:
         else:
             frame.sink_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise StoreError(f"Can't write {path}: {error}. Choose another folder.") from error
+        raise StoreError(f"Can't write {path}: {error}.", "Choose another folder.") from error
     return path
 
 

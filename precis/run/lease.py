@@ -210,8 +210,8 @@ def check_lease(store: Store, model: str, lease: str) -> None:
 
 def _lost(model: str, holder: Holder | None) -> LeaseLost:
     return LeaseLost(
-        f"The model {model!r} was taken over by {holder or 'somebody'}, so this run has stopped. "
-        "What it committed is kept."
+        f"The model {model!r} was taken over by {holder or 'somebody'}, so this run has stopped.",
+        "What it committed is kept.",
     )
 
 
@@ -236,6 +236,6 @@ def _parsed(blob: Blob, model: str) -> Holder:
         return Holder.model_validate_json(blob.data)
     except ValidationError as error:
         raise StoreError(
-            f"{lease_key(model)} can't be read as a lease of this version of Précis. Update "
-            "Précis, or start with --take-over if no other run works on the model."
+            f"{lease_key(model)} can't be read as a lease of this version of Précis.",
+            "Update Précis, or start with --take-over if no other run works on the model.",
         ) from error

@@ -44,8 +44,8 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
             return await _restarted(store, model, step, lease)
     except LeaseHeld as error:
         raise LeaseHeld(
-            f"The model {model!r} is held by {read_lease(store, model)}. Stop it first: a run that "
-            "is at work can't be taken back."
+            f"The model {model!r} is held by {read_lease(store, model)}.",
+            "Stop it first: a run that is at work can't be taken back.",
         ) from error
 
 

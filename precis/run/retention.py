@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from precis.config import Retention
 from precis.errors import CorruptCheckpoint
+from precis.processes.kill_points import reached
 from precis.records.manifests import (
     Checkpoint,
     checkpoint_key,
@@ -83,6 +84,7 @@ def remove(store: Store, model: str, step: int, lease: str = "") -> None:
     """
     check_lease(store, model, lease)
     store.delete(manifest_key(model, step))
+    reached("manifest deleted", step)
     store.delete(checkpoint_key(model, step))
 
 

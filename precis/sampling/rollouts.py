@@ -20,6 +20,7 @@ from precis.judge import JudgeClient, Ranked, Unscored, Verdict
 from precis.judge.ruler import RulerJudge
 from precis.llm.client import ChatClient
 from precis.llm.concurrency import run_together
+from precis.processes.kill_points import reached
 from precis.records.documents import Document
 from precis.records.summary import JudgedSummary
 from precis.sampling.policy import policy_client, summarize
@@ -66,6 +67,7 @@ async def roll_out(
             if why:
                 verdict: Verdict = score_zero(document)
             else:
+                reached("summary sampled")
                 verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
             return Rollout(document, summary, verdict, why, index=index, choice=completion.choice)
     except TimeoutError:

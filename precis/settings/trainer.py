@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from precis.record import BoundedFloat, BoundedInt, Record
+from precis.settings.identity import Decides, MayChange
 
 Options = dict[str, Any]
 BackendName = Literal["extractive", "local", "serverless"]
@@ -29,23 +30,18 @@ class _TrainerSettings(Record):
         """ART's `_internal_config` of the model."""
         return None
 
-    @property
-    def identity_fields(self) -> dict[str, Any]:
-        """What of these settings decides the result."""
-        return self.model_dump()
-
 
 class ExtractiveTrainer(_TrainerSettings):
     """The embedded policy, which picks sentences and trains on a CPU."""
 
-    kind: Literal["extractive"] = "extractive"
-    learning_rate: BoundedFloat = Field(0.02, gt=0)
+    kind: Decides[Literal["extractive"]] = "extractive"
+    learning_rate: Decides[BoundedFloat] = Field(0.02, gt=0)
     """Adam's step size."""
-    epochs: BoundedInt = Field(4, ge=1)
+    epochs: Decides[BoundedInt] = Field(4, ge=1)
     """Passes over a step's trajectories."""
-    clip_epsilon: BoundedFloat = Field(0.2, gt=0, lt=1)
+    clip_epsilon: Decides[BoundedFloat] = Field(0.2, gt=0, lt=1)
     """Clip range of the probability ratio."""
-    kl_coefficient: BoundedFloat = Field(0.002, ge=0)
+    kl_coefficient: Decides[BoundedFloat] = Field(0.002, ge=0)
     """Weight of the KL penalty to the untrained policy."""
 
     @property
@@ -67,24 +63,24 @@ class ExtractiveTrainer(_TrainerSettings):
 class EngineConfig(Record):
     """How vLLM and the training share the GPU; the defaults are for 3 billion weights on 80 GB."""
 
-    tokens_max: BoundedInt = Field(4096, ge=512)
+    tokens_max: Decides[BoundedInt] = Field(4096, ge=512)
     """Longest prompt and summary together, in tokens."""
-    packed_tokens: BoundedInt = Field(8192, ge=512)
+    packed_tokens: MayChange[BoundedInt] = Field(8192, ge=512)
     """Longest sequence that is trained on, in tokens: the samples of one document share its text
     there. More takes memory; it changes no result. At least `tokens_max`."""
-    gpu_memory_share: BoundedFloat = Field(0.4, gt=0, lt=1)
+    gpu_memory_share: MayChange[BoundedFloat] = Field(0.4, gt=0, lt=1)
     """Share of the GPU's memory that vLLM takes, for the weights and what it remembers of texts;
     the rest is for training."""
-    sleep_while_training: bool = False
+    sleep_while_training: MayChange[bool] = False
     """Have vLLM give its memory back while the adapter is trained. For a model that does not fit
     twice: each step then takes seconds longer, and `gpu_memory_share` may be higher."""
-    gpus: BoundedInt = Field(1, ge=1, le=2)
+    gpus: MayChange[BoundedInt] = Field(1, ge=1, le=2)
     """GPUs of one machine: with 2, vLLM has the second to itself."""
-    load_in_4bit: bool = False
+    load_in_4bit: Decides[bool] = False
     """Train on weights of 4 bits: less memory, and a little less accuracy."""
-    lora_rank: BoundedInt = Field(8, ge=1, le=256)
+    lora_rank: Decides[BoundedInt] = Field(8, ge=1, le=256)
     """Rank of the adapter."""
-    lora_alpha: BoundedInt = Field(16, ge=1)
+    lora_alpha: Decides[BoundedInt] = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
 
     @model_validator(mode="after")
@@ -109,32 +105,32 @@ class EngineConfig(Record):
 class ArtTrainer(_TrainerSettings):
     """A language model with a LoRA adapter, trained by ART's LocalBackend on a GPU."""
 
-    kind: Literal["art"] = "art"
-    base_model: BaseModelName = "Qwen/Qwen2.5-3B-Instruct"
+    kind: Decides[Literal["art"]] = "art"
+    base_model: Decides[BaseModelName] = "Qwen/Qwen2.5-3B-Instruct"
     """The model to begin with: on the Hub, or a folder on the machine that trains, whose path has
     only letters, digits and `. _ / -`."""
-    learning_rate: BoundedFloat = Field(5e-6, gt=0)
+    learning_rate: Decides[BoundedFloat] = Field(5e-6, gt=0)
     """Adam's step size."""
-    warmup_steps: BoundedInt = Field(3, ge=0)
+    warmup_steps: Decides[BoundedInt] = Field(3, ge=0)
     """The learning rate rises in equal parts over so many steps: Adam's first moves are its
     largest."""
-    trajectories_per_update: BoundedInt = Field(8, ge=1)
+    trajectories_per_update: Decides[BoundedInt] = Field(8, ge=1)
     """Adam moves once for so many summaries: a step of 5 documents with 8 summaries each is 5
     updates, however long the summaries are."""
-    weighting: Literal["token", "sequence"] = "token"
+    weighting: Decides[Literal["token", "sequence"]] = "token"
     """What counts the same in the loss: each token (DAPO), or each summary, whose tokens then count
     the less the longer it is (GRPO as it was published)."""
-    scale_rewards: bool = True
+    scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
-    kl_penalty_coef: BoundedFloat = Field(0.0, ge=0)
+    kl_penalty_coef: Decides[BoundedFloat] = Field(0.0, ge=0)
     """Weight of the KL penalty to the base model; 0 also saves its computation."""
-    epsilon: BoundedFloat | None = Field(None, gt=0)
+    epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. ART's own
     if empty, which is 1: no lower clip."""
-    epsilon_high: BoundedFloat | None = Field(None, gt=0)
+    epsilon_high: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Upper clip of the importance weight, above 1: tokens count at most 1 + epsilon_high, however
     much likelier they have become since they were sampled. ART's own if empty, which is 4."""
-    engine: EngineConfig = EngineConfig()
+    engine: Decides[EngineConfig] = EngineConfig()
     """How vLLM and the training share the GPU."""
 
     @property
@@ -153,25 +149,16 @@ class ArtTrainer(_TrainerSettings):
         """ART's `_internal_config` of the model: our own section alone."""
         return {"engine": self.engine.model_dump()}
 
-    @property
-    def identity_fields(self) -> dict[str, Any]:
-        """What of these settings decides the result."""
-        return self.model_dump(exclude={"engine": set(_ONLY_MEMORY)})
-
-
-_ONLY_MEMORY = ("gpu_memory_share", "packed_tokens", "sleep_while_training", "gpus")
-"""Settings of the engine that change where things lie, and no result."""
-
 
 class ServerlessTrainer(_TrainerSettings):
     """A language model that W&B trains and serves (ART's ServerlessBackend); no machine of ours."""
 
-    kind: Literal["serverless"] = "serverless"
-    base_model: BaseModelName = "OpenPipe/Qwen3-14B-Instruct"
+    kind: Decides[Literal["serverless"]] = "serverless"
+    base_model: Decides[BaseModelName] = "OpenPipe/Qwen3-14B-Instruct"
     """The model to begin with; W&B trains few others."""
-    learning_rate: BoundedFloat = Field(5e-6, gt=0)
+    learning_rate: Decides[BoundedFloat] = Field(5e-6, gt=0)
     """Adam's step size."""
-    epsilon: BoundedFloat | None = Field(None, gt=0)
+    epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Clip range of the probability ratio; ART's own if empty."""
 
     @property

@@ -18,7 +18,8 @@ def open_store(url: str) -> Store:
         return FolderStore(Path(rest if separator else url))
     if scheme != "s3":
         raise ConfigError(
-            f"Store {url!r}: no store speaks {scheme}://. Give a folder's path or s3://bucket/prefix."
+            f"Store {url!r}: no store speaks {scheme}://.",
+            "Give a folder's path or s3://bucket/prefix.",
         )
     bucket, _, prefix = rest.partition("/")
     if not bucket:

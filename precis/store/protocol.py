@@ -79,7 +79,8 @@ def refuse_too_large(size: int, where: str) -> None:
     if size > SMALL_BYTES_MAX:
         raise StoreError(
             f"{where} has {size} bytes, and no record that Précis writes has more than "
-            f"{SMALL_BYTES_MAX}: somebody else has written it. Remove it, or restore it."
+            f"{SMALL_BYTES_MAX}: somebody else has written it.",
+            "Remove it, or restore it.",
         )
 
 
@@ -102,5 +103,6 @@ def prove_store(store: Store) -> None:
         store.delete(key)
     raise StoreRefused(
         f"The store {store.url} ignores conditional writes (If-None-Match), so two runs of one "
-        "model could spoil each other. Choose a store that honours them."
+        "model could spoil each other.",
+        "Choose a store that honours them.",
     )

@@ -66,15 +66,16 @@ def explain(error: Exception, doing: str) -> StoreError:
         return _explain_answer(error, doing)
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
         return StoreRefused(
-            f"Can't {doing}: no key is set. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+            f"Can't {doing}: no key is set.", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         )
     if isinstance(error, CancelledError):
         return StoreError(f"Can't {doing}: the transfer was too slow and was given up.")
     if isinstance(error, OSError) and not isinstance(error, ConnectionError) and error.strerror:
         return StoreError(f"Can't {doing}: {error.strerror} ({error.filename or 'local file'}).")
     return StoreError(
-        f"Can't {doing}: no whole answer came ({type(error).__name__}). Check AWS_ENDPOINT_URL and "
-        "the network; what is committed is safe, and the run can be started again."
+        f"Can't {doing}: no whole answer came ({type(error).__name__}).",
+        "Check AWS_ENDPOINT_URL and "
+        "the network; what is committed is safe, and the run can be started again.",
     )
 
 
@@ -88,6 +89,6 @@ def _explain_answer(error: ClientError, doing: str) -> StoreError:
     if code in _ABSENT:
         return StoreError(f"Can't {doing}: it is not there.")
     return StoreError(
-        f"Can't {doing}: the server keeps answering {code}. What is committed is safe; start the "
-        "run again when the server has recovered."
+        f"Can't {doing}: the server keeps answering {code}.",
+        "What is committed is safe; start the run again when the server has recovered.",
     )

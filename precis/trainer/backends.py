@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import art
-
 from precis.extractive.backend import ExtractiveBackend
 from precis.settings.trainer import BackendName
+from precis.trainer.backend import TrainerBackend
 
 
-def open_backend(name: BackendName, path: Path, seed: int) -> art.Backend:
+def open_backend(name: BackendName, path: Path, seed: int) -> TrainerBackend:
     """A backend whose models lie under `path`.
 
     Args:

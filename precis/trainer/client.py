@@ -30,6 +30,7 @@ from precis.trainer.protocol import (
     FileRequest,
     Json,
     ModelSpec,
+    StoredModel,
     TrainerState,
     TrainRequest,
     digest_of,
@@ -184,58 +185,36 @@ class RemoteTrainer:
         await self._long("/begin", BeginRequest(model=_spec(model), run=run).model_dump())
 
     async def commit(
-        self,
-        model: Model,
-        step: int,
-        store: str,
-        name: str,
-        config: str,
-        record: StepRecord | None = None,
-        run: str = "",
-        lease: str = "",
+        self, model: Model, step: int, to: StoredModel, record: StepRecord | None = None
     ) -> Checkpoint:
         """Have the trainer put a checkpoint into the store: files, manifest, pointer.
 
         Args:
-            lease: id of the lease that must still be held when the manifest is written.
+            to: whose lease must still be held when the manifest is written.
 
         Returns:
             The manifest as it is in the store.
         """
-        asked = CheckpointRequest(
-            model=_spec(model),
-            step=step,
-            store=store,
-            name=name,
-            config=config,
-            record=record,
-            run=run,
-            lease=lease,
-        )
+        asked = CheckpointRequest(model=_spec(model), step=step, record=record, **dict(to))
         return _read(Checkpoint, await self._checkpoint("commit", asked))
 
-    async def restore(
-        self, model: Model, step: int, store: str, name: str, run: str, digest: str = ""
-    ) -> None:
+    async def restore(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:
         """Have the trainer continue from a checkpoint of the store; call before `register`.
 
         Args:
+            of: whose run the model is from here on.
             digest: the one that the checkpoint must have, if the ledger says so.
         """
-        spec = _spec(model)
-        asked = CheckpointRequest(
-            model=spec, step=step, store=store, name=name, run=run, digest=digest
-        )
+        asked = CheckpointRequest(model=_spec(model), step=step, digest=digest, **dict(of))
         await self._checkpoint("restore", asked)
 
-    async def fetch(self, model: Model, step: int, store: str, name: str, digest: str = "") -> None:
+    async def fetch(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:
         """Have the trainer serve a checkpoint of the store beside the others.
 
         Args:
             digest: the one that the checkpoint must have, if the ledger says so.
         """
-        spec = _spec(model)
-        asked = CheckpointRequest(model=spec, step=step, store=store, name=name, digest=digest)
+        asked = CheckpointRequest(model=_spec(model), step=step, digest=digest, **dict(of))
         await self._checkpoint("fetch", asked)
 
     async def save(self, model: Model, step: int, into: Path) -> None:
@@ -354,8 +333,8 @@ def _read(kind: type[_Record], data: Json | bytes) -> _Record:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise TrainerError(
-            f"The trainer's answer is no {kind.__name__}: {where}: {first['msg']}. It may run "
-            "another version of Précis."
+            f"The trainer's answer is no {kind.__name__}: {where}: {first['msg']}.",
+            "It may run another version of Précis.",
         ) from error
 
 

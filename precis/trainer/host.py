@@ -1,7 +1,6 @@
 """What a trainer does: one backend, its models, and the memory of what was trained."""
 
 import asyncio
-import inspect
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -13,7 +12,7 @@ import art
 from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, files_in, restore
 from precis.store import Store, open_store
-from precis.trainer.jobs import Progress
+from precis.trainer.backend import Progress, TrainerBackend
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
     BeginRequest,
@@ -35,7 +34,7 @@ _KEPT = 2
 class TrainerService:
     """A backend and what it has done, for one base folder."""
 
-    def __init__(self, backend: art.Backend, path: Path) -> None:
+    def __init__(self, backend: TrainerBackend, path: Path) -> None:
         self.backend = backend
         self.path = path
         self.models: dict[str, art.TrainableModel[Any, Any]] = {}
@@ -79,7 +78,7 @@ class TrainerService:
             return await self._train(request, progress)
 
     async def _train(self, request: TrainRequest, progress: Progress) -> Json:
-        done = self.trained(request)
+        done = self.find_result(request)
         if done is not None:
             return done
         model = self._registered(request.model)
@@ -90,17 +89,16 @@ class TrainerService:
                 f"The trainer is at step {at} of {request.model.name}, not at {request.step}: "
                 "restore the checkpoint to continue from."
             )
-        options: dict[str, Any] = dict(request.options)
-        if "on_progress" in inspect.signature(self.backend.train).parameters:
-            options["on_progress"] = progress
         journal.began(request.step, request.digest, request.note)
-        result = await self.backend.train(model, decode_groups(request.groups), **options)
+        result = await self.backend.train(
+            model, decode_groups(request.groups), on_progress=progress, **request.options
+        )
         answer = {"step": result.step, "metrics": result.metrics}
         trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
         journal.finished(request.step, trained)
         return answer
 
-    def trained(self, request: TrainRequest) -> Json | None:
+    def find_result(self, request: TrainRequest) -> Json | None:
         """The stored result of a step that was trained already.
 
         Raises:
@@ -154,12 +152,15 @@ class TrainerService:
             journal.belongs(request.run, request.step)
         return answer
 
+    async def keep_checkpoints(self, spec: ModelSpec, steps: list[int]) -> None:
+        """Drop the local checkpoints of all other steps."""
+        await self.backend._delete_checkpoint_files(self._registered(spec), steps)
+
     async def _forget(self, spec: ModelSpec) -> None:
         """Drop what is here of a model, and what its backend holds in memory of it."""
         self._journal(spec).forget()
-        forget = getattr(self.backend, "forget", None)
-        if forget is not None and spec.name in self.models:
-            await forget(self.models[spec.name])
+        if spec.name in self.models:
+            await self.backend.forget(self.models[spec.name])
 
     def file(self, request: FileRequest) -> Path:
         """A file of a checkpoint that is here.
@@ -191,9 +192,8 @@ class TrainerService:
         if pending is None:
             return
         trained = journal.trained(pending.step)
-        recover = getattr(self.backend, "recover", None)
-        if trained is None and recover is not None:
-            metrics = recover(journal.checkpoint(pending.step + 1))
+        if trained is None:
+            metrics = self.backend.recover(journal.checkpoint(pending.step + 1))
             if metrics is not None:
                 result = {"step": pending.step + 1, "metrics": metrics}
                 trained = TrainedStep(digest=pending.digest, result=result, note=pending.note)

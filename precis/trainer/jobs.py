@@ -9,10 +9,10 @@ from precis.errors import PrecisError, TrainerError
 from precis.processes.causes import cause_of
 from precis.processes.child import log_end, output_since
 from precis.processes.supervisor import end_if_broken
+from precis.trainer.backend import Progress
 from precis.trainer.protocol import HEARTBEAT_S, Event, Json
 
 logger = logging.getLogger(__name__)
-Progress = Callable[[dict[str, float]], None]
 _PATIENCE_S = 2.0
 
 

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Literal
 
+from precis.processes.kill_points import reached
 from precis.store.durable import make_folder, move, sync
 from precis.trainer.protocol import Json, Message, TrainedStep
 
@@ -67,13 +68,16 @@ class Journal:
         """A training begins."""
         _write(self.folder / "pending.json", _Pending(step=step, digest=digest, note=note))
         self._log("began", step, digest)
+        reached("training begun", step)
 
     def finished(self, step: int, trained: TrainedStep) -> None:
         """A training has ended, and its weights are saved; said twice, it is logged once."""
         if not self._is_logged("trained", step, trained.digest):
             self._log("trained", step, trained.digest)
+            reached("training logged", step)
         _write(self._record(step), trained)
         (self.folder / "pending.json").unlink(missing_ok=True)
+        reached("result stored", step)
 
     def abandoned(self) -> None:
         """The training that had begun came to nothing: its weights are dropped."""

@@ -63,24 +63,28 @@ class BeginRequest(Message):
     run: str
 
 
-class CheckpointRequest(Message):
-    """Commit, fetch or restore the checkpoint of a step.
+class StoredModel(Message):
+    """Where a model's checkpoints are kept, and in whose name they are committed."""
 
-    `name` is what the store calls the model.
-    """
-
-    model: ModelSpec
-    step: Step
     store: str
+    """URL of the store."""
     name: Name
+    """What the store calls the model."""
     config: str = ""
     """Digest of the run's settings, for a commit."""
-    record: StepRecord | None = None
-    """What the ledger will say of the step, for a commit."""
     run: str = ""
     """Who commits, or whose the model is from here on after a restore."""
     lease: str = ""
     """Id of the lease that who commits must still hold; empty where nobody else can write."""
+
+
+class CheckpointRequest(StoredModel):
+    """Commit, fetch or restore the checkpoint of a step."""
+
+    model: ModelSpec
+    step: Step
+    record: StepRecord | None = None
+    """What the ledger will say of the step, for a commit."""
     digest: str = ""
     """The digest that a checkpoint to fetch or restore must have; empty takes any."""
 

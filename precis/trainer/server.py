@@ -12,13 +12,14 @@ import json
 import os
 import re
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
-import art
 import httpx
 import typer
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
@@ -27,10 +28,11 @@ from precis.errors import PrecisError, StepConflict, TrainerError
 from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.processes.supervisor import claim
 from precis.settings.trainer import BackendName
+from precis.trainer.backend import Progress, TrainerBackend
 from precis.trainer.backends import open_backend
 from precis.trainer.guard import Guard
 from precis.trainer.host import TrainerService
-from precis.trainer.jobs import Job, Jobs
+from precis.trainer.jobs import Jobs
 from precis.trainer.protocol import (
     BeginRequest,
     CheckpointRequest,
@@ -51,102 +53,155 @@ _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 """A path below /v1; what has dots, or anything else that a URL may be bent with, is none."""
 
 
-def trainer_app(backend: art.Backend, path: Path, token: str, client_lost_s: float = 0) -> Guard:
+class ServedTrainer:
+    """What the handlers below work with: the backend's service, its jobs, its completions."""
+
+    def __init__(self, backend: TrainerBackend, path: Path) -> None:
+        self.service = TrainerService(backend, path)
+        self.jobs = Jobs()
+        self.inference = httpx.AsyncClient(
+            timeout=_PROXY_TIMEOUT, limits=httpx.Limits(max_connections=None)
+        )
+
+    def stream(self, key: str, work: Callable[[Progress], Awaitable[Json]]) -> StreamingResponse:
+        """Start a long operation, or attach to it, and tell how it goes."""
+        job = self.jobs.start(key, work)
+        return StreamingResponse(job.events(), media_type="application/x-ndjson")
+
+
+def _served(request: Request) -> ServedTrainer:
+    served: ServedTrainer = request.app.state.trainer
+    return served
+
+
+Served = Annotated[ServedTrainer, Depends(_served)]
+
+
+def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: float = 0) -> Guard:
     """The HTTP face of a backend whose files lie under `path`, for who has the token.
 
     Args:
         client_lost_s: end this process when no client was heard of for so long; 0 for never.
     """
-    return Guard(_open_app(backend, path), token, client_lost_s)
+    served = ServedTrainer(backend, path)
+
+    @asynccontextmanager
+    async def close_at_the_end(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await served.inference.aclose()
+
+    app = FastAPI(
+        title="Précis trainer",
+        lifespan=close_at_the_end,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    app.state.trainer = served
+    app.add_api_route("/healthz", healthz, methods=["GET"])
+    for route, handler in _HANDLERS.items():
+        app.add_api_route(route, handler, methods=["POST"])
+    app.add_api_route("/v1/{path:path}", completions, methods=["GET", "POST"])
+    app.add_exception_handler(PrecisError, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_invalid)
+    app.add_exception_handler(HTTPException, _refuse_unserved)
+    return Guard(app, token, client_lost_s)
 
 
-def _open_app(backend: art.Backend, path: Path) -> FastAPI:
-    host = TrainerService(backend, path)
-    jobs = Jobs()
-    inference = httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=httpx.Limits(max_connections=None))
+async def healthz() -> Json:
+    return {"status": "ok"}
 
-    app = FastAPI(title="Précis trainer", docs_url=None, redoc_url=None, openapi_url=None)
 
-    @app.exception_handler(PrecisError)
-    async def refuse(_: Request, error: PrecisError) -> Response:
-        return _refusal(error, _STATUSES.get(type(error), 400))
+async def register(spec: ModelSpec, served: Served) -> StreamingResponse:
+    return served.stream(f"register {spec}", lambda _: served.service.register(spec))
 
-    @app.exception_handler(RequestValidationError)
-    async def refuse_invalid(_: Request, error: RequestValidationError) -> Response:
-        return _invalid(error)
 
-    @app.exception_handler(HTTPException)
-    async def refuse_unserved(request: Request, error: HTTPException) -> Response:
-        asked = f"{request.method} {request.url.path}"
-        return _refusal(TrainerError(f"{asked}: {error.detail}."), error.status_code)
+async def step(spec: ModelSpec, served: Served) -> Json:
+    return {"step": await served.service.step(spec)}
 
-    @app.get("/healthz")
-    async def healthz() -> Json:
-        return {"status": "ok"}
 
-    @app.post("/register")
-    async def register(spec: ModelSpec) -> StreamingResponse:
-        return _stream(jobs.start(f"register {spec}", lambda _: host.register(spec)))
+async def state(spec: ModelSpec, served: Served) -> StreamingResponse:
+    return served.stream(f"state {spec}", lambda _: served.service.state(spec))
 
-    @app.post("/step")
-    async def step(spec: ModelSpec) -> Json:
-        return {"step": await host.step(spec)}
 
-    @app.post("/state")
-    async def state(spec: ModelSpec) -> StreamingResponse:
-        return _stream(jobs.start(f"state {spec}", lambda _: host.state(spec)))
+async def begin(request: BeginRequest, served: Served) -> StreamingResponse:
+    return served.stream(f"begin {request}", lambda _: served.service.begin(request))
 
-    @app.post("/begin")
-    async def begin(request: BeginRequest) -> StreamingResponse:
-        return _stream(jobs.start(f"begin {request}", lambda _: host.begin(request)))
 
-    @app.post("/train")
-    async def train(request: TrainRequest) -> StreamingResponse:
-        if digest_of(request.groups) != request.digest:
-            raise TrainerError("The groups differ from their digest: they were altered on the way.")
-        host.trained(request)
-        key = f"train {request.model.name} {request.step} {request.digest}"
-        return _stream(jobs.start(key, lambda progress: host.train(request, progress)))
+async def train(request: TrainRequest, served: Served) -> StreamingResponse:
+    if digest_of(request.groups) != request.digest:
+        raise TrainerError("The groups differ from their digest: they were altered on the way.")
+    served.service.find_result(request)
+    key = f"train {request.model.name} {request.step} {request.digest}"
+    return served.stream(key, lambda progress: served.service.train(request, progress))
 
-    @app.post("/checkpoints/{action}")
-    async def checkpoints(action: str, request: CheckpointRequest) -> StreamingResponse:
-        actions = {"commit": host.commit, "fetch": host.fetch, "restore": host.restore}
-        if action not in actions:
-            raise TrainerError(f"No such action: {action}.")
-        key = f"{action} {request}"
-        return _stream(jobs.start(key, lambda _: actions[action](request)))
 
-    @app.post("/file")
-    async def file(request: FileRequest) -> FileResponse:
-        return FileResponse(host.file(request))
+async def checkpoints(action: str, request: CheckpointRequest, served: Served) -> StreamingResponse:
+    service = served.service
+    actions = {"commit": service.commit, "fetch": service.fetch, "restore": service.restore}
+    if action not in actions:
+        raise TrainerError(f"No such action: {action}.")
+    return served.stream(f"{action} {request}", lambda _: actions[action](request))
 
-    @app.post("/checkpoints_to_keep")
-    async def keep(spec: ModelSpec, steps: list[int]) -> Json:
-        await backend._delete_checkpoint_files(host._registered(spec), steps)
-        return {}
 
-    @app.api_route("/v1/{path:path}", methods=["GET", "POST"])
-    async def completions(path: str, request: Request) -> Response:
-        if host.inference is None:
-            raise TrainerError("No model is registered: nothing to ask for completions.")
-        if not _COMPLETIONS_PATH.fullmatch(path):
-            raise TrainerError(f"/v1/{path[:200]} is no path of the completions API.")
-        base_url, api_key = host.inference
-        headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
-        body = await request.body()
-        asked = _model_asked(body)
-        served = host.served_as(asked)
-        answer = await inference.request(
-            request.method,
-            f"{base_url}/{path}",
-            content=_renamed(body, asked, served),
-            headers={**headers, "authorization": f"Bearer {api_key}"},
-        )
-        kind = answer.headers.get("content-type")
-        content = _renamed(answer.content, served, asked) if answer.is_success else answer.content
-        return Response(content, answer.status_code, media_type=kind)
+async def file(request: FileRequest, served: Served) -> FileResponse:
+    return FileResponse(served.service.file(request))
 
-    return app
+
+async def keep(spec: ModelSpec, steps: list[int], served: Served) -> Json:
+    await served.service.keep_checkpoints(spec, steps)
+    return {}
+
+
+async def completions(path: str, request: Request, served: Served) -> Response:
+    """Pass a request on to the backend's own endpoint, under the backend's name of the model."""
+    if served.service.inference is None:
+        raise TrainerError("No model is registered: nothing to ask for completions.")
+    if not _COMPLETIONS_PATH.fullmatch(path):
+        raise TrainerError(f"/v1/{path[:200]} is no path of the completions API.")
+    base_url, api_key = served.service.inference
+    headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
+    body = await request.body()
+    asked = _model_asked(body)
+    name = served.service.served_as(asked)
+    answer = await served.inference.request(
+        request.method,
+        f"{base_url}/{path}",
+        content=_rename(body, asked, name),
+        headers={**headers, "authorization": f"Bearer {api_key}"},
+    )
+    kind = answer.headers.get("content-type")
+    content = _rename(answer.content, name, asked) if answer.is_success else answer.content
+    return Response(content, answer.status_code, media_type=kind)
+
+
+_HANDLERS: dict[str, Callable[..., Awaitable[Any]]] = {
+    "/register": register,
+    "/step": step,
+    "/state": state,
+    "/begin": begin,
+    "/train": train,
+    "/checkpoints/{action}": checkpoints,
+    "/file": file,
+    "/checkpoints_to_keep": keep,
+}
+"""What clients post to."""
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, PrecisError)
+    return _refusal(error, _STATUSES.get(type(error), 400))
+
+
+async def _refuse_invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return _invalid(error)
+
+
+async def _refuse_unserved(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    asked = f"{request.method} {request.url.path}"
+    return _refusal(TrainerError(f"{asked}: {error.detail}."), error.status_code)
 
 
 def _refusal(error: PrecisError, status: int) -> JSONResponse:
@@ -178,7 +233,7 @@ def _model_asked(body: bytes) -> str:
     return model if isinstance(model, str) else ""
 
 
-def _renamed(body: bytes, model: str, name: str) -> bytes:
+def _rename(body: bytes, model: str, name: str) -> bytes:
     """A request or an answer with another name of the model that it is about."""
     if model == name:
         return body
@@ -186,10 +241,6 @@ def _renamed(body: bytes, model: str, name: str) -> bytes:
     if message.get("model") != model:
         return body
     return json.dumps({**message, "model": name}).encode()
-
-
-def _stream(job: Job) -> StreamingResponse:
-    return StreamingResponse(job.events(), media_type="application/x-ndjson")
 
 
 def main(

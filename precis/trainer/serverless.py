@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from art.utils.output_dirs import get_model_dir
 
 from precis.environment import Environment
 from precis.errors import ConfigError, TrainerError
+from precis.trainer.backend import Progress
 from precis.trainer.journal import Journal
 
 Model = art.TrainableModel[Any, Any]
-Progress = Callable[[dict[str, float]], None]
 
 
 class WandbBackend(ServerlessBackend):
@@ -78,6 +78,13 @@ class WandbBackend(ServerlessBackend):
         os.replace(incoming, self._checkpoint(model, result.step))
         return result
 
+    def recover(self, checkpoint: Path) -> dict[str, float] | None:
+        """None: what W&B trained, and was not fetched from there, is trained again."""
+        return None
+
+    async def forget(self, model: Model) -> None:
+        """Nothing of a model is in memory: `register` asks W&B."""
+
     async def _train_model(self, *args: Any, **kwargs: Any) -> AsyncIterator[dict[str, float]]:
         async for metrics in super()._train_model(*args, **kwargs):
             self._progress(metrics)
@@ -98,15 +105,15 @@ class WandbBackend(ServerlessBackend):
         later = [step for step in held if step > newest]
         if newest == 0 and len(later) > 1:
             raise TrainerError(
-                f"W&B holds a model {model.name!r} that was trained to step {max(later)} already. "
-                "Train under another model name, or delete that one."
+                f"W&B holds a model {model.name!r} that was trained to step {max(later)} already.",
+                "Train under another model name, or delete that one.",
             )
         if later:  # trained, and never committed
             await checkpoints.delete(model_id=model.id or "", steps=later)
         if newest and newest not in held:
             raise TrainerError(
-                f"W&B lacks checkpoint {newest} of {model.name!r}, and takes none from elsewhere. "
-                "Go back to a step that it has with `precis runs restart`."
+                f"W&B lacks checkpoint {newest} of {model.name!r}, and takes none from elsewhere.",
+                "Go back to a step that it has with `precis runs restart`.",
             )
 
     def _pull(self, model: Model, step: int, into: Path) -> None:

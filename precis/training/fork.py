@@ -57,8 +57,8 @@ def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "")
         if copied.digest != origin.files:
             raise CorruptCheckpoint(
                 f"Checkpoint {origin.step} of {origin.model!r} in {origin.store} was replaced "
-                f"since {model!r} was begun with it. Train under another model name to begin with "
-                "the new one."
+                f"since {model!r} was begun with it.",
+                "Train under another model name to begin with the new one.",
             )
         return commit(store, model, 0, folder, config, lease=lease)
 
@@ -114,7 +114,7 @@ def _found(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:
         there = ", ".join(map(str, committed)) or "none"
         raise ConfigError(
             f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
-            f"(there: {there}). Name one that is whole; `precis runs show {wanted.model}` says "
-            "which are."
+            f"(there: {there}).",
+            f"Name one that is whole; `precis runs show {wanted.model}` says which are.",
         )
     return checkpoint

@@ -62,8 +62,8 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
             return ResumePlan(ledger, "begin", upload=True)
         if not earlier:
             raise CorruptCheckpoint(
-                f"No checkpoint of {ledger.model!r} up to step {at} is whole. Bring one back from "
-                "a backup, or train under another model name."
+                f"No checkpoint of {ledger.model!r} up to step {at} is whole.",
+                "Bring one back from a backup, or train under another model name.",
             )
         at = max(earlier)
         ledger = ledger.rewind(at)

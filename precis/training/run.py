@@ -2,35 +2,31 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import art
 
-from precis.cluster.site import TrainerHost
 from precis.config import RunConfig, TrainConfig
 from precis.environment import private_home
+from precis.errors import BudgetReached
 from precis.judge import JudgeClient
 from precis.judge.ruler import RulerJudge
-from precis.observe.observers import Observers, observing
-from precis.observe.wandb import WandbLog, wandb_log
 from precis.processes.child import ChildService
+from precis.processes.kill_points import reached
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
-from precis.report.examples import LatestSamples
-from precis.run.lease import Lease, leased
+from precis.run.lease import Lease
 from precis.store import Store, open_store
-from precis.trainer.client import RemoteTrainer
-from precis.training.meter import Meter
+from precis.trainer.client import Model
+from precis.trainer.protocol import StoredModel
+from precis.training.commits import CommitPipeline
+from precis.training.connection import TrainerConnection
+from precis.training.log import RunLog
 from precis.training.stopwatch import Stopwatch
 
 PROJECT = "precis"
-
-Model = art.TrainableModel[Any, Any]
 
 _NOTHING = Spend()
 
@@ -49,65 +45,44 @@ class Services:
 
 
 class Run:
-    """A run at work, with the ledger of what it has committed so far.
+    """A run at work: what it is, what it works with, and the ledger of what it has committed.
+
+    What it is made of is given when it is made, and stays. What changes is kept by whom it
+    belongs to: the ledger here, by `write_ledger` alone, the commit that is under way in
+    `commits`, the trainer's losses and its machine's price in `trainer`, what was seen in `log`.
 
     Not a dataclass: Prefect walks through those, and all they hold, on every task call.
 
     Attributes:
-        site: where the trainer runs.
-        trainer: what trains and answers for the policy.
-        next_step: the step to take next; the one before it may still be on its way to the store.
-        committing: the commit that is under way beside the next step; at most one.
-        machine: what the rented machine has cost since this process began.
-        losses: how often the trainer was lost since a step was last committed.
+        identity: digest of what decides the result (`TrainConfig.identity`).
+        lease: held as long as the run lives; nobody else may write its checkpoints.
+        commits: the commit that is under way beside the next step; at most one.
     """
 
-    ledger: Ledger
-    lease: Lease
-    site: TrainerHost
-    trainer: RemoteTrainer
-
-    def __init__(self, config: TrainConfig, corpus: Corpus, services: Services) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        corpus: Corpus,
+        services: Services,
+        store: Store,
+        lease: Lease,
+        trainer: TrainerConnection,
+    ) -> None:
         self.config = config
         self.corpus = corpus
         self.judge = services.judge
         self.ruler = services.ruler
-        self.store: Store = open_store(config.store)
+        self.store = store
+        self.lease = lease
+        self.trainer = trainer
         self.identity = config.identity(corpus.digest, self.judge.identity)
         self.model = trainable(config)
+        self.commits = CommitPipeline()
+        self.log = RunLog(self.model)
         self.stopwatch = Stopwatch()
-        self.next_step = 0
-        self.committing: asyncio.Task[None] | None = None
-        self.losses = 0
-        self.machine = Meter()
-        self.wandb: WandbLog | None = None
-        self.observers = Observers([])
-        self.seen = LatestSamples()
+        self.ledger = Ledger(model=config.model, config=self.identity, corpus=corpus.digest)
         self._booked = Spend()
         self._ledger_version: str | None = None
-
-    @asynccontextmanager
-    async def holding(self, run: str) -> AsyncIterator[None]:
-        """Hold the model's lease while the block lasts: nobody else may write its checkpoints.
-
-        Args:
-            run: what to call this run when another one is refused.
-
-        Raises:
-            LeaseHeld: another run holds it.
-        """
-        take_over = self.config.take_over
-        async with leased(self.store, self.name, run, take_over=take_over) as self.lease:
-            yield
-
-    @asynccontextmanager
-    async def observed(self) -> AsyncIterator[None]:
-        """Tell W&B and the other observers while the block lasts, those there are keys for."""
-        config = self.config.model_dump()
-        folder = work_folder(self.config) / "wandb"
-        log = wandb_log(self.name, self.ledger.run_id, config, folder)
-        async with log as self.wandb, observing() as self.observers:
-            yield
 
     async def read_ledger(self) -> None:
         """Take the ledger from the store, or begin one.
@@ -128,11 +103,19 @@ class Run:
         """
         await self.lease.check()  # an upload may have taken longer than the lease
         ledger = ledger.under(self.config.model_dump(mode="json"))
+        reached("before ledger", ledger.next_step)
         self._ledger_version = await asyncio.to_thread(
             write_ledger, self.store, ledger, self._ledger_version
         )
+        reached("ledger written", ledger.next_step)
         self.ledger = ledger
         self._booked = self._booked + spend
+
+    @property
+    def next_step(self) -> int:
+        """The step to take next; the one before it may still be on its way to the store."""
+        step = self.commits.step
+        return self.ledger.next_step if step is None else step + 1
 
     @property
     def validation_is_due(self) -> bool:
@@ -154,9 +137,36 @@ class Run:
         return budget is not None and self.usd >= budget
 
     @property
+    def is_at_limit(self) -> bool:
+        """Whether it has spent its budget, or held its machine for as long as it may."""
+        held_too_long = self.trainer.meter.hours >= self.config.cluster.hours_max
+        return self.is_over_budget or held_too_long
+
+    def limit_reached(self) -> BudgetReached:
+        """The error to stop with at a limit, once everything up to here is committed."""
+        step = self.ledger.next_step
+        if self.is_over_budget:
+            return BudgetReached(
+                f"The run has spent ${self.usd:.2f} of its ${self.config.budget_usd:.2f} and "
+                f"stops after step {step}, which is committed.",
+                "Raise budget_usd and start it again to continue.",
+            )
+        return BudgetReached(
+            f"The run has held its machine for {self.trainer.meter.hours:.1f} hours "
+            f"(cluster.hours_max) and stops after step {step}, which is committed.",
+            "Start it again to continue.",
+        )
+
+    async def book_rest(self) -> None:
+        """Put into the ledger what no step or validation will: a ceiling was measured, say."""
+        spend = self.unbooked
+        if spend.usd:
+            await self.write_ledger(self.ledger.charge(spend.usd), spend)
+
+    @property
     def usd(self) -> float:
         """What the run has spent, what is not yet committed included."""
-        return self.ledger.usd + self.unbooked.usd + self.machine.unbooked_usd
+        return self.ledger.usd + self.unbooked.usd + self.trainer.meter.unbooked_usd
 
     @property
     def unbooked(self) -> Spend:
@@ -173,9 +183,25 @@ class Run:
         return self.config.model
 
     @property
+    def stored_model(self) -> StoredModel:
+        """Where the run's checkpoints go, and in whose name."""
+        return StoredModel(
+            store=self.store.url,
+            name=self.name,
+            config=self.identity,
+            run=self.ledger.run_id,
+            lease=self.lease.id,
+        )
+
+    @property
     def kept_folder(self) -> Path:
         """Where a checkpoint that can't be uploaded is kept."""
         return work_folder(self.config) / f"kept-{self.ledger.run_id}"
+
+    @property
+    def wandb_folder(self) -> Path:
+        """Where W&B keeps its own files of the run."""
+        return work_folder(self.config) / "wandb"
 
 
 def trainable(config: RunConfig) -> Model:

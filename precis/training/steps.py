@@ -11,6 +11,7 @@ from precis.records.ledger import StepRecord, Validation
 from precis.records.spend import Spend
 from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread
 from precis.statistics.intervals import ratio_interval
+from precis.trainer.protocol import TrainedStep
 
 
 def step_record(
@@ -60,6 +61,12 @@ def as_trained(
         "seconds": {**record.seconds, **seconds},
     }
     return record.model_copy(update=known)
+
+
+def as_remembered(trained: TrainedStep) -> StepRecord:
+    """The record of a step from what its trainer remembers of it."""
+    note = StepRecord.model_validate(trained.note)
+    return as_trained(note, trained.digest, trained.result["metrics"])
 
 
 def _is_finite(figure: float | None) -> bool:

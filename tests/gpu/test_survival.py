@@ -29,6 +29,7 @@ from precis.sampling.policy import SampledSummary, policy_client, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
+from precis.trainer.protocol import StoredModel
 from precis.training.run import PROJECT
 
 MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
@@ -89,7 +90,8 @@ async def summaries(config: TrainConfig, folder: Path, restored: bool) -> list[s
             _internal_config=config.trainer.internal_config,  # type: ignore[arg-type]
         )
         if restored:
-            await trainer.restore(model, STEPS, config.store, config.model, "fresh")
+            stored = StoredModel(store=config.store, name=config.model, run="fresh")
+            await trainer.restore(model, STEPS, stored)
         await model.register(trainer)
         served = f"{config.model}@{STEPS}"
         policy = policy_client(model.openai_client(), served, config.rollouts)

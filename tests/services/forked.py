@@ -24,18 +24,18 @@ from pathlib import Path
 from typing import Any
 
 import openai.resources  # noqa: F401  (otherwise imported by the first request of each life)
+from prefect import flow
 
-import precis.cluster.local
-import precis.processes.child
 import precis.standins.serve
 import precis.trainer.client
 import precis.trainer.server
 import tasks.checkpoints
-import tasks.cluster
-from flows.train import train
+from flows.train import run_training
 from precis.config import TrainConfig
 from precis.errors import PrecisError
-from precis.processes.child import TOKEN_VARIABLE, ChildService, is_running
+from precis.processes.child import TOKEN_VARIABLE, ChildService, Launch, is_running
+from tasks.parameters import named, takes_settings
+from tasks.states import says_why_it_stops
 from tests.services.crash_points import Kill, arm, sign_in
 from tests.services.patience import PATIENCE_S
 
@@ -110,17 +110,32 @@ def _fork_on_request(listener: Listener, desk: Desk) -> None:
 def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
     _to_file(log)
     _become(desk.environment)
-    tasks.cluster.child_service = _forked_service(kill, desk)  # type: ignore[attr-defined]
-    precis.cluster.local.child_service = _forked_service(kill, desk)  # type: ignore[attr-defined]
     # As often as ever, but sooner.
     tasks.checkpoints.commit_step.retry_delay_seconds = [0.1]
     precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
     sign_in("flow", kill)
     arm("flow", kill)
     try:
+        train = _flow_with(_forked_service(kill, desk))
         asyncio.run(train(TrainConfig.model_validate_json(config)))
     except PrecisError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+
+
+def _flow_with(launch: Launch) -> Any:
+    """The training flow as users run it, but for how its services are started."""
+
+    @flow(
+        name="train",
+        flow_run_name=named("train {model} to step {steps}"),
+        validate_parameters=False,
+    )
+    @says_why_it_stops
+    @takes_settings(TrainConfig)
+    async def train(config: TrainConfig) -> Any:
+        return await run_training(config, launch)
+
+    return train
 
 
 def _forked_service(kill: Kill, desk: Desk) -> Any:

@@ -1,9 +1,9 @@
 """Benchmarks that are too small, too odd or too long for a figure still end with a report."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 import pytest
@@ -22,9 +22,8 @@ from precis.report.curve import StepPoint
 from precis.report.files import report_files
 from precis.report.html import report_html
 from precis.report.markdown import benchmark_report, escape
+from precis.report.publish import own_folder, store_report
 from precis.store import FolderStore
-from tasks.benchmark import _store_report
-from tasks.lineup import BenchmarkRun
 
 CSS = Path(__file__).parents[3] / "precis/report/template/report.css"
 
@@ -125,29 +124,17 @@ def test_what_begins_a_list_or_an_address_is_referenced_all_the_same(line: str) 
     assert "&#" in escape(line)
 
 
-@dataclass(frozen=True)
-class Benchmarked:
-    """As much of a round as its report takes."""
-
-    store: FolderStore
-    night: BenchmarkId
-    name: str = "m"
-    folder: str = "m/benchmarks/0004/"
-
-    @property
-    def own_folder(self) -> str:
-        return cast(str, BenchmarkRun.own_folder.fget(self))  # type: ignore[attr-defined]
-
-
 def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
     store, found = FolderStore(tmp_path), benchmark([3, 4] * 4, [2] * 8)
-    first, second = Benchmarked(store, BenchmarkId.now()), Benchmarked(store, BenchmarkId.now())
-    for round, page in ((first, "first"), (second, "second")):
-        _store_report(cast(BenchmarkRun, round), found, page)
+    first = BenchmarkId.now()
+    second = BenchmarkId.now()
+    for benchmark_id, page in ((first, "first"), (second, "second")):
+        store_report(store, "m", benchmark_id.id, "m/benchmarks/0004/", found, page)
     assert (tmp_path / "m/benchmarks/0004/report.html").read_text() == "second"
-    for round, page in ((first, "first"), (second, "second")):
-        assert (tmp_path / round.own_folder / "report.html").read_text() == page
-        assert (tmp_path / round.own_folder / "results.parquet").exists()
+    for benchmark_id, page in ((first, "first"), (second, "second")):
+        folder = tmp_path / own_folder("m/benchmarks/0004/", benchmark_id.id)
+        assert (folder / "report.html").read_text() == page
+        assert (folder / "results.parquet").exists()
 
 
 def test_other_documents_than_were_held_out_have_a_report_of_their_own() -> None:

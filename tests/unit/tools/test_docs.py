@@ -8,8 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import click
 import pytest
@@ -22,8 +21,7 @@ from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.judge import endpoint_for
 from precis.records.documents import read_documents
 from precis.run.retention import kept
-from precis.training.run import Run
-from tasks.preflight import judging_ahead
+from precis.training.forecast import forecast_judging
 from tests.support.repository import PAGES, ROOT
 
 MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
@@ -139,13 +137,8 @@ def test_what_the_first_run_on_an_h100_costs_is_what_its_forecast_says() -> None
     (entry,) = (one for one in MANIFEST["deployments"] if one["name"] == "h100")
     config = TrainConfig.model_validate({**entry["parameters"], "store": "s3://bucket/prefix"})
     held_out = read_documents(DocumentsConfig(source="bundled"))[: config.documents.val_size]
-    run = SimpleNamespace(
-        config=config,
-        corpus=SimpleNamespace(validation=held_out),
-        ledger=SimpleNamespace(next_step=0),
-        judge=SimpleNamespace(identity={"model": endpoint_for(config.judge, {KEY: "-"}).model}),
-    )
-    ahead = judging_ahead(cast(Run, run))
+    judge_model = endpoint_for(config.judge, {KEY: "-"}).model
+    ahead = forecast_judging(config, 0, held_out, judge_model)
     assert f"| {ahead.calls:,} calls, about ${ahead.usd:.2f} |" in page
     assert f"at least {ahead.minutes:.0f} minutes over the whole run" in page
     steps = kept(range(config.steps + 1), config.retention, {})

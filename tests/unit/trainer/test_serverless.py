@@ -18,6 +18,7 @@ from precis.extractive.serving import LoopServer
 from precis.run.checkpoints import commit
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
+from precis.trainer.protocol import StoredModel
 from precis.trainer.server import trainer_app
 from precis.trainer.serverless import WandbBackend, open_wandb
 from tests.unit.trainer.test_trainer import Model, group
@@ -137,7 +138,9 @@ async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
     assert (result.step, len(service.jobs)) == (1, 1)
     assert 0.5 in result.metrics.values()
     store = FolderStore(tmp_path / "store")
-    checkpoint = await trainer.commit(model, 1, store.url, "m", "digest")
+    checkpoint = await trainer.commit(
+        model, 1, StoredModel(store=store.url, name="m", config="digest")
+    )
     assert [file.path for file in checkpoint.files] == ["adapter_model.safetensors"]
     again = await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
     assert (again.metrics, len(service.jobs)) == (result.metrics, 1)
@@ -172,7 +175,7 @@ async def test_who_only_serves_a_model_deletes_nothing_of_it(
     store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
     Backend._pull(None, model, 1, folder)  # type: ignore[arg-type]
     commit(store, "m", 1, folder, "digest")
-    await trainer.fetch(model, 1, store.url, "m")
+    await trainer.fetch(model, 1, StoredModel(store=store.url, name="m"))
     await model.register(trainer)
     assert (service.deleted, service.steps) == ([], [1, 2])
 
@@ -184,7 +187,7 @@ async def test_a_checkpoint_that_wandb_lacks_is_named(
     Backend._pull(None, model, 4, folder)  # type: ignore[arg-type]
 
     commit(store, "m", 4, folder, "digest")
-    await trainer.restore(model, 4, store.url, "m", "a-run")
+    await trainer.restore(model, 4, StoredModel(store=store.url, name="m", run="a-run"))
     with pytest.raises(TrainerError, match="lacks checkpoint 4"):
         await model.register(trainer)
 

@@ -18,6 +18,7 @@ from precis.extractive.serving import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.llm.server import Choice as Answer
 from precis.store import FolderStore
+from precis.trainer.backend import Progress
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.host import TrainerService
 from precis.trainer.journal import Journal
@@ -25,6 +26,7 @@ from precis.trainer.protocol import (
     BeginRequest,
     FileRequest,
     ModelSpec,
+    StoredModel,
     TrainedStep,
     TrainerState,
     decode_groups,
@@ -64,7 +66,11 @@ class CountingBackend:
         pass
 
     async def train(
-        self, model: Any, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
+        self,
+        model: Any,
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        on_progress: Progress = lambda _: None,
+        **kwargs: Any,
     ) -> TrainResult:
         await asyncio.sleep(self.pause)
         if self.error:
@@ -76,6 +82,12 @@ class CountingBackend:
         )
         self._checkpoint(model)
         return TrainResult(self.step, {"loss/train": 0.5, **kwargs})
+
+    def recover(self, checkpoint: Path) -> dict[str, float] | None:
+        return None
+
+    async def forget(self, model: Any) -> None:
+        pass
 
     async def _train_sft(self, *_: Any) -> AsyncIterator[dict[str, float]]:
         yield {}
@@ -266,10 +278,10 @@ async def test_a_checkpoint_is_committed_and_comes_back(
 ) -> None:
     store = FolderStore(tmp_path / "store")
     await trainer.train(model, [group(0, 1)])
-    await trainer.commit(model, 1, store.url, "m", "digest")
+    await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="digest"))
     blob = store.get(file_key(store, "m", 1, "weights"))
     assert blob is not None and blob.data == b"1"
-    await trainer.restore(model, 1, store.url, "m", "a-run")
+    await trainer.restore(model, 1, StoredModel(store=store.url, name="m", run="a-run"))
     kept = backend.path / "p" / "models" / "m" / "checkpoints"
     assert [path.name for path in kept.iterdir()] == ["0001"]
 
@@ -295,8 +307,8 @@ async def test_another_run_is_refused_until_it_restores(
     with pytest.raises(StepConflict, match="of the run a-run, not of another"):
         await trainer.train(model, [group(0, 1)], step=0, run="another")
     store = FolderStore(tmp_path / "store")
-    await trainer.commit(model, 0, store.url, "m", "digest")
-    await trainer.restore(model, 0, store.url, "m", "another")
+    await trainer.commit(model, 0, StoredModel(store=store.url, name="m", config="digest"))
+    await trainer.restore(model, 0, StoredModel(store=store.url, name="m", run="another"))
     assert (await trainer.train(model, [group(0, 1)], step=0, run="another")).step == 1
 
 

@@ -1,4 +1,4 @@
-"""A run in Prefect's UI: its name, its progress, and one report, kept up to date as it goes.
+"""A run in Prefect's UI: its name, its progress, its report, and the events that it emits.
 
 A report takes a fifth of a second to draw, and one of a thousand steps more. It is drawn beside
 the run, in a thread, at most every few seconds and for a hundredth of the time, and always at the
@@ -7,6 +7,7 @@ end.
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,10 +22,12 @@ from prefect.client.schemas.filters import (
     ArtifactFilterFlowRunId,
     ArtifactFilterKey,
 )
+from prefect.events import emit_event
 from prefect.exceptions import PrefectException
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
+from precis.config import BenchmarkConfig, TrainConfig
 from precis.report.training import TrainingView, progress_line, training_report
 
 _PAUSE_S = 1.0
@@ -32,22 +35,21 @@ _REPORT_PAUSE_S = 5.0
 _REPORT_SHARE = 100
 _LAST_WORD_S = 10.0
 
-Look = Callable[[], TrainingView]
-
 
 class ProgressReporter:
     """Follows a run: `update` says that there is news, and returns at once.
 
     Args:
-        keys: of the artifacts with the progress and with the report.
-        look: the run as it stands.
+        model: the run's.
+        view: the run as it stands.
     """
 
-    def __init__(self, client: PrefectClient, name: str, keys: tuple[str, str], look: Look) -> None:
+    def __init__(self, client: PrefectClient, model: str, view: Callable[[], TrainingView]) -> None:
         self._client = client
-        self._name = name
-        self._keys = keys
-        self._look = look
+        self._name = f"train {model}"
+        self._progress_key = artifact_key(model, "progress")
+        self._report_key = artifact_key(model, "training")
+        self._view = view
         self._run = UUID(flow_run.id)
         self._logger = get_run_logger()
         self._artifacts: dict[str, UUID] = {}
@@ -90,7 +92,7 @@ class ProgressReporter:
 
     async def _show(self, is_last: bool) -> None:
         """A server that is out costs nothing but the view."""
-        view = self._look()
+        view = self._view()
         try:
             await self._show_progress(view)
             if is_last or time.monotonic() >= self._report_due:
@@ -103,14 +105,14 @@ class ProgressReporter:
         steps = view.plan.steps
         name = f"{self._name}: step {done} of {steps}"
         await self._client.update_flow_run(self._run, name=name)
-        await self._put(self._keys[0], "progress", 100 * done / steps, progress_line(view))
+        await self._put(self._progress_key, "progress", 100 * done / steps, progress_line(view))
 
     async def _show_report(self, view: TrainingView) -> None:
         start = time.monotonic()
         report = await asyncio.to_thread(training_report, view)
         now = time.monotonic()
         self._report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
-        await self._put(self._keys[1], "markdown", report, f"Training of {view.ledger.model}")
+        await self._put(self._report_key, "markdown", report, f"Training of {view.ledger.model}")
 
     async def _put(self, key: str, kind: str, data: object, description: str) -> None:
         """Create this run's artifact, or change it in place, also one from before a retry."""
@@ -133,7 +135,7 @@ class ProgressReporter:
 
     async def _known(self) -> dict[str, UUID]:
         wanted = ArtifactFilter(
-            key=ArtifactFilterKey(any_=list(self._keys)),
+            key=ArtifactFilterKey(any_=[self._progress_key, self._report_key]),
             flow_run_id=ArtifactFilterFlowRunId(any_=[self._run]),
         )
         found = await self._client.read_artifacts(artifact_filter=wanted)
@@ -141,9 +143,32 @@ class ProgressReporter:
 
 
 @asynccontextmanager
-async def board_of(name: str, keys: tuple[str, str], look: Look) -> AsyncIterator[ProgressReporter]:
-    """A board that follows this flow run while the block lasts."""
+async def report_progress(
+    model: str, view: Callable[[], TrainingView]
+) -> AsyncIterator[ProgressReporter]:
+    """A reporter that follows this flow run while the block lasts."""
     async with get_client() as client:
-        board = ProgressReporter(client, name, keys, look)
-        async with board.following():
-            yield board
+        reporter = ProgressReporter(client, model, view)
+        async with reporter.following():
+            yield reporter
+
+
+def artifact_key(model: str, kind: str) -> str:
+    """A key as Prefect wants it: lower case, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{model}-{kind}".lower()).strip("-")
+
+
+def announce_trained(config: TrainConfig) -> None:
+    """Say that a model is trained, and has not been benchmarked; an automation does that then.
+
+    The event `precis.train.completed` carries the parameters of the benchmark that it lacks.
+    """
+    benchmark = BenchmarkConfig.of(config).model_copy(update={"checkpoints": "ends"})
+    emit_event(
+        event="precis.train.completed",
+        resource={
+            "prefect.resource.id": f"precis.model.{config.model}",
+            "prefect.resource.name": config.model,
+        },
+        payload={"benchmark": benchmark.model_dump(mode="json")},
+    )

@@ -9,18 +9,14 @@ from prefect.logging import get_run_logger
 
 from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
 from precis.models.record import training_record, write_record
-from precis.records.ledger import StepRecord
 from precis.run.checkpoints import complete_around, repair_pointer
 from precis.run.trained_on import keep_trained_on
 from precis.run.unsent import upload_kept
-from precis.trainer.protocol import TrainedStep
 from precis.training.fork import begin_from_origin
 from precis.training.reconcile import ResumePlan, reconcile
 from precis.training.run import Run, repair_art_files
-from precis.training.steps import as_trained
-from tasks.artifacts import log_step
-from tasks.checkpoints import commit_step
-from tasks.cluster import bring_up
+from precis.training.steps import as_remembered
+from tasks.checkpoints import commit_step, log_step
 from tasks.policy import RETRIED
 from tasks.states import show_running_as
 
@@ -39,21 +35,21 @@ async def resume(run: Run) -> None:
     await run.read_ledger()
     await begin_from_origin(run, get_run_logger().warning)
     await asyncio.to_thread(keep_trained_on, run.store, run.ledger, run.corpus)
-    kept = (run.store, run.ledger, run.kept_folder, run.lease.id)
-    step = await asyncio.to_thread(upload_kept, *kept)
+    step = await asyncio.to_thread(
+        upload_kept, run.store, run.ledger, run.kept_folder, run.lease.id
+    )
     if step:
         get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
     training = training_record(run.config, run.judge.identity["model"])
     await asyncio.to_thread(write_record, run.store, run.name, training)
     repair_art_files(run.config)
-    await run.model.register(run.trainer)
+    await run.model.register(run.trainer.client)
     if plan.upload:
         await _upload(run, run.ledger.next_step)
     for trained in plan.ahead:
-        await commit_step(run, record_of(trained))
+        await commit_step(run, as_remembered(trained))
         await log_step(run, run.ledger.next_step - 1)
-    run.next_step = run.ledger.next_step
     if run.next_step:
         get_run_logger().info("Continues from step %d.", run.next_step)
     await asyncio.to_thread(run.store.clean)
@@ -72,38 +68,21 @@ async def recovering(run: Run) -> AsyncIterator[None]:
         await _recover(run, error)
 
 
-def record_of(trained: TrainedStep) -> StepRecord:
-    """The record of a step from what its trainer remembers."""
-    note = StepRecord.model_validate(trained.note)
-    return as_trained(note, trained.digest, trained.result["metrics"])
-
-
 async def _recover(run: Run, error: TrainerLost) -> None:
     logger = get_run_logger()
-    while run.losses < run.config.recoveries_max:
-        run.losses += 1
-        logger.warning("%s It is brought up again (%d).", error, run.losses)
+    trainer = run.trainer
+    while trainer.count_loss(run.config.recoveries_max):
+        logger.warning("%s It is brought up again (%d).", error, trainer.losses)
         await show_running_as("Preempted", str(error))
         try:
-            await _abandon_commit(run)
-            await show_running_as("Recovering", f"It is brought up again ({run.losses}).")
-            await bring_up(run)
+            await run.commits.abandon()
+            await show_running_as("Recovering", f"It is brought up again ({trainer.losses}).")
+            await trainer.bring_up()
             await resume(run)
             return await show_running_as("Running", f"Goes on from step {run.next_step}.")
         except TrainerLost as again:
             error = again
     raise error
-
-
-async def _abandon_commit(run: Run) -> None:
-    """See the commit end that the lost trainer was at; what came of it, `resume` finds out."""
-    committing = run.committing
-    if committing is not None:
-        await asyncio.wait({committing})
-        run.committing = None
-        error = committing.exception()
-        if error and not isinstance(error, TrainerLost):
-            raise error
 
 
 async def _with_trainer(run: Run) -> ResumePlan:
@@ -128,12 +107,11 @@ async def _with_trainer(run: Run) -> ResumePlan:
 
 async def _follow(run: Run, plan: ResumePlan) -> None:
     if plan.trainer == "begin":
-        await run.trainer.begin(run.model, plan.ledger.run_id)
+        await run.trainer.client.begin(run.model, plan.ledger.run_id)
     if plan.trainer == "restore":
         at = plan.ledger.next_step
         digest = plan.ledger.checkpoints.get(at, "")
-        where = (run.store.url, run.name, plan.ledger.run_id)
-        await run.trainer.restore(run.model, at, *where, digest)
+        await run.trainer.client.restore(run.model, at, run.stored_model, digest)
 
 
 async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
@@ -147,17 +125,16 @@ async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
     if any(one.config != run.identity for one in whole.values()):
         raise ConfigError(
             f"The checkpoints of {run.name!r} in {run.store.url} are of a run with other settings "
-            "whose ledger is gone. Train under another model name, or delete them."
+            "whose ledger is gone.",
+            "Train under another model name, or delete them.",
         )
-    return reconcile(run.ledger, whole, await run.trainer.state(run.model))
+    return reconcile(run.ledger, whole, await run.trainer.client.state(run.model))
 
 
 async def _upload(run: Run, step: int) -> None:
     """Commit the checkpoint of the ledger's step, which the store lacks."""
     record = run.ledger.steps[-1] if step else None
-    where = (run.store.url, run.name, run.identity)
-    checkpoint = await run.trainer.commit(
-        run.model, step, *where, record, run.ledger.run_id, run.lease.id
-    )
+    client = run.trainer.client
+    checkpoint = await client.commit(run.model, step, run.stored_model, record)
     if run.ledger.checkpoints.get(step) != checkpoint.digest:
         await run.write_ledger(run.ledger.add_digest(step, checkpoint.digest))

@@ -1,0 +1,31 @@
+"""What a benchmark's page says of it beside the figures."""
+
+from precis.benchmark.lineup import TrainedLineup
+from precis.benchmark.run import BenchmarkRun, Comparison
+from precis.report.nightly import verdict_in_words
+
+
+def benchmark_facts(
+    run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
+) -> dict[str, str]:
+    """Model, judge, documents, cost: each fact by its name."""
+    spend = run.budget.spend
+    unpriced = ", some at an unknown price" if spend.unpriced else ""
+    return {
+        "Model": run.name,
+        "Judge": run.judge.identity["model"],
+        "Seed": str(run.config.seed),
+        "Documents": _documents(run, trained),
+        "Began": f"{run.id.began:%Y-%m-%d %H:%M} UTC",
+        "Summaries": f"${spend.usd:,.2f}{unpriced}",
+        "Judging": f"${run.budget.usd - spend.usd:,.2f}",
+        "Nights": verdict_in_words(comparison.changes, comparison.nights),
+    }
+
+
+def _documents(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
+    count = len(run.corpus.validation)
+    own = run.config.test_documents
+    found = f"{count} of {own.source}" if own else f"{count} held out"
+    seen = trained.documents_seen if trained else 0
+    return f"{found}, {seen} of them trained on" if seen else found

@@ -1,0 +1,52 @@
+"""A benchmark's report, put into the store."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from precis.records.results import results_key, write_results
+from precis.report import wording
+from precis.report.benchmark import Benchmark
+from precis.report.files import report_files
+from precis.store import Store
+
+
+def own_folder(folder: str, benchmark_id: str) -> str:
+    """Where one benchmark's report lies for good, below the folder of the newest."""
+    return f"{folder}{benchmark_id}/"
+
+
+def store_report(
+    store: Store, model: str, benchmark_id: str, folder: str, benchmark: Benchmark, page: str
+) -> None:
+    """Put results, charts and page into the store: as the newest, and for good.
+
+    Args:
+        folder: of the newest report (`precis.benchmark.measure.report_folder`).
+
+    Raises:
+        StoreError: not all of it is there.
+    """
+    folders = (own_folder(folder, benchmark_id), folder)
+    with TemporaryDirectory() as temporary:
+        results = Path(temporary) / "results.parquet"
+        write_results(benchmark.frame, results)
+        store.upload(results, results_key(model, benchmark_id))
+        for each in folders:
+            store.upload(results, f"{each}results.parquet")
+    files = report_files(benchmark, page)
+    for each in folders:
+        for name, content in files.items():
+            store.put(f"{each}{name}", content)
+
+
+def standings_lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:
+    """Contender, accuracy with interval, words, share over the limit; best first."""
+    return tuple(
+        (
+            wording.name(standing.contender),
+            str(standing.accuracy or "not scored"),
+            wording.number(standing.words),
+            wording.percent(standing.over_length),
+        )
+        for standing in benchmark.shown
+    )

@@ -1,0 +1,44 @@
+"""Which settings decide a run's result, marked on each setting itself.
+
+seed: Decides[int] = 1       a run can be resumed only with the same one
+steps: MayChange[int] = 30   it may change when a run is resumed
+judge: ByIdentity[JudgeConfig]   what it stands for decides, and has a digest of its own
+"""
+
+from enum import Enum
+from typing import Annotated, Any, TypeVar
+
+from pydantic.fields import FieldInfo
+
+from precis.record import Record
+
+T = TypeVar("T")
+
+
+class Effect(Enum):
+    """What a setting has to do with the result."""
+
+    DECIDES = "decides"
+    MAY_CHANGE = "may change"
+    BY_IDENTITY = "by identity"
+
+
+Decides = Annotated[T, Effect.DECIDES]
+MayChange = Annotated[T, Effect.MAY_CHANGE]
+ByIdentity = Annotated[T, Effect.BY_IDENTITY]
+
+
+def effect_of(field: FieldInfo) -> Effect | None:
+    """How a setting is marked; None where somebody forgot."""
+    marks = [mark for mark in field.metadata if isinstance(mark, Effect)]
+    return marks[0] if marks else None
+
+
+def decisive_settings(settings: Record) -> dict[str, Any]:
+    """The settings that decide, by name; of a group of settings, those of its own that do."""
+    found = {}
+    for name, field in type(settings).model_fields.items():
+        if effect_of(field) is Effect.DECIDES:
+            value = getattr(settings, name)
+            found[name] = decisive_settings(value) if isinstance(value, Record) else value
+    return found

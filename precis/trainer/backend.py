@@ -1,0 +1,45 @@
+"""What a trainer server asks of the backend that it hosts."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import art
+from art.types import TrainResult
+
+Progress = Callable[[dict[str, float]], None]
+
+
+class TrainerBackend(art.Backend, Protocol):
+    """ART's `Backend`, with progress, and with a memory that survives a kill and can be emptied.
+
+    Checkpoints lie in ART's layout, `{path}/{project}/models/{name}/checkpoints/0007/`. A backend
+    puts each there in one move, and goes on from the highest.
+    """
+
+    async def train(
+        self,
+        model: art.TrainableModel[Any, Any],
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        on_progress: Progress = ...,
+        **options: Any,
+    ) -> TrainResult:
+        """Turn the newest adapter into the next, and save it before this returns.
+
+        Args:
+            on_progress: to be told metrics while it trains; it takes no time.
+            options: the trainer's settings, such as `learning_rate`.
+        """
+        ...
+
+    def recover(self, checkpoint: Path) -> dict[str, float] | None:
+        """The metrics of a training whose process was killed after it saved this checkpoint.
+
+        None where the folder does not show that the checkpoint is whole; it is then dropped, and
+        the step trained again.
+        """
+        ...
+
+    async def forget(self, model: art.TrainableModel[Any, Any]) -> None:
+        """Drop what is in memory of a model: its files were replaced, and `register` comes next."""
+        ...

@@ -1,0 +1,43 @@
+"""What a step has sampled, and what of it is trained on.
+
+Neither is a dataclass: Prefect walks through those, and all they hold, on every task call.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import art
+
+from precis.config import RolloutsConfig
+from precis.sampling.rollouts import Rollout, split_groups
+
+
+class StepRollouts:
+    """All judged rollouts of a step, a row for each document."""
+
+    def __init__(self, rows: Sequence[Sequence[Rollout]]) -> None:
+        self.rows = rows
+
+
+class TrainingBatch:
+    """The rollouts of a step, split into the groups to train on and those that were dropped.
+
+    Attributes:
+        dropped: how many groups, by cause.
+    """
+
+    def __init__(
+        self,
+        rollouts: StepRollouts,
+        groups: Sequence[art.TrajectoryGroup],
+        dropped: Counter[str],
+    ) -> None:
+        self.rollouts = rollouts
+        self.groups = groups
+        self.dropped = dropped
+
+
+def filter_groups(rollouts: StepRollouts, config: RolloutsConfig) -> TrainingBatch:
+    """Leave out the groups that teach nothing, or too few of whose summaries were scored."""
+    groups, dropped = split_groups(rollouts.rows, config)
+    return TrainingBatch(rollouts, groups, dropped)

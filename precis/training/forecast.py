@@ -1,0 +1,38 @@
+"""What judging the rest of a run will take, told before it takes anything."""
+
+from collections.abc import Sequence
+
+from precis.config import BenchmarkConfig, TrainConfig
+from precis.judge.forecast import Forecast, forecast
+from precis.records.documents import Document
+from precis.run.retention import kept
+
+
+def forecast_judging(
+    config: TrainConfig, next_step: int, held_out: Sequence[Document], judge_model: str
+) -> Forecast:
+    """What judging takes from a step on, validations and benchmark included.
+
+    Ranking (`reward: ruler`) takes fewer calls than this, since it rules on whole groups.
+    """
+    return forecast(
+        config.judge,
+        judge_model,
+        held_out,
+        summaries=_summaries(config, next_step, len(held_out)),
+        summary_words=config.rollouts.words_max,
+        ceiling=config.benchmark,
+    )
+
+
+def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
+    """How many summaries are still to be judged."""
+    steps = range(next_step, config.steps)
+    rollouts = len(steps) * config.rollouts.groups_per_step * config.rollouts.rollouts_per_group
+    validated = {step for step in (*steps, 0) if step % config.validate_every == 0}
+    validated.add(config.steps)
+    contenders = 0
+    if config.benchmark:
+        checkpoints = kept(range(config.steps + 1), config.retention, {})
+        contenders = len(checkpoints) + len(BenchmarkConfig.of(config).baselines)
+    return rollouts + (len(validated) + contenders) * held_out

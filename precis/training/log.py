@@ -1,0 +1,101 @@
+"""What a run tells of itself as it goes: ART's files, W&B, the observers, and what was seen."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import art
+
+from precis.config import TrainConfig
+from precis.observe.completions import completions_of_step
+from precis.observe.observers import Observers, observing
+from precis.observe.samples import SAMPLE_COLUMNS, sample_rows
+from precis.observe.wandb import WandbLog, wandb_log
+from precis.records.ledger import Ledger, Validation
+from precis.records.metrics import step_metrics
+from precis.records.summary import JudgedSummary
+from precis.records.trajectories import Split
+from precis.report.examples import LatestSamples
+from precis.sampling.rollouts import Rollout
+from precis.trainer.client import Model
+
+
+class RunLog:
+    """Everybody who is told of a run beside its ledger, and its latest samples.
+
+    ART's files are always written; W&B and the observers hear of what happens while `open` lasts.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._wandb: WandbLog | None = None
+        self._observers = Observers([])
+        self.seen = LatestSamples()
+
+    @asynccontextmanager
+    async def open(self, config: TrainConfig, run_id: str, files: Path) -> AsyncIterator[None]:
+        """Tell W&B and the other observers while the block lasts, those there are keys for.
+
+        Args:
+            files: the folder of W&B's own.
+        """
+        log = wandb_log(config.model, run_id, config.model_dump(), files)
+        async with log as self._wandb, observing() as self._observers:
+            yield
+
+    @property
+    def wandb_url(self) -> str:
+        """The run's page at W&B; empty where there is none."""
+        return self._wandb.url if self._wandb else ""
+
+    async def log_step(
+        self, ledger: Ledger, step: int, groups: Iterable[art.TrajectoryGroup] | None
+    ) -> None:
+        """Append a committed step to ART's files and to W&B; doing it again appends it again.
+
+        Args:
+            groups: what it was trained on; None where an earlier process has sampled it.
+        """
+        metrics = step_metrics(ledger, step)
+        await self._model.log(groups, split="train", metrics=metrics, step=step)
+        if self._wandb:
+            self._wandb.log(step, metrics)
+
+    async def log_validation(self, validation: Validation) -> None:
+        """Append a validation to ART's files and to W&B."""
+        metrics = {"accuracy": validation.accuracy, "words": validation.words}
+        await self._model.log(split="val", metrics=metrics, step=validation.step)
+        if self._wandb:
+            shown = {f"val/{name}": value for name, value in metrics.items()}
+            self._wandb.log(validation.step, shown)
+
+    def tell_samples(
+        self,
+        rollouts: Sequence[Sequence[Rollout]],
+        run_id: str,
+        split: Split,
+        step: int,
+        words_max: int,
+    ) -> None:
+        """Tell the observers what adapter `step` wrote, and W&B of a validation's samples."""
+        told = completions_of_step(
+            rollouts,
+            run=run_id,
+            policy=self._model.get_inference_name(step),
+            split=split,
+            step=step,
+            words_max=words_max,
+        )
+        self._observers.completions(told)
+        if self._wandb and split == "val":
+            self._wandb.table(step, "samples", SAMPLE_COLUMNS, sample_rows(rollouts))
+
+    def show_rollouts(self, rows: Sequence[Sequence[Rollout]]) -> None:
+        """Have the report show these as the last step's."""
+        rollouts = tuple(rollout for row in rows for rollout in row)
+        self.seen = replace(self.seen, rollouts=rollouts)
+
+    def show_validation(self, step: int, summaries: Iterable[JudgedSummary]) -> None:
+        """Have the report show these as of the validation of adapter `step`."""
+        self.seen = self.seen.add_validation(step, summaries)

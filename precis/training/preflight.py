@@ -1,0 +1,107 @@
+"""What can be found out about a run before anything is rented, beside Prefect's own part."""
+
+import asyncio
+from collections.abc import Callable
+
+from precis.benchmark.measure import measure_ceiling
+from precis.checks import Check, check_wandb
+from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
+from precis.config import TrainConfig
+from precis.environment import Environment
+from precis.errors import ConfigError
+from precis.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
+from precis.models.licences import check_licence
+from precis.records.documents import Corpus
+from precis.store import open_store
+from precis.training.fork import check_origin
+from precis.training.run import Services
+
+
+class Preflight:
+    """The checks of a run; each is a method that says what it found, or raises a PrecisError.
+
+    Not a dataclass: Prefect walks through those, and the corpus is large.
+
+    Args:
+        warn: told what is odd, and stops nothing.
+    """
+
+    def __init__(
+        self, config: TrainConfig, corpus: Corpus, services: Services, warn: Callable[[str], None]
+    ) -> None:
+        self.config = config
+        self._corpus = corpus
+        self._judge = services.judge
+        self._warn = warn
+
+    def checks(self) -> dict[str, Check]:
+        """Each check, by its name in the table; all can be made at the same time."""
+        checks: dict[str, Check] = {
+            "documents": self.documents,
+            "judge": self.judge,
+            "store": self.store,
+            "W&B": self.wandb,
+            "licence": self.licence,
+        }
+        if self.config.cluster.where == "sky":
+            checks["SkyPilot's keys"] = self.infra
+            checks["GPU"] = self.gpu
+            checks["budget"] = self.budget
+        return checks
+
+    async def documents(self) -> str:
+        """How the corpus is split."""
+        return f"{len(self._corpus.train)} to train on, {len(self._corpus.validation)} held out"
+
+    async def judge(self) -> str:
+        """Whether the judge answers a trial question."""
+        await self._judge.check()
+        return self._judge.identity["model"]
+
+    async def store(self) -> str:
+        """Whether the store can be written, and holds what the run is to begin with."""
+        config = self.config
+        store = open_store(config.store)
+        await asyncio.to_thread(store.check)
+        await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
+        return store.url
+
+    async def wandb(self) -> str:
+        """Whether W&B's key can be one, and is there where W&B trains."""
+        found = await check_wandb()
+        if self.config.trainer.kind == "serverless" and Environment().wandb_api_key is None:
+            raise ConfigError(
+                "Serverless training needs WANDB_API_KEY.", "Set it, here or in .env."
+            )
+        return found
+
+    async def licence(self) -> str:
+        """Whether the model may be trained."""
+        return await check_licence(self.config.trainer)
+
+    async def infra(self) -> str:
+        """Whether SkyPilot has the keys of a cloud."""
+        return await infra_enabled(self.config.cluster)
+
+    async def gpu(self) -> str:
+        """Whether somebody offers the GPU."""
+        return await gpu_offered(self.config.cluster)
+
+    async def budget(self) -> str:
+        """Whether the budget pays for the machine."""
+        return await budget_lasts(self.config.cluster, self.config.budget_usd)
+
+    async def ceiling(self) -> str:
+        """What the judge answers from the full documents, on a sample where there are many.
+
+        To be called once all others are well: it costs calls of the judge.
+        """
+        store = open_store(self.config.store)
+        found = await measure_ceiling(store, self._judge, self._corpus, CEILING_DOCUMENTS)
+        if found is None:
+            return "not measured: the judge failed on a document"
+        model = self._judge.identity["model"]
+        warning = check_ceiling(found, self.config.ceiling_min, model)
+        if warning:
+            self._warn(warning)
+        return f"the judge answers {found:.0%} of the questions from the full documents"
