@@ -304,9 +304,7 @@ def _emit_regression(run: BenchmarkRun, steps: int, comparison: Comparison) -> N
             "prefect.resource.name": run.name,
         },
         related=related if flow_run.id else [],
-        payload=regression_payload(
-            comparison.changes, comparison.nights, run.name, f"{run.store.url}/{folder}report.html"
-        ),
+        payload=regression_payload(comparison.changes, comparison.nights, run.name, report),
     )
 
 

@@ -75,5 +75,32 @@ def test_records_know_nobody_above_them(graph: dict[str, set[str]]) -> None:
     assert ours <= {f"precis.{name}" for name in below}
 
 
+@pytest.mark.parametrize(
+    "package",
+    [
+        "flows",
+        "tasks",
+        *(
+            f"precis.{name}"
+            for name in (
+                "training",
+                "trainer",
+                "run",
+                "records",
+                "store",
+                "report",
+                "statistics",
+                "cluster",
+            )
+        ),
+    ],
+)
+def test_only_who_samples_and_judges_knows_the_task(
+    package: str, graph: dict[str, set[str]]
+) -> None:
+    """A second task than summarizing must need no change to these."""
+    assert "precis.summaries" not in graph[package]
+
+
 def test_precis_has_at_most_a_dozen_modules_of_its_own() -> None:
     assert len(list((ROOT / "precis").glob("*.py"))) <= 12

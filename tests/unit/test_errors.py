@@ -1,0 +1,32 @@
+"""What an error carries, also to another process."""
+
+import pickle
+
+import pytest
+
+from precis.checks import run_checks
+from precis.errors import ConfigError, PrecisError, StoreError
+
+
+def test_an_error_says_what_happened_and_then_what_to_do() -> None:
+    error = ConfigError("No key is set, e.g. AWS_SECRET_ACCESS_KEY.", "Set one.")
+    assert str(error) == "No key is set, e.g. AWS_SECRET_ACCESS_KEY. Set one."
+    assert (error.what, error.remedy) == ("No key is set, e.g. AWS_SECRET_ACCESS_KEY.", "Set one.")
+    assert str(StoreError("It is out.")) == "It is out."
+
+
+@pytest.mark.parametrize("error", [ConfigError("What.", "Do."), StoreError("What.")])
+def test_an_error_is_the_same_in_another_process(error: PrecisError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), copy.what, copy.remedy) == (type(error), error.what, error.remedy)
+
+
+async def test_a_check_shows_both_and_cuts_no_sentence() -> None:
+    async def fail() -> str:
+        raise ConfigError("A wrapped error says e.g. this. And that.", "Do something.")
+
+    (row,) = await run_checks({"judge": fail})
+    assert (row.detail, row.remedy) == (
+        "A wrapped error says e.g. this. And that.",
+        "Do something.",
+    )
