@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli import server as prefect_server
+from cli import prefect_server
 from cli.up import ROOT
 from precis import checks
 from precis.checks import Check, CheckResult, run_checks

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli import server as prefect_server
+from cli import prefect_server
 from cli.judge import app as judge_app
 from cli.model import app as model_app
 from cli.runs import app as runs_app

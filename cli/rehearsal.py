@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from cli.server import PrefectServer, keep_running
+from cli.prefect_server import PrefectServer, keep_running
 from cli.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment

@@ -1,6 +1,6 @@
 """`precis secret`: a key for all who run flows on one Prefect server."""
 
-from cli import server as prefect_server
+from cli import prefect_server
 from precis.environment import key_variables
 from precis.errors import ConfigError
 

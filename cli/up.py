@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cli import server as prefect_server
+from cli import prefect_server
+from cli.prefect_server import PrefectServer, keep_running
 from cli.prefect_settings import on_postgres
-from cli.server import PrefectServer, keep_running
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 

@@ -12,7 +12,7 @@ from precis.errors import StoreError
 from precis.processes.child import Launch, child_service
 from precis.processes.signals import cancel_on_sigterm
 from precis.records.ledger import StepRecord
-from precis.report.training import progress_line
+from precis.report.training_report import progress_line
 from precis.training.batch import TrainingBatch, filter_groups
 from precis.training.run import Run
 from precis.training.view import training_view

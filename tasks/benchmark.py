@@ -49,16 +49,16 @@ from precis.processes.child import ChildService
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.metrics import step_metrics
 from precis.records.summary import JudgedSummary
-from precis.report.benchmark import Benchmark, benchmark_of
+from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import curve_of
-from precis.report.html import report_html
 from precis.report.markdown import benchmark_report
-from precis.report.nightly import (
+from precis.report.nights import (
     REGRESSION,
     nightly_section,
     regression_payload,
     verdict_in_words,
 )
+from precis.report.page import report_html
 from precis.report.publish import own_folder, standings_lines, store_report
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer

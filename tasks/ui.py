@@ -28,7 +28,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.report.training import TrainingView, progress_line, training_report
+from precis.report.training_report import TrainingView, progress_line, training_report
 
 _PAUSE_S = 1.0
 _REPORT_PAUSE_S = 5.0

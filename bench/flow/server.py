@@ -17,13 +17,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.services.postgres_server import postgres
 
 _UP = """
-from cli.server import find_or_start
+from cli.prefect_server import find_or_start
 server = find_or_start()
 server.wait()
 print(server.api)
 print(server.password_file.read_text())
 """
-_DOWN = "from cli.server import stop; stop()"
+_DOWN = "from cli.prefect_server import stop; stop()"
 
 
 @dataclass(frozen=True)

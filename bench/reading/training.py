@@ -6,11 +6,11 @@ from random import Random
 import numpy as np
 
 from bench.reading.measures import correct
-from precis.extractive.checkpoints import TrainingState, initial_state
+from precis.extractive.checkpoint_files import TrainingState, initial_state
 from precis.extractive.features import featurize
 from precis.extractive.policy import Policy, logprobs, pick, summary
 from precis.extractive.samples import PickedSample, with_advantages
-from precis.extractive.training import advance, passes
+from precis.extractive.train_step import advance, passes
 from precis.records.documents import Document
 from precis.settings.trainer import ExtractiveTrainer
 from precis.words import WORDS_MAX

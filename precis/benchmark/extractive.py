@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
-from precis.extractive.checkpoints import folder_of, steps
+from precis.extractive.checkpoint_files import folder_of, steps
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.extractive.serving import LoopServer
 from precis.llm.server import completions_app

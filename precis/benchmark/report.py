@@ -2,7 +2,7 @@
 
 from precis.benchmark.lineup import TrainedLineup
 from precis.benchmark.run import BenchmarkRun, Comparison
-from precis.report.nightly import verdict_in_words
+from precis.report.nights import verdict_in_words
 
 
 def benchmark_facts(

@@ -19,7 +19,7 @@ from art.types import LocalTrainResult, TrainSFTConfig
 from art.utils.output_dirs import get_model_dir
 
 from precis.errors import TrainerError
-from precis.extractive.checkpoints import (
+from precis.extractive.checkpoint_files import (
     TrainingState,
     initial_state,
     keep_only,
@@ -31,7 +31,7 @@ from precis.extractive.checkpoints import (
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.extractive.samples import PickedSample, with_advantages
 from precis.extractive.serving import LoopServer
-from precis.extractive.training import advance, passes, train_on_demonstrations
+from precis.extractive.train_step import advance, passes, train_on_demonstrations
 from precis.extractive.trajectories import demonstration_of, samples_of
 from precis.llm.server import completions_app
 from precis.processes.kill_points import reached

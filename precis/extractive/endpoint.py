@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from precis.errors import PrecisError, RolloutError
-from precis.extractive.checkpoints import folder_of, load, steps
+from precis.extractive.checkpoint_files import folder_of, load, steps
 from precis.extractive.features import Features, featurize
 from precis.extractive.policy import TOKEN_PREFIX, Policy, logprobs, pick, summary
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion

@@ -6,7 +6,7 @@ from typing import Any
 
 from precis.observe.wandb import WandbLog
 from precis.records.results import write_results
-from precis.report.benchmark import Benchmark
+from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
 from precis.sampling.rollouts import Rollout
 

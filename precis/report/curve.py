@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
 from precis.records.ledger import Ledger
-from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shorten
+from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.labels import Label, label_ends
 from precis.statistics.intervals import Interval
 
 _CURVE_SIZE: Size = (8.4, 4.6)
@@ -53,11 +54,12 @@ class StepPoint:
 def curve_of(ledger: Ledger) -> list[StepPoint]:
     """The learning curve as the ledger knows it: a point for each adapter."""
     accuracies = {one.step: Interval(one.accuracy, one.low, one.high) for one in ledger.validations}
-    points = [
-        StepPoint(one.step, one.reward, accuracies.get(one.step), sum(one.seconds.values()))
-        for one in ledger.steps
-    ]
-    return [*points, StepPoint(ledger.next_step, accuracy=accuracies.get(ledger.next_step))]
+    points = []
+    for one in ledger.steps:
+        seconds = sum(one.seconds.values())
+        points.append(StepPoint(one.step, one.reward, accuracies.get(one.step), seconds))
+    newest = StepPoint(ledger.next_step, accuracy=accuracies.get(ledger.next_step))
+    return [*points, newest]
 
 
 def learning_curve(
@@ -93,12 +95,15 @@ def _draw_curve(
         "95% interval"
     )
     headline(figure, theme, _CURVE_SIZE, title, subtitle)
-    widest = max(map(len, [*(name for name, _ in baselines), "full document"]))
+    names = [name for name, _ in baselines]
+    widest = max(len(name) for name in [*names, "full document"])
     right = max(2.0, 0.35 + _CHARACTER * (widest + len("  99%")))
     axes = axes_in(figure, theme, _CURVE_SIZE, (_LEFT, _BOTTOM, right, _TOP))
     labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points)]
     levels = [level for _, level in baselines]
-    _percent_axis(axes, theme, points, [*levels, *([ceiling] if ceiling else [])])
+    if ceiling:
+        levels.append(ceiling)
+    _percent_axis(axes, theme, points, levels)
     last = max((point.step for point in points), default=1)
     axes.set_xlim(0, max(last, 1))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
@@ -140,16 +145,20 @@ def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label
 def _smooth(values: Sequence[float]) -> Sequence[float]:
     """A trailing mean over a fiftieth of the run: a thousand noisy steps would hide the rest."""
     window = max(1, len(values) // _SMOOTH_PARTS)
-    recent = [values[max(0, end - window) : end] for end in range(1, len(values) + 1)]
-    return [sum(each) / len(each) for each in recent]
+    means = []
+    for end in range(1, len(values) + 1):
+        recent = values[max(0, end - window) : end]
+        means.append(sum(recent) / len(recent))
+    return means
 
 
 def _levels(
     axes: Axes, theme: Theme, baselines: Sequence[tuple[str, float]], ceiling: float | None
 ) -> list[Label]:
-    for _, level in baselines:
+    labels = []
+    for name, level in baselines:
         axes.axhline(level, color=theme.muted, linewidth=1, linestyle=(0, (5, 3)), alpha=0.8)
-    labels = [Label(f"{name}  {level:.0%}", level, theme.muted) for name, level in baselines]
+        labels.append(Label(f"{name}  {level:.0%}", level, theme.muted))
     if ceiling is not None:
         axes.axhline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
         labels.append(Label(f"full document  {ceiling:.0%}", ceiling, theme.ink))
@@ -161,10 +170,14 @@ def _percent_axis(
 ) -> None:
     """Ten-point steps around everything that is drawn."""
     rewards = [point.reward for point in points if point.reward is not None]
-    ends = [end for point in points if (each := point.accuracy) for end in (each.low, each.high)]
-    seen = [*rewards, *ends, *levels] or [0.0, 1.0]
-    low = min(0.8, max(0.0, (min(seen) - 0.03) // 0.1 * 0.1))
-    high = min(1.0, -(-(max(seen) + 0.03) // 0.1) * 0.1)
+    drawn = [*rewards, *levels]
+    for point in points:
+        if point.accuracy is not None:
+            drawn.append(point.accuracy.low)
+            drawn.append(point.accuracy.high)
+    drawn = drawn or [0.0, 1.0]
+    low = min(0.8, max(0.0, (min(drawn) - 0.03) // 0.1 * 0.1))
+    high = min(1.0, -(-(max(drawn) + 0.03) // 0.1) * 0.1)
     axes.set_ylim(low, max(high, low + 0.2))
     axes.yaxis.set_major_locator(MultipleLocator(0.1 if high - low < 0.65 else 0.2))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -175,6 +188,6 @@ def _curve_alt(points: Sequence[StepPoint], title: str) -> str:
     held = [(point.step, point.accuracy) for point in points if point.accuracy is not None]
     if not held:
         return f"{title}: no step was validated yet"
-    (first, start) = held[0]
-    (last, end) = held[-1]
+    first, start = held[0]
+    last, end = held[-1]
     return f"{title}: {start.mean:.1%} at step {first}, {end.mean:.1%} at step {last}"

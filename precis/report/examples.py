@@ -48,11 +48,15 @@ class SummaryChange:
 
 def best_and_worst(rollouts: Sequence[JudgedSummary]) -> tuple[JudgedSummary, JudgedSummary] | None:
     """By score; None where not two of them have one."""
-    scored = [(score, one) for one in rollouts if (score := one.verdict.reward) is not None]
+    scored = []
+    for one in rollouts:
+        score = one.verdict.reward
+        if score is not None:
+            scored.append((score, one))
     if len(scored) < 2:
         return None
-    ordered = sorted(scored, key=lambda pair: pair[0])
-    return ordered[-1][1], ordered[0][1]
+    scored.sort(key=lambda pair: pair[0])
+    return scored[-1][1], scored[0][1]
 
 
 def most_changed(seen: LatestSamples) -> SummaryChange | None:
@@ -60,15 +64,17 @@ def most_changed(seen: LatestSamples) -> SummaryChange | None:
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
     before = {one.document.id: one for one in seen.first.summaries if one.text}
-    pairs = [
-        (before[one.document.id], one)
-        for one in seen.last.summaries
-        if one.text and one.document.id in before
-    ]
-    if not pairs:
-        return None
-    old, new = min(pairs, key=lambda pair: common_words(pair[0].text, pair[1].text))
-    return SummaryChange(seen.first.step, old, seen.last.step, new)
+    least = 2.0
+    change = None
+    for new in seen.last.summaries:
+        old = before.get(new.document.id)
+        if old is None or not new.text:
+            continue
+        common = common_words(old.text, new.text)
+        if common < least:
+            least = common
+            change = SummaryChange(seen.first.step, old, seen.last.step, new)
+    return change
 
 
 def common_words(first: str, second: str) -> float:

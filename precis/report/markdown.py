@@ -9,9 +9,11 @@ import re
 import string
 from collections.abc import Sequence
 
+from precis.records.summary import JudgedSummary
+from precis.records.verdict import Ranked, Unscored
 from precis.report import wording
-from precis.report.benchmark import Benchmark
-from precis.report.canvas import Chart
+from precis.report.benchmark_view import Benchmark
+from precis.report.charts import Chart
 from precis.statistics.standings import Standing
 
 _DPI = 100
@@ -28,13 +30,17 @@ _SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 
 def benchmark_report(benchmark: Benchmark) -> str:
     """The benchmark's figures, charts and standings."""
-    figures = [
-        f"**{escape(each.label)}: {escape(each.value)}** ({escape(each.detail)})"
-        for each in benchmark.headlines()
-    ]
-    charts = [picture(chart) for name, chart in benchmark.charts().items() if name in _CHARTS]
-    parts = ["  \n".join(figures), *charts, _standings(benchmark.standings)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    figures = []
+    for each in benchmark.headlines():
+        figures.append(f"**{escape(each.label)}: {escape(each.value)}** ({escape(each.detail)})")
+    parts = []
+    if figures:
+        parts.append("  \n".join(figures))
+    for name, chart in benchmark.charts().items():
+        if name in _CHARTS:
+            parts.append(picture(chart))
+    parts.append(_standings(benchmark.standings))
+    return "\n\n".join(parts) + "\n"
 
 
 def escape(text: str) -> str:
@@ -59,21 +65,71 @@ def picture(chart: Chart) -> str:
 
 def _standings(standings: Sequence[Standing]) -> str:
     head = ["Contender", "Accuracy (95% interval)", "Words", "Over length", "Honest", "Not scored"]
-    rows = [
-        [
-            wording.name(each.contender) + ("" if each.complete else " (incomplete)"),
-            str(each.accuracy or ""),
-            wording.number(each.words),
-            wording.percent(each.over_length),
-            wording.percent(each.honesty),
-            wording.causes(each.unscored),
-        ]
-        for each in standings
+    return table(head, [_standing(each) for each in standings])
+
+
+def _standing(standing: Standing) -> list[str]:
+    name = wording.name(standing.contender)
+    return [
+        name if standing.complete else f"{name} (incomplete)",
+        str(standing.accuracy or ""),
+        wording.number(standing.words),
+        wording.percent(standing.over_length),
+        wording.percent(standing.honesty),
+        wording.causes(standing.unscored),
     ]
-    return table(head, rows)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of plain text."""
-    lines = [head, ["---"] * len(head), *([escape(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [_line(head), _line(["---"] * len(head))]
+    for row in rows:
+        lines.append(_line([escape(cell) for cell in row]))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def example(title: str, judged: JudgedSummary) -> str:
+    """A summary under a heading, with its questions and verdicts."""
+    return "\n\n".join([f"### {title}", about(judged), quote(judged), questions(judged)])
+
+
+def about(judged: JudgedSummary) -> str:
+    """Document, score and length in a line."""
+    document = judged.document
+    return escape(f"{document.id} ({document.topic}): {_score(judged)}, {judged.words} words")
+
+
+def quote(judged: JudgedSummary) -> str:
+    """The summary as it came, as a quotation."""
+    lines = judged.text.splitlines()
+    quoted = [f"> {escape(line)}" for line in lines if line.strip()]
+    return "\n>\n".join(quoted or ["> (empty)"])
+
+
+def questions(judged: JudgedSummary) -> str:
+    """What was asked, what should have been answered, and what was."""
+    by_id = {answer.question_id: answer for answer in judged.verdict.answers}
+    rows = []
+    for question in judged.document.questions:
+        gold = question.answer if question.answerable else "(the document does not say)"
+        answer = by_id.get(question.id)
+        if answer is None:
+            rows.append([question.text, gold, "", "not scored"])
+        else:
+            mark = "✓" if answer.correct else "✗"
+            rows.append([question.text, gold, answer.answer, mark])
+    return table(["Question", "Expected", "Answered from the summary", "Verdict"], rows)
+
+
+def _score(judged: JudgedSummary) -> str:
+    verdict = judged.verdict
+    if isinstance(verdict, Ranked):
+        return f"ranked {verdict.score:.2f}"
+    if isinstance(verdict, Unscored):
+        return f"not scored ({verdict.cause})"
+    zero = f" (scored zero: {judged.disqualified})" if judged.disqualified else ""
+    return f"{verdict.correct} of {verdict.asked} right{zero}"

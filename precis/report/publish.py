@@ -5,8 +5,8 @@ from tempfile import TemporaryDirectory
 
 from precis.records.results import results_key, write_results
 from precis.report import wording
-from precis.report.benchmark import Benchmark
-from precis.report.files import report_files
+from precis.report.benchmark_view import Benchmark
+from precis.report.page import report_files
 from precis.store import Store
 
 

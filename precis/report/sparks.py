@@ -25,27 +25,31 @@ class Spark:
 def sparks(metrics: Sequence[Mapping[str, Any]]) -> list[Spark]:
     """One small line for each numeric metric that was logged at two steps or more."""
     ordered = sorted(metrics, key=lambda each: each["step"])
-    names = dict.fromkeys(name for each in ordered for name in each if name != "step")
-    lines = {
-        name: [(each["step"], float(each[name])) for each in ordered if _is_number(each.get(name))]
-        for name in names
-    }
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for each in ordered:
+        for name, value in each.items():
+            if name == "step":
+                continue
+            line = lines.setdefault(name, [])
+            if _is_number(value):
+                line.append((each["step"], float(value)))
     return [_spark(name, line) for name, line in lines.items() if len(line) > 1]
 
 
 def _spark(name: str, line: list[tuple[int, float]]) -> Spark:
     thinned = [*line[:: max(1, len(line) // _SPARK_POINTS_MAX)], line[-1]]
     values = [value for _, value in line]
-    (first, _) = line[0]
-    (last, _) = line[-1]
+    first = line[0][0]
+    steps = line[-1][0] - first or 1
     low = min(values)
     high = max(values)
-    path = " ".join(
-        f"{(step - first) / (last - first or 1) * _SPARK_WIDTH:.1f},"
-        f"{_SPARK_HEIGHT - 2 - (value - low) / (high - low or 1) * (_SPARK_HEIGHT - 4):.1f}"
-        for step, value in thinned
-    )
-    return Spark(name.replace("_", " "), path, values[0], values[-1], low, high)
+    height = high - low or 1
+    points = []
+    for step, value in thinned:
+        x = (step - first) / steps * _SPARK_WIDTH
+        y = _SPARK_HEIGHT - 2 - (value - low) / height * (_SPARK_HEIGHT - 4)
+        points.append(f"{x:.1f},{y:.1f}")
+    return Spark(name.replace("_", " "), " ".join(points), values[0], values[-1], low, high)
 
 
 def _is_number(value: object) -> bool:

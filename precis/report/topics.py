@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from precis.report.canvas import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, accuracy_of, correct_by_document, rows_by
 
@@ -44,9 +44,9 @@ def by_topic(topics: Topics, two: Sequence[Contender], names: Sequence[str]) -> 
     ordered = sorted(topics, key=lambda topic: -_mean(topics[topic].get(first)))
     size = (_WIDTH, 1.75 + _ROW * max(1, len(ordered)))
     title = "Facts that survive, by topic"
-    said = [f"{each} {topics[each][first].mean:.0%}" for each in ordered if first in topics[each]]
+    means = [f"{each} {topics[each][first].mean:.0%}" for each in ordered if first in topics[each]]
     draw = partial(_draw, topics, ordered, two, names, title, size)
-    return Chart(draw, size, f"{title}, {names[0]}: {'; '.join(said)}")
+    return Chart(draw, size, f"{title}, {names[0]}: {'; '.join(means)}")
 
 
 def _draw(
@@ -83,7 +83,8 @@ def _draw_row(
 ) -> None:
     others = [each.mean for contender, each in found.items() if contender not in two]
     axes.plot(others, [row] * len(others), "o", color=theme.muted, markersize=4, alpha=0.5)
-    first, second, *_ = [*(found.get(each) for each in two), None]
+    first = found.get(two[0])
+    second = found.get(two[1]) if len(two) > 1 else None
     if first:
         axes.plot([first.low, first.high], [row, row], color=theme.accent, linewidth=1.6, alpha=0.6)
     if second:
@@ -94,10 +95,13 @@ def _draw_row(
 
 def _key(figure: Figure, theme: Theme, size: Size, names: Sequence[str]) -> None:
     """Which mark is whose, above the plot: by shape, so that colour is not needed."""
-    marks = [("◆", theme.accent), ("■", theme.second)]
-    keys = [(*mark, shorten(name)) for mark, name in zip(marks, names, strict=False)]
+    keys = [("◆", theme.accent, names[0])]
+    if len(names) > 1:
+        keys.append(("■", theme.second, names[1]))
+    keys.append(("●", theme.muted, "the others"))
     x = 0.22
-    for mark, colour, label in [*keys, ("●", theme.muted, "the others")]:
+    for mark, colour, name in keys:
+        label = shorten(name)
         figure.text(x / size[0], 1 - 0.95 / size[1], f"{mark}  {label}", color=colour, size=10)
         x += 0.45 + _CHARACTER * len(label)
 

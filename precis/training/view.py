@@ -1,6 +1,6 @@
 """A run as it stands, for its report."""
 
-from precis.report.training import TrainingView
+from precis.report.training_report import TrainingView
 from precis.run.outlook import RunPlan
 from precis.training.run import Run, work_folder
 

@@ -31,7 +31,7 @@ except PrecisError as error:
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("precis")
-SERVER = "from cli.server import find_or_start; find_or_start().wait()"
+SERVER = "from cli.prefect_server import find_or_start; find_or_start().wait()"
 
 LONGEST = (
     "test_rented.py",

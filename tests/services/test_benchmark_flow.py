@@ -20,7 +20,7 @@ import pytest
 from precis.benchmark.measure import TRAINED
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.records.results import scan_results
-from precis.report.nightly import REGRESSION
+from precis.report.nights import REGRESSION
 from precis.run.checkpoints import committed_steps
 from precis.standins.judge import MODEL, lexical_judge
 from precis.store import open_store

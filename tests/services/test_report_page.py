@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from precis.records.results import frame_of
-from precis.report.benchmark import benchmark_of
+from precis.report.benchmark_view import benchmark_of
 from precis.report.curve import StepPoint
-from precis.report.html import report_html
+from precis.report.page import report_html
 from precis.text import count_words
 from tests.services.needs import need
 from tests.unit.report.test_report import HOSTILE, rows

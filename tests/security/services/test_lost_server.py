@@ -24,10 +24,10 @@ STEPS = 12
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
 SOON = """
 import sys
-import cli.rehearsal, cli.server
+import cli.rehearsal, cli.prefect_server
 from cli.main import app
 
-cli.server._ASK_S, cli.server._LOST_AFTER_S = 1.0, 8.0
+cli.prefect_server._ASK_S, cli.prefect_server._LOST_AFTER_S = 1.0, 8.0
 cli.rehearsal._FAREWELL_S = 3.0
 sys.argv[0] = "precis"
 app()
@@ -36,7 +36,7 @@ app()
 
 KEEP_UP = """
 import asyncio
-from cli.server import PrefectServer, keep_running
+from cli.prefect_server import PrefectServer, keep_running
 
 async def keep_up():
     said = []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from precis.extractive.checkpoints import load
+from precis.extractive.checkpoint_files import load
 from precis.records.manifests import pointer_key
 from precis.run.checkpoints import committed_steps, restore
 from precis.store import open_store
@@ -27,22 +27,22 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from precis.run.checkpoints import commit
-from precis.extractive.checkpoints import save, start
-from precis.extractive.training import advanced
+from precis.extractive.checkpoint_files import initial_state, save
+from precis.extractive.train_step import advance
 from precis.store import open_store
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import TrainedStep
 
 root = Path(sys.argv[1])
 trainer, store = root / "trainer", open_store(str(root / "store"))
-journal, state = Journal(trainer), start(1)
+journal, state = Journal(trainer), initial_state(1)
 journal.forget()
 save(trainer, state, {})
 journal.belongs("run", 0)
 commit(store, "m", 0, journal.checkpoint(0), "config", run="run")
 for step in range(int(sys.argv[2])):
     journal.began(step, f"{step:064x}", {})
-    state = advanced(state)
+    state = advance(state)
     save(trainer, state, {"loss": 1.0})
     result = {"step": step + 1, "metrics": {"loss": 1.0}}
     journal.finished(step, TrainedStep(digest=f"{step:064x}", result=result, note={}))

@@ -25,7 +25,7 @@ from precis.benchmark.presets import PRESETS, endpoint_of
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
-from precis.extractive.checkpoints import initial_state, save
+from precis.extractive.checkpoint_files import initial_state, save
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.llm.budget import Budget

@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 
 from precis.errors import CorruptCheckpoint
-from precis.extractive.checkpoints import TrainingState, initial_state, keep_only, load, save, steps
+from precis.extractive.checkpoint_files import (
+    TrainingState,
+    initial_state,
+    keep_only,
+    load,
+    save,
+    steps,
+)
 from precis.extractive.features import NAMES
 from precis.extractive.grpo import Adam
 from precis.extractive.policy import Policy

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precis.extractive.checkpoints import initial_state
+from precis.extractive.checkpoint_files import initial_state
 from precis.extractive.features import NAMES, featurize
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy, logprobs, pick
 from precis.extractive.samples import PickedSample, batch_of, with_advantages
-from precis.extractive.training import passes, train_on_demonstrations
+from precis.extractive.train_step import passes, train_on_demonstrations
 from precis.settings.trainer import ExtractiveTrainer
 
 WORDS_MAX = 30

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from cli.main import app
 from precis.errors import ConfigError
-from precis.extractive import checkpoints
+from precis.extractive import checkpoint_files
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
@@ -34,8 +34,8 @@ def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) ->
     """A run of the embedded policy in the store, whose best step is its first."""
     ledger = Ledger(model=name, config="c", corpus="k")
     for step in range(steps + 1):
-        trained = checkpoints.initial_state(step)
-        saved = checkpoints.save(folder, trained)
+        trained = checkpoint_files.initial_state(step)
+        saved = checkpoint_files.save(folder, trained)
         commit(store, name, step, saved, "c")
     for step in range(steps):
         ledger = ledger.advance(record(step)).add_validation(validation(step, 0.5 - step / 10))

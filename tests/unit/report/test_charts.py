@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.report.bars import Bar, comparison
-from precis.report.canvas import DARK, LIGHT, Chart, Theme, spread
+from precis.report.benchmark_charts import Bar, comparison
+from precis.report.charts import DARK, LIGHT, Chart, Theme
 from precis.report.curve import StepPoint, learning_curve
+from precis.report.labels import spread
 from precis.statistics.intervals import Interval
 
 CURVE = [

@@ -20,12 +20,11 @@ from precis.records.results import SCHEMA, Provenance, Row, frame_of, rows_of
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
 from precis.report import wording
-from precis.report.benchmark import Benchmark, benchmark_of
+from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import StepPoint
-from precis.report.files import report_files
-from precis.report.html import report_html
 from precis.report.markdown import benchmark_report, escape
-from precis.report.reader import reader_data
+from precis.report.page import report_files, report_html
+from precis.report.page_data import reader_data
 from precis.report.sparks import sparks
 from precis.statistics.nights import changes
 from precis.statistics.standings import Contender

@@ -16,12 +16,11 @@ from precis.records.documents import Corpus, Document, Question
 from precis.records.results import Provenance, Row, frame_of, rows_of
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored
-from precis.report.benchmark import Benchmark, benchmark_of
-from precis.report.canvas import shorten
+from precis.report.benchmark_view import Benchmark, benchmark_of
+from precis.report.charts import shorten
 from precis.report.curve import StepPoint
-from precis.report.files import report_files
-from precis.report.html import report_html
 from precis.report.markdown import benchmark_report, escape
+from precis.report.page import report_files, report_html
 from precis.report.publish import own_folder, store_report
 from precis.store import FolderStore
 

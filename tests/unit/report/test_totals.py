@@ -2,7 +2,7 @@
 
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
-from precis.report.totals import totals
+from precis.report.training_report import totals
 from precis.run.outlook import RunPlan, outlook
 from tests.unit.records.test_ledger import record
 

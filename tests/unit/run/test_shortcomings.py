@@ -2,7 +2,7 @@
 
 from precis.records.ledger import Ledger, StepRecord, Validation
 from precis.records.spend import Spend
-from precis.report.training import TrainingView, training_report
+from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tasks.states import completed

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, TrainConfig
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
-from precis.extractive.checkpoints import load, save
+from precis.extractive.checkpoint_files import load, save
 from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.checkpoints import commit, committed_steps, restore

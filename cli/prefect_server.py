@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from cli import server_process as process
+from cli import prefect_process as process
 from cli.prefect_settings import find_api_url, server_password
 from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError

@@ -8,9 +8,8 @@ from precis.records.ledger import Ledger, Validation
 from precis.records.spend import Spend
 from precis.records.summary import JudgedSummary, Summary
 from precis.report.examples import LatestSamples, best_and_worst, common_words, most_changed
-from precis.report.phases import phases
-from precis.report.training import TrainingView, progress_line, training_report
-from precis.report.trends import trends
+from precis.report.step_charts import phases, trends
+from precis.report.training_report import TrainingView, progress_line, training_report
 from precis.run.outlook import RunPlan
 from tests.unit.records.test_ledger import record
 from tests.unit.report.test_charts import texts

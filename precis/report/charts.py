@@ -1,7 +1,7 @@
-"""What all charts share: colours, type, labels that keep apart, and the way to bytes."""
+"""What all charts share: colours, type, axes, and how a chart becomes SVG or PNG."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -61,16 +61,6 @@ class Chart:
         return target.getvalue()
 
 
-@dataclass(frozen=True)
-class Label:
-    """A line's name, at the end of the line; `y` in the data's unit."""
-
-    text: str
-    y: float
-    colour: str
-    bold: bool = False
-
-
 def _style() -> AbstractContextManager[None]:
     return mpl.rc_context(
         {
@@ -119,65 +109,7 @@ def shorten(name: str) -> str:
 
     Only names that are alike in both can't be told apart; the page has them in full.
     """
-    text = "".join(letter for letter in " ".join(name.split()) if letter.isprintable())
+    text = "".join(filter(str.isprintable, " ".join(name.split())))
     if len(text) <= _NAME_MAX:
         return text
     return f"{text[: _NAME_MAX - _NAME_END - 1]}…{text[-_NAME_END:]}"
-
-
-def label_ends(axes: Axes, labels: Sequence[Label], gap: float) -> None:
-    """Name lines at their right end instead of in a legend, at least `gap` apart.
-
-    A label that had to move keeps a thin leader to its line.
-    """
-    low, high = axes.get_ylim()
-    ordered = sorted(labels, key=lambda label: label.y)
-    places = spread([label.y for label in ordered], gap, low, high)
-    along = axes.get_yaxis_transform()
-    for label, place in zip(ordered, places, strict=True):
-        axes.plot(
-            [1.005, 1.03],
-            [label.y, place],
-            transform=along,
-            color=label.colour,
-            linewidth=0.8,
-            alpha=0.7,
-            clip_on=False,
-        )
-        axes.text(
-            1.037,
-            place,
-            label.text,
-            transform=along,
-            color=label.colour,
-            va="center",
-            size=10,
-            weight="bold" if label.bold else "normal",
-        )
-
-
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move ascending positions as little as needed for `gap` between neighbours.
-
-    Neighbours that would touch form a block around their mean; a block stays between low and
-    high where it fits.
-    """
-    blocks: list[list[float]] = []
-    for position in wanted:
-        blocks.append([position])
-        while len(blocks) > 1 and _start(blocks[-1], gap, low, high) < (
-            _start(blocks[-2], gap, low, high) + gap * len(blocks[-2])
-        ):
-            last = blocks.pop()
-            blocks[-1].extend(last)
-    return [
-        _start(block, gap, low, high) + gap * index
-        for block in blocks
-        for index in range(len(block))
-    ]
-
-
-def _start(block: Sequence[float], gap: float, low: float, high: float) -> float:
-    length = gap * (len(block) - 1)
-    centred = sum(block) / len(block) - length / 2
-    return max(low, min(centred, high - length))

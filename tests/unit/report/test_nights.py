@@ -1,6 +1,6 @@
 """What a benchmark says of the nights before it."""
 
-from precis.report.nightly import nightly_section, regression_payload, verdict_in_words
+from precis.report.nights import nightly_section, regression_payload, verdict_in_words
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import Contender

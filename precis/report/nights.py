@@ -1,18 +1,25 @@
-"""Accuracy over nights: whether anybody drifts, the judge included."""
+"""Benchmarks of several nights: what has changed, in words, as an event and as a chart."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from precis.report.canvas import Chart, Label, Size, Theme, axes_in, headline, label_ends, shorten
+from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.labels import Label, label_ends
+from precis.report.wording import name
 from precis.statistics.intervals import Interval
-from precis.statistics.standings import Standing, contenders, newest, rows_by, summarise
+from precis.statistics.nights import NightlyChange
+from precis.statistics.standings import contenders, newest, rows_by, summarise
+
+REGRESSION = "precis.benchmark.regression"
+"""The event that a benchmark emits when a contender is worse than before, beyond chance."""
 
 _HEIGHT = 4.6
 _WIDTH = 8.4
@@ -39,32 +46,33 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
     Args:
         frames: rows of one night or of several; their column `night` is when it began.
     """
-    by_night = [each for frame in frames for each in frame.partition_by("night")]
-    return [
-        NightlyAccuracy(
-            rows["night"][0], standing.contender.model, standing.accuracy, _is_trained(standing)
-        )
-        for rows in sorted(by_night, key=lambda rows: rows["night"][0])
-        for standing in summarise(_newest(rows))
-        if standing.complete and standing.accuracy
-    ]
+    by_night: list[pl.DataFrame] = []
+    for frame in frames:
+        by_night.extend(frame.partition_by("night"))
+    by_night.sort(key=lambda rows: rows["night"][0])
+    found = []
+    for rows in by_night:
+        for standing in summarise(_newest(rows)):
+            if standing.complete and standing.accuracy:
+                model = standing.contender.model
+                is_trained = standing.contender.step is not None
+                night = rows["night"][0]
+                found.append(NightlyAccuracy(night, model, standing.accuracy, is_trained))
+    return found
 
 
 def over_nights(nights: Iterable[NightlyAccuracy], worse: Iterable[str] = ()) -> Chart:
     """A line for each contender, named at its end; those in `worse` carry a triangle."""
     lines: dict[str, list[NightlyAccuracy]] = {}
+    times = set()
     for each in sorted(nights, key=lambda each: each.night):
         lines.setdefault(each.model, []).append(each)
+        times.add(each.night)
     title = "Accuracy, night by night"
     flagged = frozenset(worse)
-    said = (f"{model} {line[-1].accuracy.mean:.1%}" for model, line in lines.items())
-    count = len({each.night for line in lines.values() for each in line})
-    alt = f"{title}, {count} nights; the last: {'; '.join(said)}"
+    newest = [f"{model} {line[-1].accuracy.mean:.1%}" for model, line in lines.items()]
+    alt = f"{title}, {len(times)} nights; the last: {'; '.join(newest)}"
     return Chart(partial(_draw, lines, flagged, title), (_WIDTH, _HEIGHT), alt)
-
-
-def _is_trained(standing: Standing) -> bool:
-    return standing.contender.step is not None
 
 
 def _newest(frame: pl.DataFrame) -> pl.DataFrame:
@@ -88,7 +96,9 @@ def _draw(
     axes = axes_in(
         figure, theme, size, (0.68, 0.62, 0.75 + _CHARACTER * (widest + len("  not tonight")), 0.92)
     )
-    nights = [each for line in lines.values() for each in line]
+    nights: list[NightlyAccuracy] = []
+    for line in lines.values():
+        nights.extend(line)
     times = sorted({each.night for each in nights})
     _scale(axes, theme, nights, times)
     labels = [
@@ -148,10 +158,14 @@ def _scale(
     shown = range(0, len(times), max(1, -(-len(times) // _TICKS_MAX)))
     axes.set_xticks(list(shown), [_when(times[place], times) for place in shown])
     axes.set_xlim(-0.05, max(len(times) - 1, 1))
-    means = [end for each in nights for end in _reach(each)] or [0.0, 1.0]
-    axes.set_ylim(
-        max(0.0, (min(means) - 0.03) // 0.1 * 0.1), min(1.0, -(-(max(means) + 0.03) // 0.1) * 0.1)
-    )
+    ends: list[float] = []
+    for night in nights:
+        ends.extend(_reach(night))
+    ends = ends or [0.0, 1.0]
+    # The axis begins and ends at a multiple of ten points.
+    low = (min(ends) - 0.03) // 0.1 * 0.1
+    high = -(-(max(ends) + 0.03) // 0.1) * 0.1
+    axes.set_ylim(max(0.0, low), min(1.0, high))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.grid(axis="y", color=theme.grid, linewidth=0.9)
 
@@ -165,3 +179,73 @@ def _when(night: datetime, nights: Sequence[datetime]) -> str:
 def _reach(night: NightlyAccuracy) -> tuple[float, ...]:
     accuracy = night.accuracy
     return (accuracy.low, accuracy.high) if night.trained else (accuracy.mean,)
+
+
+def nightly_section(changes: Sequence[NightlyChange], nights: int) -> str:
+    """Markdown: every contender that can be compared, worst first; empty where none can be."""
+    if not changes:
+        return ""
+    lines = [
+        "",
+        f"**{verdict_in_words(changes, nights)}**",
+        "",
+        f"| Since {_earlier(nights)} | Points | 95 % interval | p, corrected | Documents |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for each in changes:
+        cells = [name(each.contender), _points(each), _interval(each), _chance(each)]
+        lines.append(f"| {' | '.join(cells)} | {each.difference.documents} |")
+    return "\n".join([*lines, ""])
+
+
+def verdict_in_words(changes: Sequence[NightlyChange], nights: int) -> str:
+    """One sentence: who is worse, or that nobody is."""
+    if not changes:
+        return "There is no comparable benchmark before this one."
+    worse = [str(each) for each in changes if each.is_regression]
+    if not worse:
+        return f"No contender is worse than on {_earlier(nights)}, beyond chance."
+    return f"Worse than on {_earlier(nights)}: {'; '.join(worse)}."
+
+
+def regression_payload(
+    changes: Sequence[NightlyChange], nights: int, model: str, report: str
+) -> dict[str, Any]:
+    """What the event carries: a sentence for people, and the figures for programs."""
+    return {
+        "model": model,
+        "report": report,
+        "message": verdict_in_words(changes, nights),
+        "nights": nights,
+        "regressions": [
+            {
+                "contender": str(each.contender),
+                "before": str(each.before),
+                "points": round(100 * each.difference.accuracy.mean, 2),
+                "low": round(100 * each.difference.accuracy.low, 2),
+                "high": round(100 * each.difference.accuracy.high, 2),
+                "p_value": each.difference.p_value,
+                "documents": each.difference.documents,
+            }
+            for each in changes
+            if each.is_regression
+        ],
+    }
+
+
+def _earlier(nights: int) -> str:
+    return "the benchmark before" if nights == 1 else f"the {nights} benchmarks before"
+
+
+def _points(change: NightlyChange) -> str:
+    return f"{100 * change.difference.accuracy.mean:+.1f}"
+
+
+def _interval(change: NightlyChange) -> str:
+    interval = change.difference.accuracy
+    return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
+
+
+def _chance(change: NightlyChange) -> str:
+    p_value = change.difference.p_value
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.report.canvas import DARK, LIGHT, Chart, Theme
-from precis.report.overnights import NightlyAccuracy, nights_of, over_nights
-from precis.report.placing import Box, place_names
-from precis.report.scatter import against_dollars, against_words
-from precis.report.spots import Spot
+from precis.report.charts import DARK, LIGHT, Chart, Theme
+from precis.report.labels import Box, place_names
+from precis.report.nights import NightlyAccuracy, nights_of, over_nights
+from precis.report.scatter import Point, against_dollars, against_words
 from precis.report.topics import accuracy_by_topic, by_topic
 from precis.report.wording import dollars
 from precis.statistics.intervals import Interval
@@ -23,10 +22,10 @@ from tests.unit.statistics.test_statistics import rows
 
 ABOUT_HALF = Interval(0.5, 0.4, 0.6)
 SPOTS = [
-    Spot("trained, step 30", 0, Interval(0.7, 0.65, 0.75), emphasised=True),
-    Spot("gpt-4o", 6.2, ABOUT_HALF),
-    Spot("gemini-2.5-pro", 31.0, Interval(0.78, 0.7, 0.84)),
-    Spot("claude-sonnet-4", 28.0, Interval(0.77, 0.7, 0.84)),
+    Point("trained, step 30", 0, Interval(0.7, 0.65, 0.75), emphasised=True),
+    Point("gpt-4o", 6.2, ABOUT_HALF),
+    Point("gemini-2.5-pro", 31.0, Interval(0.78, 0.7, 0.84)),
+    Point("claude-sonnet-4", 28.0, Interval(0.77, 0.7, 0.84)),
 ]
 TOPICS = accuracy_by_topic(
     rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News"), [Contender("a")]
@@ -64,7 +63,7 @@ def test_a_picture_is_the_same_bytes_every_time_and_needs_nothing_else(
 
 def test_every_contender_is_named_at_its_point() -> None:
     for name in ("words", "dollars"):
-        assert {spot.label for spot in SPOTS} <= set(texts(CHARTS[name].svg()))
+        assert {point.label for point in SPOTS} <= set(texts(CHARTS[name].svg()))
 
 
 def test_what_costs_nothing_stands_apart_from_the_prices() -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from precis.report import pictures
-from precis.report.canvas import Chart
+from precis.report import benchmark_charts
+from precis.report.charts import Chart
 from precis.report.curve import StepPoint
-from precis.report.overnights import NightlyAccuracy, nights_of
+from precis.report.nights import NightlyAccuracy, nights_of
 from precis.report.topics import Topics, accuracy_by_topic
 from precis.report.wording import bounds, chance, name, percent, point_bounds, points
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
@@ -71,28 +71,35 @@ class Benchmark:
         return [each for each in self.changes if each.is_regression]
 
     def charts(self) -> dict[str, Chart]:
-        """The charts by file name; those that have something to show (`precis.report.pictures`)."""
+        """The charts that have something to show, by file name."""
+        worse = [each.contender for each in self.regressions]
         return {
-            **pictures.curve_picture(self.standings, self.curve, self.ceiling),
-            **pictures.bars_picture(self.shown, self.trained, self.ceiling),
-            **pictures.cost_pictures(self.shown, self.trained, self.words_max),
-            **pictures.topics_picture(self.topics, self.shown, self.trained),
-            **pictures.nights_picture(self.nights, [each.contender for each in self.regressions]),
+            **benchmark_charts.curve_picture(self.standings, self.curve, self.ceiling),
+            **benchmark_charts.bars_picture(self.shown, self.trained, self.ceiling),
+            **benchmark_charts.cost_pictures(self.shown, self.trained, self.words_max),
+            **benchmark_charts.topics_picture(self.topics, self.shown, self.trained),
+            **benchmark_charts.nights_picture(self.nights, worse),
         }
 
     def headlines(self) -> list[Headline]:
         """How good the trained policy is, and how far ahead of its start and of the others."""
-        own = next((each for each in self.standings if each.contender == self.trained), None)
+        own = self._trained_standing()
         if own is None or own.accuracy is None:
             return []
         detail = f"{bounds(own.accuracy)}, {own.documents} documents"
-        found = [Headline(name(own.contender), percent(own.accuracy.mean), detail)]
-        found += [
-            _lead(other, self.ahead[other]) for other in self._rivals() if other in self.ahead
-        ]
+        headlines = [Headline(name(own.contender), percent(own.accuracy.mean), detail)]
+        for other in self._rivals():
+            if other in self.ahead:
+                headlines.append(_lead(other, self.ahead[other]))
         if self.ceiling is not None:
-            found.append(_share(own.accuracy, self.ceiling, own.documents))
-        return found
+            headlines.append(_share(own.accuracy, self.ceiling, own.documents))
+        return headlines
+
+    def _trained_standing(self) -> Standing | None:
+        for each in self.standings:
+            if each.contender == self.trained:
+                return each
+        return None
 
     def _rivals(self) -> list[Contender]:
         """The untrained start, and the best that was not trained here."""
@@ -123,10 +130,9 @@ def benchmark_of(
         changes: what became of each contender since (`precis.statistics.nights.changes`).
     """
     standings = tuple(summarise(frame))
-    checkpoints = [each.contender for each in standings if each.contender.step is not None]
-    trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
+    trained = _last_checkpoint(standings)
     shown = [each.contender for each in side_by_side(standings)]
-    ranked = [each.contender for each in pictures.select_ranked(side_by_side(standings))]
+    ranked = [each.contender for each in benchmark_charts.select_ranked(side_by_side(standings))]
     return Benchmark(
         frame=frame,
         standings=standings,
@@ -141,6 +147,11 @@ def benchmark_of(
         changes=tuple(changes),
         words_max=words_max,
     )
+
+
+def _last_checkpoint(standings: Sequence[Standing]) -> Contender | None:
+    checkpoints = [each.contender for each in standings if each.contender.step is not None]
+    return max(checkpoints, key=lambda each: each.step or 0, default=None)
 
 
 def side_by_side(standings: Sequence[Standing]) -> list[Standing]:

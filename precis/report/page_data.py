@@ -8,7 +8,9 @@ from typing import Any
 import polars as pl
 
 from precis.report import wording
-from precis.report.benchmark import Benchmark
+from precis.report.benchmark_view import Benchmark
+from precis.statistics.comparisons import Pair
+from precis.statistics.intervals import Difference
 from precis.statistics.standings import Contender, rows_by
 
 
@@ -34,37 +36,41 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     return {
         "sides": [*own, *others][:2],
         "documents": _documents(benchmark.frame),
-        "contenders": [
-            {
-                "name": wording.name(contender),
-                "topics": _by_topic(benchmark, contender),
-                "summaries": _summaries(rows_by(benchmark.frame, contender)),
-            }
-            for contender in shown
-        ],
+        "contenders": [_contender(benchmark, contender) for contender in shown],
         "ahead": _ahead(benchmark, shown),
     }
 
 
+def _contender(benchmark: Benchmark, contender: Contender) -> dict[str, Any]:
+    return {
+        "name": wording.name(contender),
+        "topics": _by_topic(benchmark, contender),
+        "summaries": _summaries(rows_by(benchmark.frame, contender)),
+    }
+
+
 def _documents(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    asked = frame.unique(["document_id", "question_id"]).sort("topic", "document_id", "question_id")
-    return [
-        {
+    questions = frame.unique(["document_id", "question_id"])
+    ordered = questions.sort("topic", "document_id", "question_id")
+    documents = []
+    for rows in ordered.partition_by("document_id", maintain_order=True):
+        document = {
             "id": rows["document_id"][0],
             "topic": rows["topic"][0],
             "questions": rows.select("question", "gold", "answerable").to_dicts(),
         }
-        for rows in asked.partition_by("document_id", maintain_order=True)
-    ]
+        documents.append(document)
+    return documents
 
 
 def _by_topic(benchmark: Benchmark, contender: Contender) -> dict[str, list[str]]:
     """Accuracy and its bounds on each topic, as they are written."""
-    return {
-        topic: [wording.percent(found[contender].mean), wording.bounds(found[contender])]
-        for topic, found in benchmark.topics.items()
-        if contender in found
-    }
+    topics = {}
+    for topic, accuracies in benchmark.topics.items():
+        if contender in accuracies:
+            accuracy = accuracies[contender]
+            topics[topic] = [wording.percent(accuracy.mean), wording.bounds(accuracy)]
+    return topics
 
 
 def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
@@ -73,20 +79,28 @@ def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
     The comparisons of the trained policy are those that were planned (`Benchmark.ahead`).
     """
     trained = benchmark.trained
-    planned = {(trained, other): found for other, found in benchmark.ahead.items() if trained}
-    others = {pair: found for pair, found in benchmark.pairs.items() if trained not in pair}
-    return {
-        f"{shown.index(first)}-{shown.index(second)}": wording.ahead(first, second, found)
-        for (first, second), found in {**planned, **others}.items()
-    }
+    differences: dict[Pair, Difference] = {}
+    if trained is not None:
+        for other, difference in benchmark.ahead.items():
+            differences[trained, other] = difference
+    for pair, difference in benchmark.pairs.items():
+        if trained not in pair:
+            differences[pair] = difference
+    sentences = {}
+    for (first, second), difference in differences.items():
+        key = f"{shown.index(first)}-{shown.index(second)}"
+        sentences[key] = wording.ahead(first, second, difference)
+    return sentences
 
 
 def _summaries(rows: pl.DataFrame) -> dict[str, Any]:
     ordered = rows.sort("document_id", "question_id")
-    return {
-        each["document_id"][0]: {
-            **each.select("summary", "words", "cause", "disqualified").row(0, named=True),
-            "answers": [list(answer) for answer in each.select("answer", "correct").iter_rows()],
+    summaries = {}
+    for of_document in ordered.partition_by("document_id", maintain_order=True):
+        summary = of_document.select("summary", "words", "cause", "disqualified")
+        answers = of_document.select("answer", "correct").iter_rows()
+        summaries[of_document["document_id"][0]] = {
+            **summary.row(0, named=True),
+            "answers": [list(answer) for answer in answers],
         }
-        for each in ordered.partition_by("document_id", maintain_order=True)
-    }
+    return summaries

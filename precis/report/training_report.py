@@ -1,17 +1,16 @@
 """The report on a training run while it goes: a page of markdown, small at any number of steps."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from precis.records.ledger import Ledger, Validation
+from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, SummaryChange, best_and_worst, most_changed
-from precis.report.markdown import escape, picture, table
-from precis.report.phases import phases
-from precis.report.reading import about, example, questions, quote
-from precis.report.totals import totals
-from precis.report.trends import trends
+from precis.report.markdown import about, escape, example, picture, questions, quote, table
+from precis.report.step_charts import phases, trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
 from precis.run.shortcomings import shortcoming
 
@@ -66,7 +65,8 @@ def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
     yield f"**{escape(progress_line(view))}**" + _time_left(ahead)
-    if _is_done(view) and (sentence := shortcoming(ledger)):
+    sentence = shortcoming(ledger) if _is_done(view) else ""
+    if sentence:
         yield f"⚠️ **{escape(sentence)}**"
     yield picture(learning_curve(curve_of(ledger)))
     if ledger.steps:
@@ -99,17 +99,21 @@ def _time_left(ahead: Projection) -> str:
 def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
     """By step; a validation counts to the step that made its adapter."""
     validations = {one.step - 1: one.seconds for one in ledger.validations if one.step}
-    return [
-        {**one.seconds, **({"validate": validations[one.step]} if one.step in validations else {})}
-        for one in ledger.steps
-    ]
+    by_step = []
+    for one in ledger.steps:
+        phases = dict(one.seconds)
+        if one.step in validations:
+            phases["validate"] = validations[one.step]
+        by_step.append(phases)
+    return by_step
 
 
 def _last_steps(ledger: Ledger) -> str:
     head = ["Step", "Reward", "Spread", "Words", "Held-out accuracy before it", "Seconds", "Judge"]
     accuracies = {one.step: _accuracy(one) for one in ledger.validations}
-    rows = [
-        [
+    rows = []
+    for one in ledger.steps[-_STEPS_SHOWN:]:
+        row = [
             str(one.step),
             wording.number(one.reward),
             wording.number(one.reward_std),
@@ -118,8 +122,7 @@ def _last_steps(ledger: Ledger) -> str:
             wording.number(sum(one.seconds.values())),
             f"${one.judge.usd:,.4f}",
         ]
-        for one in ledger.steps[-_STEPS_SHOWN:]
-    ]
+        rows.append(row)
     return table(head, rows)
 
 
@@ -142,3 +145,45 @@ def _change(change: SummaryChange) -> str:
 
 def _link(at: str) -> str:
     return f"[{escape(at)}](<{at}>)" if at.startswith("https://") else escape(at)
+
+
+def totals(ledger: Ledger, ahead: Projection) -> str:
+    """Markdown: rollouts and groups left out by cause, the judge's calls, dollars and forecast."""
+    steps = ledger.steps
+    spend = sum((step.judge for step in steps), Spend())
+    tokens = spend.prompt_tokens + spend.completion_tokens
+    judge = f"{spend.calls:,} calls and {spend.cached:,} from the cache, {tokens:,} tokens"
+    rows = {
+        "Groups trained on": f"{sum(step.groups_trained for step in steps):,}",
+        "Groups dropped": _sum(step.groups_dropped for step in steps),
+        "Rollouts not scored": _sum(step.unscored for step in steps),
+        "Scored zero unread": _sum(step.disqualified for step in steps),
+        "Judge": judge,
+        "Spent, validation included": _dollars(ledger.usd, ahead) + _machine(ledger),
+        "At the end, if it goes on like this": _forecast(ahead),
+    }
+    lines = [f"| {name} | {value} |" for name, value in rows.items()]
+    return "\n".join(["| So far | |", "| --- | --- |", *lines])
+
+
+def _dollars(usd: float, ahead: Projection) -> str:
+    text = f"${usd:,.2f}"
+    return f"{text}, some at an unknown price" if ahead.is_lower_bound else text
+
+
+def _machine(ledger: Ledger) -> str:
+    return f", ${ledger.machine_usd:,.2f} of it for the machine" if ledger.machine_usd else ""
+
+
+def _forecast(ahead: Projection) -> str:
+    if ahead.usd_at_end is None:
+        return "known after the first step"
+    stops = f"; the budget is reached at step {ahead.budget_step}" if ahead.budget_step else ""
+    return f"about {_dollars(ahead.usd_at_end, ahead)}{stops}"
+
+
+def _sum(counts: Iterable[dict[str, int]]) -> str:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return wording.causes(total) or "none"

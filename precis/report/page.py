@@ -8,10 +8,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from precis.report import wording
-from precis.report.benchmark import Benchmark
-from precis.report.canvas import DARK, LIGHT, Chart
-from precis.report.pictures import select_ranked
-from precis.report.reader import pack, reader_data
+from precis.report.benchmark_charts import select_ranked
+from precis.report.benchmark_view import Benchmark
+from precis.report.charts import DARK, LIGHT, Chart
+from precis.report.page_data import pack, reader_data
 from precis.report.sparks import sparks
 from precis.statistics import intervals as statistics
 from precis.statistics.standings import UNSCORED_SHARE_MAX
@@ -57,12 +57,28 @@ def report_html(
     )
 
 
+def report_files(benchmark: Benchmark, page: str) -> dict[str, bytes]:
+    """By name: `report.html`, and every picture as SVG and PNG, each light and dark.
+
+    Args:
+        benchmark: what the pictures show.
+        page: the page, from `precis.report.page.report_html`.
+    """
+    files = {"report.html": page.encode()}
+    for name, chart in benchmark.charts().items():
+        for theme, suffix in ((LIGHT, ""), (DARK, "-dark")):
+            files[f"{name}{suffix}.svg"] = chart.svg(theme).encode()
+            files[f"{name}{suffix}.png"] = chart.png(theme)
+    return files
+
+
 def _sources(benchmark: Benchmark) -> dict[str, list[str]]:
     """Where the rows come from: one value for each, unless rows of several were put together."""
-    return {
-        column: [str(value) for value in benchmark.frame[column].drop_nulls().unique().sort()]
-        for column in _SOURCES
-    }
+    sources = {}
+    for column in _SOURCES:
+        values = benchmark.frame[column].drop_nulls().unique().sort()
+        sources[column] = [str(value) for value in values]
+    return sources
 
 
 def _smallest(benchmark: Benchmark) -> float | None:
@@ -75,7 +91,8 @@ def _smallest(benchmark: Benchmark) -> float | None:
 
 def _picture(chart: Chart) -> Markup:
     """Both themes as data, so that the browser takes the one that it is set to."""
-    light, dark = (_data_uri(chart.svg(theme)) for theme in (LIGHT, DARK))
+    light = _data_uri(chart.svg(LIGHT))
+    dark = _data_uri(chart.svg(DARK))
     return Markup(
         '<picture><source srcset="{}" media="(prefers-color-scheme: dark)">'
         '<img src="{}" alt="{}"></picture>'

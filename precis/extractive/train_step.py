@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from precis.extractive.checkpoints import TrainingState
+from precis.extractive.checkpoint_files import TrainingState
 from precis.extractive.features import Floats
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy

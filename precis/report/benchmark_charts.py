@@ -1,0 +1,184 @@
+"""Which charts a benchmark gets, by the name of their file; and the bars of the comparison."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.curve import StepPoint, learning_curve
+from precis.report.nights import NightlyAccuracy, over_nights
+from precis.report.scatter import Point, against_dollars, against_words
+from precis.report.topics import Topics, by_topic
+from precis.report.wording import name
+from precis.statistics.intervals import Interval
+from precis.statistics.standings import Contender, Standing
+
+_WIDTH = 8.4
+_ROW = 0.40
+
+
+def curve_picture(
+    standings: Iterable[Standing], curve: Sequence[StepPoint], ceiling: float | None
+) -> dict[str, Chart]:
+    """`learning-curve`, where something was trained; the other contenders are level lines."""
+    if not curve:
+        return {}
+    levels = {}
+    for each in select_ranked(standings):
+        if each.contender.step is None and each.accuracy and each.accuracy.mean:
+            levels[each.contender.model] = each.accuracy.mean
+    return {"learning-curve": learning_curve(curve, levels, ceiling)}
+
+
+def bars_picture(
+    shown: Iterable[Standing], trained: Contender | None, ceiling: float | None
+) -> dict[str, Chart]:
+    """`comparison`: every ranked contender as a bar."""
+    bars = [
+        Bar(name(each.contender), each.accuracy, each.contender == trained)
+        for each in select_ranked(shown)
+        if each.accuracy
+    ]
+    return {"comparison": comparison(bars, ceiling)}
+
+
+def cost_pictures(
+    shown: Iterable[Standing], trained: Contender | None, words_max: int | None
+) -> dict[str, Chart]:
+    """`words`, and `dollars` where anybody has a price.
+
+    A contender with an accuracy of 0, such as the empty summary, is left out: it would stretch
+    the axes and crowd the others.
+    """
+    drawn = [each for each in select_ranked(shown) if each.accuracy and each.accuracy.mean]
+    words = _points_of(drawn, trained, {each.contender: each.words for each in drawn})
+    prices = _points_of(drawn, trained, {each.contender: each.usd_per_1000 for each in drawn})
+    charts = {}
+    if words:
+        charts["words"] = against_words(words, words_max)
+    if any(point.cost for point in prices):
+        charts["dollars"] = against_dollars(prices)
+    return charts
+
+
+def topics_picture(
+    topics: Topics, shown: Iterable[Standing], trained: Contender | None
+) -> dict[str, Chart]:
+    """`topics`, where there are two or more: the trained policy and the best of the others."""
+    order = [each.contender for each in select_ranked(shown)]
+    two = sorted(order, key=lambda each: each != trained)[:2]
+    if not two or len(topics) < 2:
+        return {}
+    return {"topics": by_topic(topics, two, [name(each) for each in two])}
+
+
+def nights_picture(
+    nights: Sequence[NightlyAccuracy], worse: Iterable[Contender]
+) -> dict[str, Chart]:
+    """`nights`, where there are two or more."""
+    if len({each.night for each in nights}) < 2:
+        return {}
+    return {"nights": over_nights(nights, [each.model for each in worse])}
+
+
+def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
+    """Those that are complete and scored: the only ones that pictures compare."""
+    return [each for each in standings if each.complete and each.accuracy]
+
+
+def _points_of(
+    standings: Iterable[Standing],
+    trained: Contender | None,
+    costs: Mapping[Contender, float | None],
+) -> list[Point]:
+    points = []
+    for each in standings:
+        cost = costs[each.contender]
+        if each.accuracy and cost is not None:
+            is_trained = each.contender == trained
+            points.append(Point(name(each.contender), cost, each.accuracy, is_trained))
+    return points
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One contender of the comparison; what is trained here is emphasised."""
+
+    label: str
+    accuracy: Interval
+    emphasised: bool = False
+
+
+def comparison(
+    bars: Iterable[Bar],
+    ceiling: float | None = None,
+    title: str = "Facts that survive the summary",
+) -> Chart:
+    """Accuracy of all contenders, best first, with 95 % intervals."""
+    ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
+    size = (_WIDTH, 1.25 + _ROW * max(1, len(ordered)))
+    alt = "; ".join(f"{bar.label} {bar.accuracy}" for bar in ordered)
+    return Chart(partial(_draw_bars, ordered, ceiling, title, size), size, f"{title}: {alt}")
+
+
+def _draw_bars(
+    bars: Sequence[Bar],
+    ceiling: float | None,
+    title: str,
+    size: Size,
+    figure: Figure,
+    theme: Theme,
+) -> None:
+    subtitle = "Share of answerable questions answered from the summary alone; 95% interval"
+    headline(figure, theme, size, title, subtitle)
+    labels = [shorten(bar.label) for bar in bars]
+    widest = max(map(len, labels), default=0)
+    axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(max(1, len(bars)) - 0.5, -0.5)
+    axes.set_xticks([])
+    axes.set_yticks(range(len(bars)), labels)
+    for row, (bar, tick) in enumerate(zip(bars, axes.get_yticklabels(), strict=True)):
+        tick.set(color=theme.ink, weight="bold" if bar.emphasised else "normal")
+        _draw_bar(axes, theme, row, bar)
+    if ceiling is not None:
+        axes.axvline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
+        axes.text(
+            ceiling,
+            -0.62,
+            f"full document {ceiling:.0%}",
+            color=theme.muted,
+            size=9,
+            ha="center",
+            va="bottom",
+        )
+
+
+def _draw_bar(axes: Axes, theme: Theme, row: int, bar: Bar) -> None:
+    colour = theme.accent if bar.emphasised else theme.bar
+    accuracy = bar.accuracy
+    axes.barh(row, accuracy.mean, height=0.62, color=colour)
+    axes.plot(
+        [accuracy.low, accuracy.high],
+        [row, row],
+        color=theme.ink,
+        linewidth=1.4,
+        marker="|",
+        markersize=6,
+        solid_capstyle="butt",
+    )
+    weight = "bold" if bar.emphasised else "normal"
+    axes.text(1.04, row, f"{accuracy.mean:.1%}", color=theme.ink, va="center", weight=weight)
+    axes.annotate(
+        f"{accuracy.low:.0%} to {accuracy.high:.0%}",
+        (1.04, row),
+        (52, 0),
+        textcoords="offset points",
+        color=theme.muted,
+        size=9,
+        va="center",
+        annotation_clip=False,
+    )

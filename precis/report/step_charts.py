@@ -1,0 +1,163 @@
+"""How a run's steps went: where the time goes, reward spread, words, groups dropped."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import fmean
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from precis.records.ledger import StepRecord
+from precis.report.charts import Chart, Size, Theme, axes_in, headline
+from precis.report.labels import Label, label_ends
+
+_PHASES_SIZE: Size = (8.4, 2.9)
+_MARGINS = (0.68, 0.55, 2.0, 0.82)
+_PHASES_MAX = 5
+"""As many phases have a colour; where there are more, the shortest are drawn as `other`."""
+_GREEN = "#009e73"  # Okabe and Ito's, like the theme's own
+_PURPLE = "#cc79a7"
+
+Seconds = Mapping[str, float]
+_TRENDS_SIZE: Size = (8.4, 2.5)
+_PANEL = 2.7
+_LEFT = 0.68
+_BOTTOM = 0.5
+_RIGHT = 0.26
+_TOP = 0.55
+
+Value = Callable[[StepRecord], float]
+_COLUMNS_MAX = 40
+"""More columns than this could not be told apart; neighbouring steps then share one."""
+
+
+def phases(steps: Sequence[Seconds]) -> Chart:
+    """What a faster run would have to save.
+
+    Args:
+        steps: wall time by phase of steps 0, 1, 2, …
+    """
+    named = _with_few_names(steps)
+    names: list[str] = []
+    for step in named:
+        names.extend(name for name in step if name not in names)
+    means = [f"{name} {_mean_seconds(named, name):.2g}" for name in names]
+    alt = f"Seconds a step by phase: {', '.join(means)}"
+    return Chart(partial(_draw_phases, named, names), _PHASES_SIZE, alt)
+
+
+def _mean_seconds(steps: Sequence[Seconds], name: str) -> float:
+    return fmean(step.get(name, 0.0) for step in steps)
+
+
+def _with_few_names(steps: Sequence[Seconds]) -> list[Seconds]:
+    total: dict[str, float] = defaultdict(float)
+    for each in steps:
+        for name, seconds in each.items():
+            total[name] += seconds
+    longest = sorted(total, key=lambda name: -total[name])
+    kept = longest if len(longest) <= _PHASES_MAX else longest[: _PHASES_MAX - 1]
+    return [_sum_other_phases(each, kept) for each in steps]
+
+
+def _sum_other_phases(seconds: Seconds, kept: Sequence[str]) -> Seconds:
+    summed: dict[str, float] = defaultdict(float)
+    for name, value in seconds.items():
+        summed[name if name in kept else "other"] += value
+    return summed
+
+
+def _draw_phases(
+    steps: Sequence[Seconds], names: Sequence[str], figure: Figure, theme: Theme
+) -> None:
+    groups = columns(len(steps))
+    subtitle = "Seconds a step by phase"
+    if len(groups) < len(steps):
+        subtitle += ", mean of neighbouring steps"
+    headline(figure, theme, _PHASES_SIZE, "Where the time goes", subtitle)
+    axes = axes_in(figure, theme, _PHASES_SIZE, _MARGINS)
+    lefts = [group.start - 0.46 for group in groups]
+    widths = [len(group) * 0.92 for group in groups]
+    bottoms = [0.0] * len(groups)
+    colours = (theme.accent, theme.second, _GREEN, _PURPLE, theme.muted)
+    labels = []
+    for name, colour in zip(names, colours, strict=False):
+        heights = [_mean_seconds(steps[group.start : group.stop], name) for group in groups]
+        axes.bar(lefts, heights, widths, bottoms, align="edge", color=colour, linewidth=0)
+        middle = bottoms[-1] + heights[-1] / 2
+        labels.append(Label(f"{name}  {_mean_seconds(steps, name):.2g} s", middle, colour))
+        bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
+    step_axes(axes, theme, len(steps))
+    low, high = axes.get_ylim()
+    label_ends(axes, labels, gap=(high - low) * 0.13)
+
+
+def trends(steps: Sequence[StepRecord]) -> Chart:
+    """Three panels: reward spread within a group, words of a summary, groups dropped."""
+    last = f": {steps[-1].reward_std:.2f}, {steps[-1].words:.0f} words" if steps else ""
+    alt = f"Reward spread, words and dropped groups by step{last}"
+    return Chart(partial(_draw_trends, steps), _TRENDS_SIZE, alt)
+
+
+def _draw_trends(steps: Sequence[StepRecord], figure: Figure, theme: Theme) -> None:
+    _panel(figure, theme, 0, "Reward spread in a group", theme.second, steps, _spread)
+    _panel(figure, theme, 1, "Words of a summary", theme.accent, steps, _words)
+    _panel(figure, theme, 2, "Groups dropped", theme.muted, steps, _groups_dropped)
+
+
+def _spread(step: StepRecord) -> float:
+    return step.reward_std
+
+
+def _words(step: StepRecord) -> float:
+    return step.words
+
+
+def _groups_dropped(step: StepRecord) -> float:
+    return sum(step.groups_dropped.values())
+
+
+def _panel(
+    figure: Figure,
+    theme: Theme,
+    place: int,
+    title: str,
+    colour: str,
+    steps: Sequence[StepRecord],
+    value: Value,
+) -> None:
+    width, height = _TRENDS_SIZE
+    start = place * _PANEL
+    margins = (start + _LEFT, _BOTTOM, width - start - _PANEL + _RIGHT, _TOP)
+    axes = axes_in(figure, theme, _TRENDS_SIZE, margins)
+    x = (start + 0.22) / width
+    y = 1 - 0.32 / height
+    figure.text(x, y, title, color=theme.ink, weight="bold", size=10)
+    values = []
+    middles = []
+    for group in columns(len(steps)):
+        values.append(fmean(value(step) for step in steps[group.start : group.stop]))
+        middles.append(group.start + (len(group) - 1) / 2)
+    axes.plot(middles, values, color=colour, linewidth=1.8, marker="o" if len(values) == 1 else "")
+    if not any(values):
+        axes.set_ylim(0, 1)
+    step_axes(axes, theme, len(steps))
+
+
+def columns(steps: int) -> Sequence[range]:
+    """The steps of each column, at most forty of them."""
+    width = max(1, -(-steps // _COLUMNS_MAX))
+    return [range(start, min(start + width, steps)) for start in range(0, steps, width)]
+
+
+def step_axes(axes: Axes, theme: Theme, steps: int) -> None:
+    """Steps along the bottom; upwards from zero."""
+    axes.set_xlim(-0.5, max(steps, 2) - 0.5)
+    axes.set_ylim(0, max(axes.get_ylim()[1], 1e-3))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
+    axes.tick_params(labelsize=9)
+    axes.grid(axis="y", color=theme.grid, linewidth=0.9)
+    axes.set_xlabel("training step", color=theme.muted, size=9, labelpad=3)
