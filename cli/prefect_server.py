@@ -192,12 +192,18 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 def _use(api: str) -> None:
     """Point this process, and what it starts, at a server, with the password that it asks for."""
     os.environ["PREFECT_API_URL"] = api
-    if api == process.address() and (known := process.password()):
-        os.environ["PREFECT_API_AUTH_STRING"] = known
-    elif given := Environment().prefect_api_auth_string:
-        os.environ["PREFECT_API_AUTH_STRING"] = given.get_secret_value()
-    elif known := server_password():
-        os.environ["PREFECT_API_AUTH_STRING"] = known
+    password = _password_of(api)
+    if password:
+        os.environ["PREFECT_API_AUTH_STRING"] = password
+
+
+def _password_of(api: str) -> str | None:
+    if api == process.address() and process.password():
+        return process.password()
+    configured = Environment().prefect_api_auth_string
+    if configured is not None:
+        return configured.get_secret_value()
+    return server_password()
 
 
 def _only_if_not(share: bool, server: PrefectServer) -> PrefectServer:

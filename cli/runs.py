@@ -42,7 +42,8 @@ def list_runs(store: StoreOption = "") -> None:
         found = overviews(at, datetime.now(UTC))
         if not found:
             _console().print(f"{at.url} holds no runs.", soft_wrap=True)
-        elif runs := [one for one in found if isinstance(one, Overview)]:
+        runs = [one for one in found if isinstance(one, Overview)]
+        if runs:
             _print_table(runs_table(runs))
         for one in found:
             if isinstance(one, Unreadable):

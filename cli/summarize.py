@@ -122,7 +122,9 @@ def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
         raise DocumentsError(
             f"{path}: with several documents each question has to name its `file`."
         )
-    about = {one for file in found for one in questions_about(str(file), asked)}
+    about: set[FileQuestion] = set()
+    for file in found:
+        about.update(questions_about(str(file), asked))
     unknown = sorted({one.file for one in asked if one not in about})
     if unknown:
         raise DocumentsError(f"{path}: no document is called {', '.join(unknown)}.")

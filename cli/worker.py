@@ -133,7 +133,8 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
     """Wait for the runs that are going; cancel them where that is asked for."""
     told = ShutdownStage.WORKING
     deadline = float("inf")
-    while going := _going(worker):
+    going = _going(worker)
+    while going:
         if shift.stage > told:
             told = shift.stage
             say(await _farewell(worker.client, going, told))
@@ -148,6 +149,7 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
                 "`prefect flow-run retry`: it continues from its last commit."
             )
         await shift.pause(_POLL_S)
+        going = _going(worker)
 
 
 async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: ShutdownStage) -> str:

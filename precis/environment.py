@@ -126,14 +126,15 @@ def unset_keys() -> list[str]:
 
 
 def _keys() -> list[tuple[str, SecretStr | None]]:
-    return [
-        (name.upper(), value)
-        for settings in (Environment(), S3Environment())
-        for name, value in settings
-        if (field := type(settings).model_fields[name]).annotation == (SecretStr | None)
-        and field.validation_alias is None
-        and not name.startswith("prefect")
-    ]
+    keys = []
+    for settings in (Environment(), S3Environment()):
+        for name, value in settings:
+            field = type(settings).model_fields[name]
+            # Secrets with a name of their own, such as PRECIS_NOTIFY_URL, are addresses, not keys.
+            is_key = field.annotation == (SecretStr | None) and field.validation_alias is None
+            if is_key and not name.startswith("prefect"):
+                keys.append((name.upper(), value))
+    return keys
 
 
 def _default_store(bucket: str | None) -> str:

@@ -159,7 +159,10 @@ async def list_enabled_clouds(clouds: list[str]) -> set[str]:
     """Those of the clouds that SkyPilot has working keys for, by its own check."""
     submit = functools.partial(sdk().check, tuple(clouds), False)
     answer = await _call_in_time(submit, _ASK_S)
-    return {cloud.lower() for enabled in answer.values() for cloud in enabled}
+    enabled: set[str] = set()
+    for clouds_of_workspace in answer.values():
+        enabled.update(cloud.lower() for cloud in clouds_of_workspace)
+    return enabled
 
 
 async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
@@ -173,8 +176,10 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
     )
     answer = await _call_in_time(submit, _ASK_S)
     found: dict[str, list[Any]] = {cloud: [] for cloud in clouds}
-    for one in (one for rows in answer.values() for one in rows if one.accelerator_count == count):
-        found[one.cloud.lower()].append(one)
+    for rows in answer.values():
+        for row in rows:
+            if row.accelerator_count == count:
+                found[row.cloud.lower()].append(row)
     return [_cheapest(cloud, rows) for cloud, rows in found.items() if rows]
 
 

@@ -148,8 +148,10 @@ class SkyPilotHost:
         Raises:
             ClusterError: it has.
         """
-        while (status := await api.job_status(self.name, job)) not in _JOB_ENDED:
+        status = await api.job_status(self.name, job)
+        while status not in _JOB_ENDED:
             await asyncio.sleep(_JOB_S)
+            status = await api.job_status(self.name, job)
         raise ClusterError(
             f"The trainer on cluster {self.name} ended ({status}) before it answered; what it "
             "printed is in the log above."
@@ -171,7 +173,8 @@ class SkyPilotHost:
 
     async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
         """The trainer's address at this end of a new tunnel, once it answers there."""
-        tunnel = self._tunnel = Tunnel(ssh_to(self.name), keys.port, self._log)
+        tunnel = Tunnel(ssh_to(self.name), keys.port, self._log)
+        self._tunnel = tunnel
         tunnel.open()
         address = TrainerAddress(tunnel.url, keys.token)
         try:

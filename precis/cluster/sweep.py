@@ -19,6 +19,8 @@ from precis.run.holder import Holder, is_alive
 from precis.run.lease import read_lease
 from precis.store import open_store
 
+Done = Literal["taken down", "kept", "failed"]
+
 
 @dataclass(frozen=True)
 class Swept:
@@ -27,7 +29,7 @@ class Swept:
     cluster: str
     infra: str
     usd_per_hour: float
-    done: Literal["taken down", "kept", "failed"]
+    done: Done
     why: str
 
 
@@ -39,7 +41,7 @@ async def sweep(home: Path, spare_hours: float) -> list[Swept]:
         spare_hours: a machine is spared for so long after it was launched.
     """
     ours = [one for one in await api.find_all(refresh=True) if one.name.startswith(PREFIX)]
-    return [await _settle(one, home, spare_hours) for one in ours]
+    return [await _take_down_if_idle(one, home, spare_hours) for one in ours]
 
 
 async def down_cluster(model: str, store: str, home: Path, *, force: bool = False) -> str:
@@ -54,7 +56,8 @@ async def down_cluster(model: str, store: str, home: Path, *, force: bool = Fals
         StoreError: whether one does can't be found out.
     """
     name = cluster_name(model, open_store(store).url)
-    if not force and (holder := await _live_holder(model, store)) is not None:
+    holder = None if force else await _live_holder(model, store)
+    if holder is not None:
         raise ConfigError(
             f"The machine {name} is at work for {holder}: cancel that run, or use force."
         )
@@ -63,26 +66,26 @@ async def down_cluster(model: str, store: str, home: Path, *, force: bool = Fals
     return name
 
 
-async def _settle(cluster: Cluster, home: Path, spare_hours: float) -> Swept:
-    def swept(done: Literal["taken down", "kept", "failed"], why: str) -> Swept:
+async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -> Swept:
+    def outcome(done: Done, why: str) -> Swept:
         return Swept(cluster.name, cluster.infra, cluster.usd_per_hour, done, why)
 
     model = cluster.envs.get("PRECIS_MODEL")
     store = cluster.envs.get("PRECIS_STORE")
     if model is None or store is None:
-        return swept("kept", "was not launched by this version of Précis")
+        return outcome("kept", "was not launched by this version of Précis")
     hours = (time.time() - cluster.launched_at) / 3600
     if hours < spare_hours:
-        return swept("kept", f"was launched {hours:.1f} hours ago")
+        return outcome("kept", f"was launched {hours:.1f} hours ago")
     try:
         holder = await _live_holder(model, store)
         if holder is not None:
-            return swept("kept", f"is at work for {holder}")
+            return outcome("kept", f"is at work for {holder}")
         await api.down(cluster.name)
     except (ClusterError, StoreError) as error:
-        return swept("failed", str(error))
+        return outcome("failed", str(error))
     forget_keys(home, cluster.name)
-    return swept("taken down", "no live run holds its model")
+    return outcome("taken down", "no live run holds its model")
 
 
 async def _live_holder(model: str, store: str) -> Holder | None:

@@ -65,16 +65,17 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
 def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
     """The machines to ask for, in order, as `sky.Resources` takes them."""
     kinds = {"never": (False,), "first": (True, False), "only": (True,)}[config.spot]
-    return [
-        {
-            "infra": infra,
-            "accelerators": config.gpu,
-            "use_spot": spot,
-            "disk_size": config.disk_gb,
-        }
-        for spot in kinds
-        for infra in config.infra
-    ]
+    machines = []
+    for spot in kinds:
+        for infra in config.infra:
+            machine = {
+                "infra": infra,
+                "accelerators": config.gpu,
+                "use_spot": spot,
+                "disk_size": config.disk_gb,
+            }
+            machines.append(machine)
+    return machines
 
 
 def s3_variables() -> tuple[dict[str, str], dict[str, str]]:

@@ -27,7 +27,10 @@ class PolicyEndpoint:
 
     def models(self) -> list[str]:
         """Every name that can be asked for by step."""
-        return [f"{name}@{step}" for name, at in self._folders.items() for step in steps(at)]
+        names = []
+        for name, folder in self._folders.items():
+            names.extend(f"{name}@{step}" for step in steps(folder))
+        return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
         """Answer a request.
@@ -48,11 +51,14 @@ class PolicyEndpoint:
     def _resolve(self, model: str) -> tuple[str, int]:
         name, _, wanted = model.partition("@")
         folder = self._folders.get(name)
-        if folder is not None and wanted.isdecimal():
+        if folder is None:
+            raise _not_found(model)
+        if wanted.isdecimal():
             return name, int(wanted)
-        if folder is not None and model == name and (found := steps(folder)):
-            return name, found[-1]
-        raise _not_found(model)
+        saved = steps(folder)
+        if model != name or not saved:
+            raise _not_found(model)
+        return name, saved[-1]
 
     def _policy(self, name: str, step: int) -> Policy:
         folder = self._folders[name]
@@ -91,11 +97,11 @@ def _choice(
     kept = _within(picks, features, asked.max_completion_tokens or asked.max_tokens)
     entries = None
     if asked.logprobs:
-        found = logprobs(policy, features, kept, request.words_max).tolist()
-        entries = [
-            {"token": f"{TOKEN_PREFIX}{index}", "logprob": value, "bytes": None, "top_logprobs": []}
-            for index, value in zip(kept, found, strict=True)
-        ]
+        entries = []
+        values = logprobs(policy, features, kept, request.words_max).tolist()
+        for index, value in zip(kept, values, strict=True):
+            token = f"{TOKEN_PREFIX}{index}"
+            entries.append({"token": token, "logprob": value, "bytes": None, "top_logprobs": []})
     cut = "length" if len(kept) < len(picks) else "stop"
     return Choice(summary(features, kept), cut, entries, int(features.words[list(kept)].sum()))
 

@@ -48,5 +48,7 @@ MARKS: tuple[str, ...] = (*_PATTERNS, *_WORDS)
 
 def count_marks(sentence: str, tokens: Sequence[str]) -> list[int]:
     """How often each of MARKS occurs in a sentence with these tokens (`precis.text.tokens`)."""
-    patterns = [len(pattern.findall(sentence)) for pattern in _PATTERNS.values()]
-    return patterns + [sum(token in words for token in tokens) for words in _WORDS.values()]
+    counts = [len(pattern.findall(sentence)) for pattern in _PATTERNS.values()]
+    for words in _WORDS.values():
+        counts.append(sum(token in words for token in tokens))
+    return counts

@@ -90,8 +90,10 @@ def logprobs(policy: Policy, features: Features, picks: Sequence[int], words_max
 def summary(features: Features, picks: Sequence[int]) -> str:
     """The picked sentences in document order; headings and list items keep their line."""
     text = ""
-    for sentence in (features.sentences[index] for index in sorted(picks)):
-        text += ("" if not text else " " if text[-1] in _ENDS else "\n") + sentence
+    for index in sorted(picks):
+        if text:
+            text += " " if text[-1] in _ENDS else "\n"
+        text += features.sentences[index]
     return text
 
 

@@ -122,13 +122,15 @@ async def child_service(
         TrainerError: it did not start; the message says why.
     """
     token = secrets.token_urlsafe(32)
-    supervisor = ("-m", "precis.processes.supervisor", "--with-parent") if supervised else ("-m",)
+    command = [python, "-m"]
+    if supervised:
+        command += ["precis.processes.supervisor", "--with-parent"]
+    command += [module, *arguments]
     reader, writer = os.pipe()
     with _open_log(log) as printed:
         began = printed.seek(0, os.SEEK_END)
         process = await asyncio.create_subprocess_exec(
-            python,
-            *(*supervisor, module, *arguments),
+            *command,
             stdin=asyncio.subprocess.PIPE,
             stdout=printed,
             stderr=printed,

@@ -61,9 +61,12 @@ class Process:
 
 def processes() -> list[Process]:
     """What runs on this machine; nothing where there is no /proc."""
-    entries = Path("/proc").glob("[0-9]*")
-    read = (_read(int(entry.name)) for entry in entries)
-    return [process for process in read if process is not None]
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        process = _read(int(entry.name))
+        if process is not None:
+            found.append(process)
+    return found
 
 
 def descendants(of: int) -> set[Process]:
@@ -82,7 +85,8 @@ def end(find: Callable[[], Collection[Process]]) -> None:
     """Send SIGTERM to all that `find` gives, then SIGKILL, until it gives nothing."""
     began = time.monotonic()
     told: set[Process] = set()
-    while left := find():
+    left = find()
+    while left:
         waited_s = time.monotonic() - began
         if waited_s > _TERM_S + _KILL_S:
             _log.error("Processes that can't be killed: %s.", _describe(left))
@@ -94,6 +98,7 @@ def end(find: Callable[[], Collection[Process]]) -> None:
                 _signal(process.pid, signal.SIGTERM)
         told.update(left)
         time.sleep(0.05)
+        left = find()
 
 
 def end_descendants(of: int) -> None:
@@ -255,6 +260,8 @@ def _describe(some: Collection[Process]) -> str:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    bound = given[:1] == ["--with-parent"]
-    sys.exit(supervise([sys.executable, "-m", *given[bound:]], with_parent=bound))
+    arguments = sys.argv[1:]
+    with_parent = arguments[:1] == ["--with-parent"]
+    if with_parent:
+        arguments = arguments[1:]
+    sys.exit(supervise([sys.executable, "-m", *arguments], with_parent=with_parent))

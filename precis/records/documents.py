@@ -60,18 +60,24 @@ class Corpus:
 
         Each epoch goes through all documents in an order of its own.
         """
-        positions = range(step * size, (step + 1) * size)
-        return tuple(self._in_epoch(seed, *divmod(at, len(self.train))) for at in positions)
+        orders: dict[int, list[int]] = {}
+        documents = []
+        for position in range(step * size, (step + 1) * size):
+            epoch, place = divmod(position, len(self.train))
+            if epoch not in orders:
+                orders[epoch] = self._order(seed, epoch)
+            documents.append(self.train[orders[epoch][place]])
+        return tuple(documents)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 over both parts: texts, questions and answers."""
         return hashlib.sha256(repr((self.train, self.validation)).encode()).hexdigest()
 
-    def _in_epoch(self, seed: int, epoch: int, at: int) -> Document:
+    def _order(self, seed: int, epoch: int) -> list[int]:
         order = list(range(len(self.train)))
         random.Random(f"{seed}/{epoch}").shuffle(order)
-        return self.train[order[at]]
+        return order
 
 
 def load_corpus(config: DocumentsConfig) -> Corpus:
@@ -108,7 +114,7 @@ def read_documents(config: DocumentSource) -> list[Document]:
         DocumentsError: it can't be read, or no document has one. Names file, row and column.
     """
     documents = group(read_rows(config))
-    usable = [one for one in documents if any(question.answerable for question in one.questions)]
+    usable = [document for document in documents if _is_usable(document)]
     if not usable:
         raise DocumentsError(
             f"{config.source} has {len(documents)} documents and not one question that its "
@@ -122,6 +128,10 @@ def read_documents(config: DocumentSource) -> list[Document]:
             len(documents),
         )
     return usable
+
+
+def _is_usable(document: Document) -> bool:
+    return any(question.answerable for question in document.questions)
 
 
 def split(documents: Sequence[Document], config: DocumentsConfig) -> Corpus:

@@ -36,12 +36,15 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     """
     steps = {record.step: _with_phases(ledger, record.step) for record in ledger.steps}
     validated = {one.step: _validation_metrics(one) for one in ledger.validations}
-    rows = [
-        {"step": step, **steps.get(step, {}), **validated.get(step, {})}
-        for step in range(ledger.next_step + 1)
-    ]
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = {name: [row.get(name) for row in rows] for name in names}
+    rows = []
+    names: dict[str, None] = {}
+    for step in range(ledger.next_step + 1):
+        row = {"step": step, **steps.get(step, {}), **validated.get(step, {})}
+        rows.append(row)
+        names.update(dict.fromkeys(row))
+    columns = {}
+    for name in names:
+        columns[name] = [row.get(name) for row in rows]
     return pl.DataFrame(columns, strict=False)
 
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
     """
     if config.source == "bundled":
         return _file_rows(Path(str(files("precis.data") / "fictional.parquet")))
-    if (path := Path(config.source).expanduser()).exists():
-        return (row for file in _data_files(path) for row in _file_rows(file))
+    path = Path(config.source).expanduser()
+    if path.exists():
+        return chain.from_iterable(_file_rows(file) for file in _data_files(path))
     if config.source.count("/") == 1 and not path.suffix:
         return _hub_rows(config.source, config.hub_split)
     raise DocumentsError(

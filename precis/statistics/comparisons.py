@@ -31,14 +31,14 @@ def differences(
     document with the reference is left out.
     """
     counts = correct_by_document(rows_by(frame, reference))
-    return correct_p_values(
-        {
-            other: found
-            for other in others
-            if other != reference
-            and (found := _difference(counts, correct_by_document(rows_by(frame, other))))
-        }
-    )
+    found = {}
+    for other in others:
+        if other == reference:
+            continue
+        difference = _difference(counts, correct_by_document(rows_by(frame, other)))
+        if difference is not None:
+            found[other] = difference
+    return correct_p_values(found)
 
 
 def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair, Difference]:
@@ -48,13 +48,12 @@ def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair
     beforehand.
     """
     counts = {each: correct_by_document(rows_by(frame, each)) for each in contenders}
-    return correct_p_values(
-        {
-            (first, second): found
-            for first, second in combinations(contenders, 2)
-            if (found := _difference(counts[first], counts[second]))
-        }
-    )
+    found = {}
+    for first, second in combinations(contenders, 2):
+        difference = _difference(counts[first], counts[second])
+        if difference is not None:
+            found[first, second] = difference
+    return correct_p_values(found)
 
 
 def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
@@ -72,10 +71,10 @@ def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
 def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
     """The same differences, their p-values corrected for how many they are (Holm, 1979)."""
     p_values = holm([each.p_value for each in found.values()])
-    return {
-        key: replace(each, p_value=p_value)
-        for (key, each), p_value in zip(found.items(), p_values, strict=True)
-    }
+    corrected = {}
+    for (key, each), p_value in zip(found.items(), p_values, strict=True):
+        corrected[key] = replace(each, p_value=p_value)
+    return corrected
 
 
 def documents_to_see(
@@ -109,5 +108,8 @@ def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, F
     both = first.join(second, on="document_id", suffix="_2", maintain_order="left")
     second_correct = pl.col("correct_2") / pl.col("asked_2") * pl.col("asked")
     columns = both.select("correct", second_correct.alias("second"), "asked")
-    one, other, asked = (column.to_numpy() for column in columns)
-    return one, other, asked
+    return (
+        columns["correct"].to_numpy(),
+        columns["second"].to_numpy(),
+        columns["asked"].to_numpy(),
+    )

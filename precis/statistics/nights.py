@@ -75,13 +75,18 @@ def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[NightlyChange]:
     comparable = before.join(
         tonight.select(COMPARABLE).unique(), on=COMPARABLE, how="semi", nulls_equal=True
     )
-    found = [
-        NightlyChange(now, then, change)
-        for now, then in _pairs(contenders(tonight), contenders(comparable))
-        if (change := difference(rows_by(tonight, now), rows_by(comparable, then)))
-    ]
-    same = [change for change in found if change.difference.is_none]
-    return sorted([*same, *_correct_changes(found)], key=lambda each: each.difference.accuracy.mean)
+    same = []
+    different = []
+    for now, then in _pairs(contenders(tonight), contenders(comparable)):
+        change = difference(rows_by(tonight, now), rows_by(comparable, then))
+        if change is None:
+            continue
+        if change.is_none:
+            same.append(NightlyChange(now, then, change))
+        else:
+            different.append(NightlyChange(now, then, change))
+    found = [*same, *_correct_changes(different)]
+    return sorted(found, key=lambda each: each.difference.accuracy.mean)
 
 
 def _pairs(
@@ -94,8 +99,6 @@ def _pairs(
                 yield last, earlier
 
 
-def _correct_changes(found: Sequence[NightlyChange]) -> list[NightlyChange]:
-    told_apart = {change: change.difference for change in found if not change.difference.is_none}
-    return [
-        replace(change, difference=each) for change, each in correct_p_values(told_apart).items()
-    ]
+def _correct_changes(changes: Sequence[NightlyChange]) -> list[NightlyChange]:
+    corrected = correct_p_values({change: change.difference for change in changes})
+    return [replace(change, difference=each) for change, each in corrected.items()]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,9 @@ class S3Store:
 
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
         write = secrets.token_hex(8)
-        for pause_s, condition in zip((*_PAUSES_S, None), _conditions(version), strict=False):
+        tries = 0
+        while True:
+            condition = _condition(version, tries)
             try:
                 return self._put(key, data, Metadata={_WRITE: write}, **condition)
             except StoreRefused:
@@ -103,10 +104,12 @@ class S3Store:
                 if present and present.write == write:
                     return present.blob.version
                 unchanged = (present.blob.version if present else None) == version
-                if pause_s is None or not (unchanged and isinstance(error, StoreConflict)):
+                is_conflict = isinstance(error, StoreConflict)
+                if tries == len(_PAUSES_S) or not (unchanged and is_conflict):
                     raise
-                time.sleep(pause_s)  # S3 answers 409 to both of two writers at once
-        raise AssertionError("unreachable")
+            # S3 answers 409 to both of two writers at once.
+            time.sleep(_PAUSES_S[tries])
+            tries += 1
 
     def upload(self, path: Path, key: str) -> None:
         with self._explaining(f"upload {path} to {self._at(key)}"):
@@ -135,11 +138,11 @@ class S3Store:
             pages = self._s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self._below(prefix)
             )
-            return {
-                entry["Key"][skipped:]: entry["Size"]
-                for page in pages
-                for entry in page.get("Contents", ())
-            }
+            sizes = {}
+            for page in pages:
+                for entry in page.get("Contents", ()):
+                    sizes[entry["Key"][skipped:]] = entry["Size"]
+            return sizes
 
     def delete(self, prefix: str) -> None:
         keys = [{"Key": self._below(key)} for key in self.keys(prefix)]
@@ -165,12 +168,13 @@ class S3Store:
             pages = self._s3.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self.bucket, Prefix=self._below("")
             )
-            for upload in (one for page in pages for one in page.get("Uploads", ())):
-                if upload["Initiated"] < before:
-                    self._s3.abort_multipart_upload(
-                        Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-                    )
-                    aborted += 1
+            for page in pages:
+                for upload in page.get("Uploads", ()):
+                    if upload["Initiated"] < before:
+                        self._s3.abort_multipart_upload(
+                            Bucket=self.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                        )
+                        aborted += 1
         return aborted
 
     def _read(self, key: str) -> _VersionedObject | None:
@@ -244,10 +248,9 @@ class S3Store:
             raise explain(error, doing) from error
 
 
-def _conditions(version: str | None) -> Iterator[dict[str, str]]:
-    """How to say that the object must be at this version, try by try."""
+def _condition(version: str | None, tries: int) -> dict[str, str]:
+    """How to say, on a write's next try, that the object must be at this version."""
     if version is None:
-        yield from repeat({"IfNoneMatch": "*"})
+        return {"IfNoneMatch": "*"}
     # The standard wants the ETag in its quotes; Ceph (16) knows it only without.
-    else:
-        yield from cycle(({"IfMatch": version}, {"IfMatch": version.strip('"')}))
+    return {"IfMatch": version if tries % 2 == 0 else version.strip('"')}

@@ -79,10 +79,9 @@ def parse_story(text: str) -> Story:
         blocks[name.strip()] = lines.strip()
     names = dict(_values(line, "=") for line in blocks.pop("names", "").splitlines() if line)
     facts = tuple(_fact(block) for block in re.split(r"\n\s*\n", blocks.pop("facts", "")) if block)
-    sections = {
-        name: tuple(line.removeprefix("? ") for line in lines.splitlines() if line)
-        for name, lines in blocks.items()
-    }
+    sections = {}
+    for name, lines in blocks.items():
+        sections[name] = tuple(line.removeprefix("? ") for line in lines.splitlines() if line)
     return Story(topic, names, facts, sections)
 
 

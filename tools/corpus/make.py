@@ -51,22 +51,18 @@ def _by_topic(stories: list[Story]) -> list[list[Story]]:
 
 def table(documents: list[Composed]) -> pa.Table:
     """The documents as a table in RepLiQA's schema, one row a question."""
-    rows = [
-        (
-            document.id,
-            document.topic,
-            f"fictional/{document.id}.pdf",
-            document.text,
-            f"{document.id}-q{number}",
-            asked.question,
-            asked.answer,
-            asked.long_answer,
-        )
-        for document in documents
-        for number, asked in enumerate(document.asked, start=1)
-    ]
-    columns = zip(*rows, strict=True)
-    return pa.table({name: list(values) for name, values in zip(COLUMNS, columns, strict=True)})
+    columns: dict[str, list[str]] = {name: [] for name in COLUMNS}
+    for document in documents:
+        for number, asked in enumerate(document.asked, start=1):
+            columns["document_id"].append(document.id)
+            columns["document_topic"].append(document.topic)
+            columns["document_path"].append(f"fictional/{document.id}.pdf")
+            columns["document_extracted"].append(document.text)
+            columns["question_id"].append(f"{document.id}-q{number}")
+            columns["question"].append(asked.question)
+            columns["answer"].append(asked.answer)
+            columns["long_answer"].append(asked.long_answer)
+    return pa.table(columns)
 
 
 def write(path: Path) -> None:
