@@ -60,7 +60,7 @@ def export(
     name: Name,
     to: Annotated[Path, typer.Option(help="Folder to write; not there yet, or empty.")],
     step: Step = "",
-    format: Annotated[Format, typer.Option(help="What to write.")] = "adapter",
+    file_format: Annotated[Format, typer.Option("--format", help="What to write.")] = "adapter",
     base: Base = "",
     dtype: Dtype = "base",
     converter: Converter = None,
@@ -70,7 +70,7 @@ def export(
     with sentences():
         found = _find(name, step, store)
         options = MergeOptions(base, dtype == "float32", converter)
-        _report(found, export_model(found, to.expanduser(), format, options))
+        _report(found, export_model(found, to.expanduser(), file_format, options))
 
 
 @app.command()
@@ -110,7 +110,7 @@ def push(
     repo: Annotated[str, typer.Option(help="Repository on the Hub: OWNER/NAME.")],
     private: Annotated[bool, typer.Option("--private", help="Make it private.")] = False,
     step: Step = "",
-    format: Annotated[Format, typer.Option(help="What to publish.")] = "adapter",
+    file_format: Annotated[Format, typer.Option("--format", help="What to publish.")] = "adapter",
     base: Base = "",
     dtype: Dtype = "base",
     converter: Converter = None,
@@ -125,12 +125,12 @@ def push(
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / repo.rpartition("/")[2]
             options = MergeOptions(base, dtype == "float32", converter)
-            exported = export_model(found, folder, format, options)
+            exported = export_model(found, folder, file_format, options)
             _warn_of_rounding(exported)
             known_as = base_of(found)
-            if known_as and format == "adapter":
+            if known_as and file_format == "adapter":
                 name_base(folder, known_as)
-            write_card(folder, card_of(found, known_as, format, repo, benchmarked))
+            write_card(folder, card_of(found, known_as, file_format, repo, benchmarked))
             message = f"{found.serving_name}, by Précis"
             _print(push_folder(folder, repo, token, private, message))
         if benchmarked is None:

@@ -75,7 +75,9 @@ def export_run(
     model: Model,
     to: Annotated[Path, typer.Option(help="Folder to write; it is made if need be.")],
     store: StoreOption = "",
-    format: Annotated[Format, typer.Option(help="Of metrics and trajectories.")] = "parquet",
+    file_format: Annotated[
+        Format, typer.Option("--format", help="Of metrics and trajectories.")
+    ] = "parquet",
     checkpoint: Annotated[
         int | None, typer.Option(min=0, help="Bring this step's checkpoint as well, verified.")
     ] = None,
@@ -83,7 +85,7 @@ def export_run(
     """Write a run's metrics, trajectories, ledger and manifests to a folder."""
     with sentences():
         try:
-            files = export(_open(store), model, to, format, checkpoint)
+            files = export(_open(store), model, to, file_format, checkpoint)
         except OSError as error:
             fail(f"Can't write {error.filename}: {error.strerror}. Choose another folder.")
         for file in files:

@@ -246,7 +246,7 @@ def _show(result: Result, options: Options, words: int, *, several: bool) -> Non
 def _show_facts(facts: Sequence[FactCheck]) -> None:
     if not facts:
         return
-    kept = sum(fact.fate == "kept" for fact in facts)
+    kept = [fact.fate for fact in facts].count("kept")
     typer.echo(f"\nFacts kept: {kept} of {len(facts)}.")
     for fact in facts:
         if fact.fate != "kept":

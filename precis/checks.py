@@ -116,7 +116,9 @@ async def check_packages() -> str:
 
 async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
     """Whether the disk under a folder has room for a run's files."""
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    there = folder
+    while not there.exists():  # it is made by the first run
+        there = there.absolute().parent
     free = shutil.disk_usage(there).free / 1e9
     found = f"{free:.1f} GB free under {there}"
     if free < gb_min:
@@ -130,13 +132,9 @@ async def check_server(api: str | None) -> str:
     """Whether a Prefect server answers, and takes our password if it wants one."""
     if api is None:
         return "no server is up; `precis up` starts one"
-    known = Environment()
-    password = known.prefect_api_auth_string or known.prefect_server_api_auth_string
-    user, _, secret = password.get_secret_value().partition(":") if password else ("", "", "")
-    auth = httpx.BasicAuth(user, secret) if password else None
     try:
         async with httpx.AsyncClient(
-            verify=tls_for(api), timeout=_SERVER_TIMEOUT_S, auth=auth
+            verify=tls_for(api), timeout=_SERVER_TIMEOUT_S, auth=_prefect_auth()
         ) as client:
             answer = await client.get(f"{api}/admin/version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -157,6 +155,15 @@ async def check_server(api: str | None) -> str:
             "address of a Prefect server, which ends with /api, and if it is, its log.",
         )
     return f"server {_server_version(answer)} at {api}"
+
+
+def _prefect_auth() -> httpx.BasicAuth | None:
+    known = Environment()
+    password = known.prefect_api_auth_string or known.prefect_server_api_auth_string
+    if password is None:
+        return None
+    user, _, secret = password.get_secret_value().partition(":")
+    return httpx.BasicAuth(user, secret)
 
 
 def _server_version(answer: httpx.Response) -> str:

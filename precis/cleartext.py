@@ -13,12 +13,14 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 def keys_in_clear(config: RunConfig) -> list[str]:
     """A sentence for each key that a run sends to an http:// address beyond the loopback."""
     keys = Environment().keys()
-    return [
-        f"{variable} goes to {address} in clear, for anybody on the way to read: use https://, or "
-        "an ssh tunnel to the loopback."
-        for variable, address in _addresses(config)
-        if keys.get(variable) and _is_clear(address)
-    ]
+    sentences = []
+    for variable, address in _addresses(config):
+        if keys.get(variable) and _is_clear(address):
+            sentences.append(
+                f"{variable} goes to {address} in clear, for anybody on the way to read: use "
+                "https://, or an ssh tunnel to the loopback."
+            )
+    return sentences
 
 
 def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:

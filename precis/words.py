@@ -92,10 +92,12 @@ def _parts(piece: str, vocabulary: Collection[str], longest: int) -> int:
     """The fewest words of a vocabulary that make up a piece; 1 where they can't."""
     fewest: list[int | None] = [0]
     for end in range(1, len(piece) + 1):
-        found = [
-            count + 1
-            for start in range(max(0, end - longest), end)
-            if (count := fewest[start]) is not None and piece[start:end] in vocabulary
-        ]
-        fewest.append(min(found, default=None))
+        best: int | None = None
+        for start in range(max(0, end - longest), end):
+            count = fewest[start]
+            if count is None or piece[start:end] not in vocabulary:
+                continue
+            if best is None or count + 1 < best:
+                best = count + 1
+        fewest.append(best)
     return fewest[-1] or 1

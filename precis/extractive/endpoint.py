@@ -27,7 +27,7 @@ class PolicyEndpoint:
 
     def models(self) -> list[str]:
         """Every name that can be asked for by step."""
-        names = []
+        names: list[str] = []
         for name, folder in self._folders.items():
             names.extend(f"{name}@{step}" for step in steps(folder))
         return names

@@ -52,11 +52,11 @@ def _normalise(group: Sequence[PickedSample]) -> list[PickedSample]:
     if not len(rewards) or (rewards == rewards[0]).all():
         return []
     advantages = (rewards - rewards.mean()) / rewards.std()
-    return [
-        replace(sample, advantage=float(advantage))
-        for sample, advantage in zip(group, advantages, strict=True)
-        if sample.picks
-    ]
+    normalised = []
+    for sample, advantage in zip(group, advantages, strict=True):
+        if sample.picks:
+            normalised.append(replace(sample, advantage=float(advantage)))
+    return normalised
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,10 +52,13 @@ def read_questions(path: Path) -> list[FileQuestion]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise DocumentsError(f"Can't read the questions in {path}: {reason}.") from error
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not numbered:
+    questions = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            questions.append(_parse_question(f"{path}, line {number}", line))
+    if not questions:
         raise DocumentsError(f"{path} holds no questions: write one JSON object a line.")
-    return [_parse_question(f"{path}, line {number}", line) for number, line in numbered]
+    return questions
 
 
 def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuestion]:
@@ -72,19 +75,20 @@ async def check_facts(
     Raises:
         JudgeError: the judge can't be used, or gave no verdict.
     """
-    questions = tuple(
-        Question(str(number), one.question, one.answer, answerable=True)
-        for number, one in enumerate(asked, start=1)
-    )
-    document = Document("document", "", text, questions)
+    questions = []
+    for number, one in enumerate(asked, start=1):
+        questions.append(Question(str(number), one.question, one.answer, answerable=True))
+    document = Document("document", "", text, tuple(questions))
     of_summary = _require_scored(await judge.score(document, summary))
     of_document = _require_scored(await judge.score(document, text))
     facts = []
     for one, kept, there in zip(asked, of_summary.answers, of_document.answers, strict=True):
-        fate: Fate = "lost" if there.correct else "not in the document"
-        facts.append(
-            FactCheck(one.question, one.answer, "kept" if kept.correct else fate, read=kept.answer)
-        )
+        fate: Fate = "not in the document"
+        if kept.correct:
+            fate = "kept"
+        elif there.correct:
+            fate = "lost"
+        facts.append(FactCheck(one.question, one.answer, fate, read=kept.answer))
     return facts
 
 

@@ -195,11 +195,11 @@ async def find_served(url: str, wanted: str, key: str) -> str:
     names = await _list_models(url, key)
     if wanted and (names is None or wanted in names):
         return wanted
-    of_name = [name for name in names or () if wanted and name.partition("@")[0] == wanted]
-    if len(of_name) == 1:
-        return of_name[0]
-    if not wanted and names and len(names) == 1:
-        return names[0]
+    fitting = names or []
+    if wanted:
+        fitting = [name for name in fitting if name.partition("@")[0] == wanted]
+    if len(fitting) == 1:
+        return fitting[0]
     there = ", ".join(names) if names else "none that it names"
     asked = f"has no single model {wanted!r}" if wanted else "has not just one model"
     raise ConfigError(f"The server at {url} {asked}; there are: {there}. Name one with --model.")

@@ -90,8 +90,10 @@ def _is_full(line: str, width: int) -> bool:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    found = sorted(file for file in folder.rglob("*") if file.is_file() and _is_shown(file, folder))
-    readable = [file for file in found if file.suffix.lower() in _READERS]
+    readable = []
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and _is_shown(file, folder) and file.suffix.lower() in _READERS:
+            readable.append(file)
     if not readable:
         raise DocumentsError(f"The folder {folder} holds no {', '.join(sorted(_READERS))} file.")
     return readable
@@ -170,14 +172,22 @@ def _markdown_of(html: str) -> str:
     """The readable part of a page as Markdown, without links and pictures."""
     from markdownify import MarkdownConverter
 
-    class Reader(MarkdownConverter):
-        def convert_nothing(self, element: Any, text: str, parent_tags: Any) -> str:
+    class MainTextConverter(MarkdownConverter):
+        """Leaves out what is around a page's text; markdownify looks for a method for each tag."""
+
+        def drop(self, element: Any, text: str, parent_tags: Any) -> str:
             return ""
 
-        convert_head = convert_nav = convert_footer = convert_aside = convert_form = convert_nothing
-        convert_img = convert_svg = convert_noscript = convert_nothing
+        convert_head = drop
+        convert_nav = drop
+        convert_footer = drop
+        convert_aside = drop
+        convert_form = drop
+        convert_img = drop
+        convert_svg = drop
+        convert_noscript = drop
 
-    converter = Reader(
+    converter = MainTextConverter(
         strip=["a", "b", "strong", "i", "em"],
         heading_style="ATX",
         escape_asterisks=False,

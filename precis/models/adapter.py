@@ -101,7 +101,8 @@ def _product(
 ) -> Product:
     if set(halves) != {"A", "B"}:
         raise ConfigError(f"{path}: {module} has only one half of its product: A or B is missing.")
-    a, b = (halves[half].astype(np.float64) for half in "AB")
+    a = halves["A"].astype(np.float64)
+    b = halves["B"].astype(np.float64)
     rank = int(_by_pattern(module, config.get("rank_pattern"), config["r"]))
     if a.ndim != 2 or b.ndim != 2 or a.shape[0] != rank or b.shape[1] != rank:
         raise ConfigError(

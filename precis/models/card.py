@@ -83,7 +83,11 @@ def base_of(model: StoredModel) -> str:
 
 
 def card_of(
-    model: StoredModel, base: str, format: Format, repo: str, benchmarked: BenchmarkOfModel | None
+    model: StoredModel,
+    base: str,
+    file_format: Format,
+    repo: str,
+    benchmarked: BenchmarkOfModel | None,
 ) -> str:
     """A card in the Hub's form: metadata between dashes, then Markdown.
 
@@ -91,9 +95,9 @@ def card_of(
         base: the base model's name; empty for the embedded policy.
     """
     sections = [
-        _head(_metadata(model, base, format)),
+        _head(_metadata(model, base, file_format)),
         _introduction(model, base, repo),
-        _use(model, format, repo),
+        _use(model, file_format, repo),
         _training(model.record, base),
         _results(model, benchmarked),
         _limits(base),
@@ -106,7 +110,7 @@ def write_card(folder: Path, card: str) -> None:
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def _metadata(model: StoredModel, base: str, format: Format) -> dict[str, Any]:
+def _metadata(model: StoredModel, base: str, file_format: Format) -> dict[str, Any]:
     record = model.record
     known: dict[str, Any] = {"tags": ["summarization", "grpo", "precis"], "metrics": ["accuracy"]}
     if record and HUB_NAME.fullmatch(record.documents):
@@ -115,8 +119,8 @@ def _metadata(model: StoredModel, base: str, format: Format) -> dict[str, Any]:
         return {**known, "license": "apache-2.0", "pipeline_tag": "summarization"}
     if HUB_NAME.fullmatch(base):
         known["base_model"] = base
-        known["base_model_relation"] = "adapter" if format == "adapter" else "finetune"
-    library = {"adapter": "peft", "merged": "transformers", "gguf": "gguf"}[format]
+        known["base_model_relation"] = "adapter" if file_format == "adapter" else "finetune"
+    library = {"adapter": "peft", "merged": "transformers", "gguf": "gguf"}[file_format]
     return {
         **known,
         **_licence_metadata(base),
@@ -148,7 +152,7 @@ def _introduction(model: StoredModel, base: str, repo: str) -> str:
     )
 
 
-def _use(model: StoredModel, format: Format, repo: str) -> str:
+def _use(model: StoredModel, file_format: Format, repo: str) -> str:
     if model.kind == "policy":
         return (
             "## Use\n\n`policy.json` is the policy, for Précis. Put the files into a folder "
@@ -160,7 +164,7 @@ def _use(model: StoredModel, format: Format, repo: str) -> str:
         "adapter": "vLLM serves it beside its base model (`--enable-lora --lora-modules`).",
         "merged": f"Its weights are merged: `vllm serve {repo}` serves it as it is.",
         "gguf": "llama.cpp runs it; the Modelfile is for Ollama.",
-    }[format]
+    }[file_format]
     return (
         f"## Use\n\n{runs}\n\nAsk it as it was asked in training, or it is worth little: greedily "
         f"(temperature 0), with these messages, in which `{prompt['document']}` is the document. "

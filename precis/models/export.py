@@ -58,7 +58,7 @@ class MergeOptions:
 
 
 def export_model(
-    model: StoredModel, to: Path, format: Format, options: MergeOptions | None = None
+    model: StoredModel, to: Path, file_format: Format, options: MergeOptions | None = None
 ) -> Exported:
     """Write a model to a folder that is not there yet, or is empty; all of it or nothing.
 
@@ -68,18 +68,18 @@ def export_model(
         CorruptCheckpoint: the checkpoint differs from its manifest.
     """
     options = options or MergeOptions()
-    if model.kind == "policy" and format != "adapter":
+    if model.kind == "policy" and file_format != "adapter":
         raise ConfigError(
             f"{model.serving_name} is the embedded policy, which has no language model's weights: "
             "export it with --format adapter."
         )
-    if format == "gguf":
+    if file_format == "gguf":
         find_converter(options.converter)  # before minutes are spent on merging
     to = to.absolute()
     with _write_atomically(to) as folder:
-        if format == "adapter":
+        if file_format == "adapter":
             return _export_adapter(model, folder, to)
-        if format == "merged":
+        if file_format == "merged":
             return Exported(to, _merge_into(model, folder, options))
         return Exported(to, _export_gguf(model, folder, options))
 

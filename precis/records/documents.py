@@ -171,10 +171,11 @@ def group(rows: Iterable[CorpusRow]) -> list[Document]:
                 "question_id", f"{row['question_id']!r} is already that of row {twin.number}"
             )
         questions.setdefault(row["document_id"], []).append(_question(row))
-    return [
-        Document(key, row["document_topic"], row["document_extracted"], tuple(questions[key]))
-        for key, row in firsts.items()
-    ]
+    documents = []
+    for key, row in firsts.items():
+        text = row["document_extracted"]
+        documents.append(Document(key, row["document_topic"], text, tuple(questions[key])))
+    return documents
 
 
 def _question(row: CorpusRow) -> Question:

@@ -37,11 +37,10 @@ def bars_picture(
     shown: Iterable[Standing], trained: Contender | None, ceiling: float | None
 ) -> dict[str, Chart]:
     """`comparison`: every ranked contender as a bar."""
-    bars = [
-        Bar(name(each.contender), each.accuracy, each.contender == trained)
-        for each in select_ranked(shown)
-        if each.accuracy
-    ]
+    bars = []
+    for each in select_ranked(shown):
+        if each.accuracy:
+            bars.append(Bar(name(each.contender), each.accuracy, each.contender == trained))
     return {"comparison": comparison(bars, ceiling)}
 
 

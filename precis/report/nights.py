@@ -101,10 +101,10 @@ def _draw(
         nights.extend(line)
     times = sorted({each.night for each in nights})
     _scale(axes, theme, nights, times)
-    labels = [
-        _line(axes, theme, line, times, worse, _STYLES[index % len(_STYLES)])
-        for index, line in enumerate(lines.values())
-    ]
+    labels = []
+    for index, line in enumerate(lines.values()):
+        dashes = _STYLES[index % len(_STYLES)]
+        labels.append(_line(axes, theme, line, times, worse, dashes))
     low, high = axes.get_ylim()
     label_ends(axes, labels, gap=(high - low) * min(_LABEL_GAP, 1 / max(1, len(labels))))
 
@@ -217,19 +217,20 @@ def regression_payload(
         "report": report,
         "message": verdict_in_words(changes, nights),
         "nights": nights,
-        "regressions": [
-            {
-                "contender": str(each.contender),
-                "before": str(each.before),
-                "points": round(100 * each.difference.accuracy.mean, 2),
-                "low": round(100 * each.difference.accuracy.low, 2),
-                "high": round(100 * each.difference.accuracy.high, 2),
-                "p_value": each.difference.p_value,
-                "documents": each.difference.documents,
-            }
-            for each in changes
-            if each.is_regression
-        ],
+        "regressions": [_payload_of(each) for each in changes if each.is_regression],
+    }
+
+
+def _payload_of(change: NightlyChange) -> dict[str, Any]:
+    difference = change.difference
+    return {
+        "contender": str(change.contender),
+        "before": str(change.before),
+        "points": round(100 * difference.accuracy.mean, 2),
+        "low": round(100 * difference.accuracy.low, 2),
+        "high": round(100 * difference.accuracy.high, 2),
+        "p_value": difference.p_value,
+        "documents": difference.documents,
     }
 
 

@@ -24,7 +24,7 @@ def export(
     store: Store,
     model: str,
     folder: Path,
-    format: Format = "parquet",
+    file_format: Format = "parquet",
     checkpoint: int | None = None,
 ) -> list[Path]:
     """Write a run's metrics, trajectories, ledger and manifests to a folder; returns the files.
@@ -42,8 +42,8 @@ def export(
     ledger = load_ledger(store, model)
     folder.mkdir(parents=True, exist_ok=True)
     files = [
-        _tabled(metrics_frame(ledger).lazy(), folder / f"metrics.{format}"),
-        _tabled(_trajectories(store, ledger), folder / f"trajectories.{format}"),
+        _tabled(metrics_frame(ledger).lazy(), folder / f"metrics.{file_format}"),
+        _tabled(_trajectories(store, ledger), folder / f"trajectories.{file_format}"),
         _copied(store, ledger_key(model), folder / "ledger.json"),
     ]
     vouched_for = (one for one in committed_steps(store, model) if one <= ledger.next_step)

@@ -30,14 +30,17 @@ def _inner(model: type[Record], name: str, there: Any, value: Any) -> type[Recor
     if not isinstance(value, Mapping):
         return None
     annotation = model.model_fields[name].annotation
-    models = [
-        each
-        for each in (annotation, *get_args(annotation))
-        if isinstance(each, type) and issubclass(each, Record)
-    ]
+    models: list[type[Record]] = []
+    for each in (annotation, *get_args(annotation)):
+        if isinstance(each, type) and issubclass(each, Record):
+            models.append(each)
     if len(models) < 2:
         return models[0] if models else None
+    # Several models, as of `trainer`, are told apart by their `kind`.
     kind = (there or {}).get("kind")
     if value.get("kind", kind) != kind:
         return None
-    return next((each for each in models if each.model_fields["kind"].default == kind), models[0])
+    for each in models:
+        if each.model_fields["kind"].default == kind:
+            return each
+    return models[0]

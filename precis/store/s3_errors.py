@@ -3,11 +3,11 @@
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
-    ConnectionError,
     HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
 )
+from botocore.exceptions import ConnectionError as NotConnected
 from s3transfer.exceptions import CancelledError, RetriesExceededError
 
 from precis.errors import StoreConflict, StoreError, StoreRefused
@@ -70,7 +70,7 @@ def explain(error: Exception, doing: str) -> StoreError:
         )
     if isinstance(error, CancelledError):
         return StoreError(f"Can't {doing}: the transfer was too slow and was given up.")
-    if isinstance(error, OSError) and not isinstance(error, ConnectionError) and error.strerror:
+    if isinstance(error, OSError) and not isinstance(error, NotConnected) and error.strerror:
         return StoreError(f"Can't {doing}: {error.strerror} ({error.filename or 'local file'}).")
     return StoreError(
         f"Can't {doing}: no whole answer came ({type(error).__name__}).",

@@ -39,12 +39,10 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
 
 def score_zero(document: Document) -> Scored:
     """The verdict on a disqualified summary: every question unanswered."""
-    return Scored(
-        tuple(
-            Answer(question.id, answer="", correct=False, answerable=question.answerable)
-            for question in document.questions
-        )
-    )
+    answers = []
+    for question in document.questions:
+        answers.append(Answer(question.id, "", correct=False, answerable=question.answerable))
+    return Scored(tuple(answers))
 
 
 def _is_over_length(summary: str, document: Document, words_max: int) -> bool:
