@@ -1,18 +1,23 @@
 """Real processes: each test session has a home of its own, with one Prefect server in it."""
 
 import asyncio
+import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.guard import shared_folder
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import PASSWORD
 from tests.services.switched_judge import JUDGE_KEY
@@ -36,13 +41,16 @@ SERVER = "from cli.prefect_server import find_or_start; find_or_start().wait()"
 LONGEST = (
     "test_rented.py",
     "test_random_kills.py",
-    "test_rehearsal.py",
-    "test_team.py",
-    "test_benchmark_flow.py",
-    "test_judge_in_the_flow.py",
-    "test_browser.py",
     "test_crashes.py",
+    "test_team.py",
+    "test_deployments.py",
+    "test_lost_server.py",
+    "test_rehearsal.py",
+    "test_browser.py",
+    "test_benchmark_flow.py",
     "test_retry.py",
+    "test_judge_in_the_flow.py",
+    "test_up.py",
     "test_killed_runs.py",
 )
 """The test files that take minutes, the longest first."""
@@ -52,6 +60,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first: each file goes to one process as a whole, and none waits for the last."""
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+
+
+@contextmanager
+def the_migrated() -> Iterator[Path]:
+    """The empty database that the run's first server has made, or makes within the block.
+
+    It takes most of a server's start; one process of the run at a time is in the block.
+    """
+    folder = shared_folder("database")
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder / "migrated.db"
 
 
 class Precis:
@@ -82,6 +102,27 @@ class Precis:
             timeout=PATIENCE_S,
         )
         return done.stdout
+
+    def serve(self) -> None:
+        """Start this home's Prefect server."""
+        with the_migrated() as database:
+            if not database.exists():
+                self.python(SERVER)
+                return self._give(database)
+            self.take(database)
+        self.python(SERVER)
+
+    def take(self, database: Path) -> None:
+        """Have its server, once it starts, begin with a copy of the database, if it is there."""
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        (self.home / "prefect").mkdir(exist_ok=True)
+        if database.exists():
+            shutil.copy(database, self.home / "prefect" / "prefect.db")
+
+    def _give(self, database: Path) -> None:
+        source = sqlite3.connect(self.home / "prefect" / "prefect.db")
+        with closing(source), closing(sqlite3.connect(database)) as copy:
+            source.backup(copy)
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start the command; its output is piped."""
@@ -149,7 +190,7 @@ class Precis:
 def precis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     command = Precis(tmp_path_factory.mktemp("home"))
     try:
-        command.python(SERVER)
+        command.serve()
         yield command
     finally:
         command.run("stop")

@@ -74,7 +74,7 @@ async def start_from_the_form(
     await page.get_by_role("menuitem", name="Custom run").click()
     fields = {
         "Train Size": "40",
-        "Val Size": "8",
+        "Val Size": "3",
         "Base Url": judge.url,
         "Store": str(store),
         "Steps": str(STEPS),

@@ -63,6 +63,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
     assert (tmp_path / "struck").exists(), "the run never got to that point"
     if "flow" in victims:
         assert code == -signal.SIGKILL
+        assert life.trainings["trained", 0] == 1, "that point is not in the second step"
         code = life.live(nobody(tmp_path))
     assert code == 0
     assert life.outcome == undisturbed

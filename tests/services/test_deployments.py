@@ -11,6 +11,8 @@ import polars as pl
 import psutil
 import pytest
 
+from precis.config import DocumentsConfig, OtherDocuments
+from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import load_ledger
 from precis.records.results import scan_results
 from precis.store import FolderStore
@@ -22,7 +24,7 @@ from tests.unit.records.test_documents import rows, write_jsonl
 CONFIG: dict[str, Any] = {
     "model": "deployed",
     "steps": 3,
-    "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
+    "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
     "validate_every": 3,
 }
 
@@ -31,6 +33,15 @@ def run_deployment(precis: Precis, name: str, config: dict[str, Any]) -> dict[st
     """Start a deployment's run, wait for its end, and return it."""
     with client_of(precis.api) as api:
         return reached(api, created(api, name, config), "COMPLETED", "FAILED", "CRASHED")
+
+
+@pytest.fixture(scope="module")
+def trained(
+    deployed: Precis, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
+    """The store that a deployed run has trained and benchmarked a model in, and that run."""
+    store = tmp_path_factory.mktemp("trained")
+    return store, run_deployment(deployed, "train/rehearsal", {**CONFIG, "store": str(store)})
 
 
 def test_both_rehearsals_are_deployed_with_a_form(deployed: Precis) -> None:
@@ -82,16 +93,16 @@ def _upcoming(api: httpx.Client, deployment: str) -> list[Any]:
 
 
 def test_a_deployed_run_trains_and_benchmarks_and_leaves_nothing_running(
-    deployed: Precis, tmp_path: Path
+    deployed: Precis, trained: tuple[Path, dict[str, Any]]
 ) -> None:
-    run = run_deployment(deployed, "train/rehearsal", {**CONFIG, "store": str(tmp_path)})
+    store, run = trained
     assert run["state_type"] == "COMPLETED", run["state"]
     assert run["name"] == "train deployed: step 3 of 3"
-    assert (tmp_path / "deployed" / "benchmarks" / "0003" / "report.html").exists()
+    assert (store / "deployed" / "benchmarks" / "0003" / "report.html").exists()
     assert not _children_of(deployed)
     again = {key: CONFIG[key] for key in ("model", "documents")}
     benchmark = run_deployment(
-        deployed, "benchmark/rehearsal", {**again, "store": str(tmp_path), "every": 3}
+        deployed, "benchmark/rehearsal", {**again, "store": str(store), "every": 3}
     )
     assert benchmark["state_type"] == "COMPLETED", benchmark["state"]
 
@@ -104,13 +115,11 @@ def test_a_run_that_can_not_work_fails_with_its_sentence(deployed: Precis, tmp_p
 
 
 def test_a_benchmark_on_other_documents_than_were_held_out_is_refused(
-    deployed: Precis, tmp_path: Path
+    deployed: Precis, trained: tuple[Path, dict[str, Any]]
 ) -> None:
-    trained = {**CONFIG, "store": str(tmp_path), "steps": 1, "benchmark": False}
-    assert run_deployment(deployed, "train/rehearsal", trained)["state_type"] == "COMPLETED"
     other = {
         "model": "deployed",
-        "store": str(tmp_path),
+        "store": str(trained[0]),
         "documents": {**CONFIG["documents"], "seed": 2},
     }
     run = run_deployment(deployed, "benchmark/rehearsal", other)
@@ -191,30 +200,38 @@ def test_a_setting_alone_leaves_those_of_the_deployment_as_they_are(
 
 
 def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
-    deployed: Precis, tmp_path: Path
+    deployed: Precis, trained: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    trained = {**CONFIG, "store": str(tmp_path), "steps": 1, "benchmark": False}
-    assert run_deployment(deployed, "train/rehearsal", trained)["state_type"] == "COMPLETED"
+    store, _ = trained
     others = write_jsonl(tmp_path / "own.jsonl", rows(3))
-    for source, warned in ((str(others), False), ("bundled", True)):
+    drawn = OtherDocuments(count=12, seed=2)
+    learned = load_corpus(DocumentsConfig(**CONFIG["documents"])).train
+    known = set(load_others(drawn).validation).intersection(learned)
+    assert 0 < len(known) < 12
+    warning = f"was trained on {len(known)} of these 12 documents"
+    benchmarks = store / "deployed" / "benchmarks"
+    report = (benchmarks / "0003" / "report.html").read_bytes()
+    for source, warned in (({"source": str(others)}, False), (drawn.model_dump(), True)):
         given = {
             "model": "deployed",
-            "store": str(tmp_path),
-            "test_documents": {"source": source},
+            "store": str(store),
+            "test_documents": source,
+            "checkpoints": "ends",
             "baselines": [],
         }
         run = run_deployment(deployed, "benchmark/rehearsal", given)
         assert run["state_type"] == "COMPLETED", run["state"]
         with client_of(deployed.api) as api:
             said = " ".join(logs_of(api, run["id"], last="Finished in state Completed"))
-        assert ("was trained on 40 of these 192 documents" in said) is warned
-    measured = scan_results(FolderStore(tmp_path), "deployed").collect()
+        assert (warning in said) is warned
+    measured = scan_results(FolderStore(store), "deployed").collect()
     counts = measured.group_by("corpus_digest").agg(pl.col("document_id").n_unique())
-    assert sorted(counts["document_id"].to_list()) == [3, 192]
-    for digest in counts["corpus_digest"]:
-        report = tmp_path / "deployed" / "benchmarks" / f"0001-{digest[:8]}" / "report.html"
-        assert report.exists()
-    assert not (tmp_path / "deployed" / "benchmarks" / "0001").exists()
+    # And the four that were held out from training, whose report stays as it was.
+    assert sorted(counts["document_id"].to_list()) == [3, 4, 12]
+    for digest, documents in counts.rows():
+        folder = benchmarks / (f"0003-{digest[:8]}" if documents != 4 else "0003")
+        assert (folder / "report.html").exists()
+    assert (benchmarks / "0003" / "report.html").read_bytes() == report
 
 
 def test_a_benchmark_of_a_model_that_is_not_there_fails_at_once(

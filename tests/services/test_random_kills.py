@@ -43,7 +43,7 @@ TWO_HUNDRED = [
 ]
 
 
-@pytest.mark.parametrize(("seed", "kills_each"), [(KILL_SEED, 8), *TWO_HUNDRED])
+@pytest.mark.parametrize(("seed", "kills_each"), [(KILL_SEED, 5), *TWO_HUNDRED])
 def test_kills_at_random_moments_change_nothing(
     seed: int, kills_each: int, first: Life, calm: Any, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, runs_in, tasks_of
 
 STEPS = 8
-KILLS = [1, pytest.param(4, marks=pytest.mark.long)]
+KILLS = 4
 """Of the command; `test_random_kills.py` kills the flow that it runs two hundred times."""
 KILL_SEED = 20260
 
@@ -135,14 +135,14 @@ def test_the_same_seed_gives_the_same_run(
     assert weights(tmp_path) == weights(store)
 
 
-@pytest.mark.parametrize("kills", KILLS)
+@pytest.mark.long  # as test_random_kills.py does with the flow
 def test_killed_at_random_it_ends_with_the_same_weights(
-    kills: int, undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
+    undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
 ) -> None:
     store, _ = undisturbed
     print(f"kill seed {KILL_SEED}")
     moments = random.Random(KILL_SEED)
-    for _ in range(kills):
+    for _ in range(KILLS):
         process = precis.start("rehearse", "--steps", str(STEPS), "--store", str(tmp_path))
         _kill_at(process, moments, tmp_path)
     rehearse(precis, tmp_path)

@@ -16,7 +16,7 @@ from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import async_client_of, client_of, created
 from tests.services.switched_judge import SwitchedJudge
 
-STEPS = 10
+STEPS = 6
 
 
 async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.conftest import COMMAND, ROOT, Precis, the_migrated
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import AUTH, client_of, created, reached
 
@@ -94,6 +94,8 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
 
 def test_a_server_that_it_started_goes_with_it(tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
+    with the_migrated() as database:
+        precis.take(database)
     up = Up(precis, tmp_path / "up.txt", "--limit", "2")
     assert "Worker takes up to 2 runs at a time" in up.prints("Worker takes")
     _has_a_service_fail(precis)

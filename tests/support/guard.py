@@ -40,6 +40,13 @@ def temporary_folder(kind: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"precis-{kind}-{current_run()}-"))
 
 
+def shared_folder(kind: str) -> Path:
+    """The folder of that kind which all processes of the run have, for as long as it lasts."""
+    folder = _TEMPORARY / f"precis-{kind}-{current_run()}-shared"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 def temporary_folders(run: str) -> list[Path]:
     """The folders of a run that are there."""
     return list(_TEMPORARY.glob(f"precis-*-{run}-*"))

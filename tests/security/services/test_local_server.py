@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.services.browser import chromium_page, log_in
-from tests.services.conftest import SERVER, Precis
+from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of
 
 SECRET = "canary-in-a-block-91d3c0"
@@ -56,7 +56,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     for name in ("PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"):
         del precis.environment[name]
     try:
-        precis.python(SERVER)
+        precis.serve()
         precis.python(f"from cli.secret import keep; keep('OPENAI_API_KEY', {SECRET!r})")
         yield precis
     finally:

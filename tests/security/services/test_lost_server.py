@@ -15,7 +15,7 @@ from threading import Thread
 import httpx
 import pytest
 
-from tests.services.conftest import ROOT, SERVER, Precis
+from tests.services.conftest import ROOT, Precis, the_migrated
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of
 from tests.services.test_up import Up
@@ -54,8 +54,7 @@ asyncio.run(keep_up())
 def started(tmp_path: Path, name: str) -> Precis:
     """A home with a server of its own, which the test may kill."""
     precis = Precis(tmp_path / name)
-    precis.home.mkdir()
-    precis.python(SERVER)
+    precis.serve()
     return precis
 
 
@@ -125,7 +124,8 @@ def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -
 
 def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
-    precis.home.mkdir()
+    with the_migrated() as database:
+        precis.take(database)
     up = Up(precis, tmp_path / "up.txt")
     try:
         up.prints("Worker takes")
