@@ -52,6 +52,7 @@ async def roll_out(
     *,
     index: int = 0,
     seed: int | None = None,
+    step: int | None = None,
 ) -> Rollout:
     """Sample a summary and have it judged; whatever goes wrong with it is recorded in it.
 
@@ -67,7 +68,7 @@ async def roll_out(
             if why:
                 verdict: Verdict = score_zero(document)
             else:
-                reached("summary sampled")
+                reached("summary sampled", step)
                 verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
             return Rollout(document, summary, verdict, why, index=index, choice=completion.choice)
     except TimeoutError:
@@ -104,7 +105,9 @@ async def gather(
         async with slots:
             own = sample_seed(seed, step, document.id, index)
             own_judge = None if ruler else judge
-            return await roll_out(policy, own_judge, document, config, index=index, seed=own)
+            return await roll_out(
+                policy, own_judge, document, config, index=index, seed=own, step=step
+            )
 
     async def sample_group(policy: ChatClient, document: Document) -> list[Rollout]:
         indices = range(config.rollouts_per_group)

@@ -43,7 +43,7 @@ class Kill:
 
 POINTS = {
     "before sampling": Point("flow", "before sampling", 1),
-    "sampled, before scoring": Point("flow", "summary sampled"),
+    "sampled, before scoring": Point("flow", "summary sampled", 1),
     "after scoring": Point("flow", "rollouts scored", 1),
     "before training": Point("flow", "before training", 1),
     "training begun": Point("trainer", "training begun", 1),

@@ -18,6 +18,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Client, Connection, Listener
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -25,11 +26,13 @@ from typing import Any
 
 import openai.resources  # noqa: F401  (otherwise imported by the first request of each life)
 from prefect import flow
+from prefect.flow_runs import apause_flow_run
 
 import precis.standins.serve
 import precis.trainer.client
 import precis.trainer.server
 import tasks.checkpoints
+import tasks.rollouts
 from flows.train import run_training
 from precis.config import TrainConfig
 from precis.errors import PrecisError
@@ -113,6 +116,7 @@ def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
     # As often as ever, but sooner.
     tasks.checkpoints.commit_step.retry_delay_seconds = [0.1]
     precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
+    tasks.rollouts.apause_flow_run = partial(apause_flow_run, poll_interval=1)  # type: ignore[attr-defined]
     sign_in("flow", kill)
     arm("flow", kill)
     try:
