@@ -25,6 +25,7 @@ CONFIG: dict[str, Any] = {
     "model": "deployed",
     "steps": 3,
     "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
+    "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
     "validate_every": 3,
 }
 

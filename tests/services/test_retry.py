@@ -16,7 +16,7 @@ from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import async_client_of, client_of, created
 from tests.services.switched_judge import SwitchedJudge
 
-STEPS = 6
+STEPS = 8
 
 
 async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path: Path) -> None:
@@ -72,7 +72,8 @@ def settings(store: Path, judge: SwitchedJudge | None = None) -> dict[str, Any]:
         "model": "retried",
         "steps": STEPS,
         "store": str(store),
-        "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
+        "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
+        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
         "judge": asked or {"provider": "lexical"},
         "validate_every": STEPS,
         "benchmark": False,

@@ -18,7 +18,8 @@ async def test_a_run_on_s3_ends_as_one_in_a_folder(precis: Precis, tmp_path: Pat
     config = {
         "model": "stored",
         "steps": 2,
-        "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
+        "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
+        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
     }
     with s3_server() as url:
         environment = {

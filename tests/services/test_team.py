@@ -31,7 +31,10 @@ CANARIES = {
     name: f"canary-{name.lower()}-5f2c81"
     for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "JUDGE_API_KEY", "AWS_SECRET_ACCESS_KEY")
 }
-SMALL: dict[str, Any] = {"documents": {"source": "bundled", "train_size": 40, "val_size": 4}}
+SMALL: dict[str, Any] = {
+    "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
+    "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
+}
 STEPS = 8
 NOTICED_AFTER_S = 60
 """90 s without heartbeat, of which up to 30 s had passed when the run was killed."""
