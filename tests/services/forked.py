@@ -116,7 +116,8 @@ def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
     # As often as ever, but sooner.
     tasks.checkpoints.commit_step.retry_delay_seconds = [0.1]
     precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
-    tasks.rollouts.apause_flow_run = partial(apause_flow_run, poll_interval=1)  # type: ignore[attr-defined]
+    pause: Any = partial(apause_flow_run, poll_interval=1)
+    tasks.rollouts.apause_flow_run = pause  # type: ignore[attr-defined]
     sign_in("flow", kill)
     arm("flow", kill)
     try:

@@ -213,7 +213,7 @@ def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
     benchmarks = store / "deployed" / "benchmarks"
     report = (benchmarks / "0003" / "report.html").read_bytes()
     for source, warned in (({"source": str(others)}, False), (drawn.model_dump(), True)):
-        given = {
+        given: dict[str, Any] = {
             "model": "deployed",
             "store": str(store),
             "test_documents": source,
