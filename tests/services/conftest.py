@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.guard import shared_folder
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import PASSWORD
 from tests.services.switched_judge import JUDGE_KEY
+from tests.support.guard import shared_folder
 
 TRAIN = """
 import asyncio, sys
