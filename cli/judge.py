@@ -15,7 +15,7 @@ from cli.terminal import fail, sentences
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
-from precis.judge.audit import Sample, documents_of, sampled
+from precis.judge.audit import Sample, documents_of, draw_samples
 from precis.judge.audit_page import as_jsonl, as_markdown
 from precis.judge.audit_report import audit_report
 from precis.judge.audit_sheet import as_sheet
@@ -99,7 +99,7 @@ def audit(
         return
     try:
         rows = _rows_of(read_results(results), contender)
-        chosen = sampled(rows, samples, seed)
+        chosen = draw_samples(rows, samples, seed)
         if not chosen:
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
         verdicts: dict[str, list[Verdict]] = {}

@@ -28,9 +28,10 @@ def list_hosted(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[Conten
     Raises:
         ConfigError: a key is not set.
     """
-    presets = (PRESETS[name].model_copy(update={"name": name}) for name in config.hosted)
+    wanted = [PRESETS[name].model_copy(update={"name": name}) for name in config.hosted]
+    wanted += config.contenders
     words_max = config.rollouts.words_max
-    return [hosted_contender(each, keys, words_max) for each in (*presets, *config.contenders)]
+    return [hosted_contender(each, keys, words_max) for each in wanted]
 
 
 def list_baselines(config: BenchmarkConfig, standins: ChildService) -> list[ContenderSpec]:

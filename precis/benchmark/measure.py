@@ -23,7 +23,7 @@ from precis.judge import JudgeClient, Scored, Unscored
 from precis.llm.concurrency import run_together
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, load_ledger
-from precis.records.results import Provenance, frame_of, rows_of
+from precis.records.results import Provenance, Row, frame_of, rows_of
 from precis.records.summary import JudgedSummary
 from precis.run.overview import models_in
 from precis.settings.overrides import overlay
@@ -102,7 +102,10 @@ def results_of(
         night=night.began,
         parameters=json.dumps(entry.parameters, sort_keys=True),
     )
-    return frame_of(row for one in outcomes for row in rows_of(one, provenance))
+    rows: list[Row] = []
+    for outcome in outcomes:
+        rows += rows_of(outcome, provenance)
+    return frame_of(rows)
 
 
 async def measure_ceiling(
@@ -126,10 +129,14 @@ async def measure_ceiling(
     if kept:
         return float(json.loads(kept.data)["accuracy"])
     verdicts = list((await judge.ceiling(documents)).values())
-    scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]
-    if len(scored) < len(verdicts):
-        return None
-    accuracy = sum(one.correct for one in scored) / sum(one.asked for one in scored)
+    correct = 0
+    asked = 0
+    for verdict in verdicts:
+        if not isinstance(verdict, Scored):
+            return None
+        correct += verdict.correct
+        asked += verdict.asked
+    accuracy = correct / asked
     record = {"accuracy": accuracy, "judge": judge.identity, "corpus": corpus.digest}
     await asyncio.to_thread(store.put, key, json.dumps(record).encode())
     return accuracy

@@ -10,7 +10,8 @@
     cache      replies on disk
     ruler      ranking the summaries of a document against each other
     forecast   what a run will ask and pay
-    audit      checking the judge's verdicts
+    audit, audit_page, audit_sheet, audit_report, correction
+               checking its verdicts: a sample, to read or to rule on, and what follows
     ceiling    whether it can read the documents at all
 
 How any server of language models is asked stands in `precis.llm`.

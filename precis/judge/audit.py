@@ -1,6 +1,6 @@
 """Checking the judge: some of its verdicts for a person to read, and its protocols compared.
 
-A judge is trusted by reading it. `sampled` draws summaries out of a benchmark's results,
+A judge is trusted by reading it. `draw_samples` draws summaries out of a benchmark's results,
 `agreement` says how far two verdicts on the same summaries agree, and `precis.judge.audit_page`
 writes both down.
 """
@@ -84,7 +84,7 @@ class Agreement:
         return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
 
 
-def sampled(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
+def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
     """So many summaries that a judge ruled on, at random but the same for the same seed.
 
     Args:

@@ -24,14 +24,14 @@ def as_markdown(samples: Sequence[Sample], verdicts: Mapping[str, Sequence[Verdi
     Args:
         verdicts: by protocol, one for each sample; may be empty.
     """
-    parts = [f"# The judge's verdicts on {len(samples)} summaries", *_compared(verdicts)]
+    parts = [f"# The judge's verdicts on {len(samples)} summaries", *_compare(verdicts)]
     for index, sample in enumerate(samples):
         ruled = {name: some[index] for name, some in verdicts.items()}
         parts += [*_heading(index, sample), _table(sample, ruled)]
     return "\n\n".join(parts) + "\n"
 
 
-def _compared(verdicts: Mapping[str, Sequence[Verdict]]) -> list[str]:
+def _compare(verdicts: Mapping[str, Sequence[Verdict]]) -> list[str]:
     if len(verdicts) != 2:
         return []
     (first, ones), (second, others) = verdicts.items()
@@ -48,9 +48,9 @@ def _compared(verdicts: Mapping[str, Sequence[Verdict]]) -> list[str]:
 def _heading(index: int, sample: Sample) -> list[str]:
     step = "" if sample.step is None else f", step {sample.step}"
     return [
-        f"## {index + 1}. {_escaped(sample.model)}{step}, document {_escaped(sample.document_id)}",
-        f"> {_escaped(sample.summary)}",
-        f"On record: judge {_escaped(sample.judge)}, protocol {_escaped(sample.protocol)}.",
+        f"## {index + 1}. {_escape(sample.model)}{step}, document {_escape(sample.document_id)}",
+        f"> {_escape(sample.summary)}",
+        f"On record: judge {_escape(sample.judge)}, protocol {_escape(sample.protocol)}.",
     ]
 
 
@@ -58,29 +58,29 @@ def _table(sample: Sample, ruled: Mapping[str, Verdict]) -> str:
     head = ["Question", "Gold", "Answer", "On record", *ruled]
     rows = [
         [
-            _escaped(asked.question),
-            _escaped(asked.gold),
-            _escaped(asked.answer),
+            _escape(asked.question),
+            _escape(asked.gold),
+            _escape(asked.answer),
             _mark(asked.ruled, asked.answerable),
-            *(_ruled(verdict, asked) for verdict in ruled.values()),
+            *(_describe_ruling(verdict, asked) for verdict in ruled.values()),
         ]
         for asked in sample.asked
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
 
 
-def _ruled(verdict: Verdict, asked: Asked) -> str:
+def _describe_ruling(verdict: Verdict, asked: Asked) -> str:
     if not isinstance(verdict, Scored):
         return f"unscored ({verdict.cause})"
     [found] = [each for each in verdict.answers if each.question_id == asked.question_id]
-    return f"{_mark(found.correct, asked.answerable)}: {_escaped(found.answer)}"
+    return f"{_mark(found.correct, asked.answerable)}: {_escape(found.answer)}"
 
 
 def _mark(correct: bool, answerable: bool) -> str:
     return ("correct" if correct else "wrong") + ("" if answerable else " (no reward)")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text on one line that markdown takes for nothing but text, since others wrote it."""
     line = " ".join(text.split())
     return "".join(f"\\{mark}" if mark in r"\`*_[]#|<>~&" else mark for mark in line)

@@ -7,7 +7,7 @@ import polars as pl
 
 from precis.judge.audit import Agreement
 from precis.judge.audit_sheet import agreement_with, read_sheet
-from precis.judge.correction import Corrected, corrected_accuracies
+from precis.judge.correction import CorrectedAccuracy, correct_accuracies
 from precis.statistics.intervals import DOCUMENTS_MIN, Interval
 
 _COLUMNS = ("", "by the judge", "corrected by the person", "documents ruled on")
@@ -20,7 +20,7 @@ def audit_report(results: pl.DataFrame, sheet: Path) -> str:
         ConfigError: the sheet can't be used.
     """
     person = read_sheet(sheet, results)
-    rows = [_COLUMNS, *(_row(one) for one in corrected_accuracies(results, person))]
+    rows = [_COLUMNS, *(_row(one) for one in correct_accuracies(results, person))]
     parts = [
         _agreement(agreement_with(person)),
         "Accuracy, with its 95 % interval (prediction-powered inference):",
@@ -40,12 +40,12 @@ def _agreement(found: Agreement) -> str:
     )
 
 
-def _row(one: Corrected) -> tuple[str, ...]:
+def _row(one: CorrectedAccuracy) -> tuple[str, ...]:
     who = "all together" if one.contender is None else str(one.contender)
-    return who, _shown(one.judged), _shown(one.corrected), str(one.documents)
+    return who, _format(one.judged), _format(one.corrected), str(one.documents)
 
 
-def _shown(interval: Interval | None) -> str:
+def _format(interval: Interval | None) -> str:
     return str(interval) if interval else "too few"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Self
 
 from precis.config import JudgeConfig
@@ -96,7 +97,7 @@ class JudgeClient:
             )
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
-        return Scored(tuple(answer for some in answers for answer in some))
+        return Scored(tuple(chain.from_iterable(answers)))
 
     async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
         """What the judge makes of each document when it reads the full text, by document id.
@@ -110,7 +111,8 @@ class JudgeClient:
         verdicts = await run_together(
             [partial(self.score, document, document.text) for document in documents]
         )
-        return {each.id: verdict for each, verdict in zip(documents, verdicts, strict=True)}
+        ids = [document.id for document in documents]
+        return dict(zip(ids, verdicts, strict=True))
 
     async def check(self) -> None:
         """Ask one small question, uncached, to see that the judge can be used at all.

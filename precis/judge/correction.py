@@ -18,7 +18,7 @@ from precis.statistics.standings import Contender, contenders, correct_by_docume
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectedAccuracy:
     """A contender's accuracy.
 
     Attributes:
@@ -35,31 +35,31 @@ class Corrected:
     documents: int
 
 
-def corrected_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[Corrected]:
+def correct_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[CorrectedAccuracy]:
     """The accuracy of all contenders together, then of each one.
 
     Args:
         results: rows as in `precis.records.results.SCHEMA`.
         person: some of these rows, with the person's verdicts in the column `person`.
     """
-    found = [_corrected(None, results, person)]
+    found = [_correct(None, results, person)]
     for contender in contenders(results):
         rows = rows_by(results, contender)
         if not correct_by_document(rows).is_empty():
-            found.append(_corrected(contender, rows, rows_by(person, contender)))
+            found.append(_correct(contender, rows, rows_by(person, contender)))
     return found
 
 
-def _corrected(
+def _correct(
     contender: Contender | None, results: pl.DataFrame, person: pl.DataFrame
-) -> Corrected:
+) -> CorrectedAccuracy:
     counts = correct_by_document(results)
     judged = ratio_interval(counts["correct"].to_numpy(), counts["asked"].to_numpy())
     answerable = person.filter("answerable")
     documents = answerable["document_id"].n_unique()
     if documents < DOCUMENTS_MIN:
-        return Corrected(contender, judged, None, documents)
-    return Corrected(contender, judged, prediction_powered(results, answerable), documents)
+        return CorrectedAccuracy(contender, judged, None, documents)
+    return CorrectedAccuracy(contender, judged, prediction_powered(results, answerable), documents)
 
 
 def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:

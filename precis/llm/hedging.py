@@ -37,7 +37,7 @@ class LatencyWindow:
         self._under_way: list[float] = []
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether enough have answered to compare with."""
         return len(self._waits) >= _ANSWERED_MIN
 
@@ -58,11 +58,12 @@ class LatencyWindow:
         """
         self._waits.append(seconds)
 
-    def late(self, began_s: float, now_s: float) -> bool:
+    def is_late(self, began_s: float, now_s: float) -> bool:
         """Whether a request that is under way since `began_s` is late."""
-        quicker = sum(wait < now_s - began_s for wait in self._waits)
+        waited_s = now_s - began_s
+        quicker = sum(wait < waited_s for wait in self._waits)
         as_slow = sum(other <= began_s for other in self._under_way)
-        return self.known and quicker >= self._quantile * (len(self._waits) + as_slow)
+        return self.is_known and quicker >= self._quantile * (len(self._waits) + as_slow)
 
 
 class Hedging:
@@ -88,7 +89,9 @@ class Hedging:
         self._limiter = limiter
         self._floor_s = floor_s
         self._look_s = look_s
-        self._tails: defaultdict[str, LatencyWindow] = defaultdict(partial(LatencyWindow, quantile))
+        self._windows: defaultdict[str, LatencyWindow] = defaultdict(
+            partial(LatencyWindow, quantile)
+        )
         self._all = LatencyWindow(quantile)
 
     async def first(
@@ -108,18 +111,18 @@ class Hedging:
         if not self._quantile:
             return await ask(turn)
         clock = asyncio.get_running_loop().time
-        own = self._tails[kind]
+        own = self._windows[kind]
         began_s = clock()
 
         def late() -> bool:
             now_s = clock()
-            tail = own if own.known else self._all
-            return now_s - began_s >= self._floor_s and tail.late(began_s, now_s)
+            window = own if own.is_known else self._all
+            return now_s - began_s >= self._floor_s and window.is_late(began_s, now_s)
 
         with own.under_way(began_s), self._all.under_way(began_s):
             result = await self._ask_or_hedge(turn, ask, late)
-        for tail in (own, self._all):
-            tail.add_wait(clock() - began_s)
+        for window in (own, self._all):
+            window.add_wait(clock() - began_s)
         return result
 
     async def _ask_or_hedge(

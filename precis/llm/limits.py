@@ -66,7 +66,9 @@ class Limiter:
         self._sleep = sleep
         self._queue = asyncio.Lock()
         self._ended = asyncio.Event()
-        self._running = self._running_tokens = self._past_tokens = 0
+        self._running = 0
+        self._running_tokens = 0
+        self._past_tokens = 0
         self._past: deque[tuple[float, int]] = deque()
         self._share = 1.0
         self._round_share = _SHARE_MIN
@@ -87,8 +89,10 @@ class Limiter:
         """
         # Only the first in line looks at the clock; asyncio's lock keeps the others in order.
         async with self._queue:
-            while (wait_s := self._wait_s(tokens)) > 0:
+            wait_s = self._wait_s(tokens)
+            while wait_s > 0:
                 await self._sleep_until_possible(wait_s)
+                wait_s = self._wait_s(tokens)
             turn = self._begin(tokens)
         try:
             yield turn
@@ -142,11 +146,13 @@ class Limiter:
         self._share = min(1.0, self._share * _FASTER)
 
     def _begin(self, tokens: int) -> Turn:
-        self._running, self._running_tokens = self._running + 1, self._running_tokens + tokens
+        self._running += 1
+        self._running_tokens += tokens
         return Turn(self._clock(), tokens)
 
     def _end(self, turn: Turn, tokens: int) -> None:
-        self._running, self._running_tokens = self._running - 1, self._running_tokens - tokens
+        self._running -= 1
+        self._running_tokens -= tokens
         self._past.append((self._clock() + _WINDOW_S, turn.tokens))
         self._past_tokens += turn.tokens
         self._ended.set()

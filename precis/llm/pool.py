@@ -1,4 +1,4 @@
-"""HTTP connections to the judge, without a pool's price for having many of them."""
+"""HTTP connections to one server, without a pool's price for having many of them."""
 
 import httpx
 
@@ -13,7 +13,7 @@ class ConnectionPool:
 
     httpcore's pool walks over all its connections, and over all again for each of them, with
     every request: at 32 connections more time than everything else that a call costs here. There
-    are as many lanes as requests were ever under way at once.
+    are as many clients as requests were ever under way at once.
     """
 
     def __init__(self, endpoint: Endpoint, call_timeout_s: float) -> None:
@@ -34,30 +34,30 @@ class ConnectionPool:
             ReplyTooLarge: it has no end, or is far too long.
             httpx.RequestError: anything else failed.
         """
-        lane = self._free.pop() if self._free else self._open()
+        client = self._free.pop() if self._free else self._open()
         try:
-            response = await lane.post(self._url, content=content)
+            response = await client.post(self._url, content=content)
         except BaseException:
             # A request that is given up while it connects leaves httpcore's pool (1.0.9) with a
-            # connection that is neither in use nor free, for good: the lane goes with it.
-            self._all.remove(lane)
-            await lane.aclose()
+            # connection that is neither in use nor free, for good: the client goes with it.
+            self._all.remove(client)
+            await client.aclose()
             raise
-        self._free.append(lane)
+        self._free.append(client)
         return response
 
     async def close(self) -> None:
         """Close all connections."""
-        for lane in tuple(self._all):
-            await lane.aclose()
+        for client in tuple(self._all):
+            await client.aclose()
 
     def _open(self) -> BoundedClient:
-        lane = BoundedClient(
+        client = BoundedClient(
             str(self._url),
             self._key,
             headers=self._headers,
             timeout=self._timeout,
             limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
         )
-        self._all.append(lane)
-        return lane
+        self._all.append(client)
+        return client

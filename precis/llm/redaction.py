@@ -56,13 +56,13 @@ class Redactor:
     def clean(self, content: bytes) -> bytes:
         """The content with `…` for the key and each part of it; other bytes stay as they are."""
         text = content.decode("utf-8", "surrogateescape")
-        return self._cleaned(text).encode("utf-8", "surrogateescape")
+        return self._clean(text).encode("utf-8", "surrogateescape")
 
     def clean_text(self, text: str) -> str:
         """The text with `…` for the key and each part of it, and `?` for half a character."""
-        return self._cleaned(text).encode("utf-8", "replace").decode()
+        return self._clean(text).encode("utf-8", "replace").decode()
 
-    def _cleaned(self, text: str) -> str:
+    def _clean(self, text: str) -> str:
         if not self._is_secret:
             return text
         spelled = _ESCAPE.sub(_letter, text)

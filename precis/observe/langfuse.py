@@ -54,8 +54,9 @@ class Langfuse:
     def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
         spans = {"resourceSpans": [_resource([_span(seen) for seen in batch])]}
         client.post(f"{self.url}/api/public/otel/v1/traces", json=spans).raise_for_status()
-        for score in (score for seen in batch for score in _scores(seen)):
-            client.post(f"{self.url}/api/public/scores", json=score).raise_for_status()
+        for seen in batch:
+            for score in _scores(seen):
+                client.post(f"{self.url}/api/public/scores", json=score).raise_for_status()
 
 
 def _resource(spans: Sequence[dict[str, Any]]) -> dict[str, Any]:

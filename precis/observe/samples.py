@@ -16,8 +16,9 @@ _STANDING_COLUMNS = ("contender", "accuracy", "low", "high", "words", "documents
 
 def sample_rows(rollouts: Sequence[Sequence[Rollout]]) -> list[tuple[Any, ...]]:
     """A row in SAMPLE_COLUMNS for each summary, the worst first; the unscored come last."""
-    rollouts_written = [one for row in rollouts for one in row if one.summary]
-    rows = [_sample(rollout) for rollout in rollouts_written]
+    rows = []
+    for group in rollouts:
+        rows += [_sample(rollout) for rollout in group if rollout.summary]
     return sorted(rows, key=lambda row: (row[2] is None, row[2] or 0.0))
 
 
@@ -27,8 +28,11 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
     Args:
         folder: for the files, which must stay until the log is finished.
     """
-    accuracies = {str(each.contender): each.accuracy for each in benchmark.standings}
-    log.log(None, {f"benchmark/{who}": found.mean for who, found in accuracies.items() if found})
+    metrics = {}
+    for standing in benchmark.standings:
+        if standing.accuracy:
+            metrics[f"benchmark/{standing.contender}"] = standing.accuracy.mean
+    log.log(None, metrics)
     log.table(None, "benchmark/standings", _STANDING_COLUMNS, list(_standings(benchmark)))
     paths = {}
     for chart_name, chart in benchmark.charts().items():

@@ -153,13 +153,11 @@ def read_judged(
     known = {document.id: document for document in documents}
     rows = scan_trajectories(store, model, split, [step]).collect().iter_rows(named=True)
     return [
-        _judged_summary(row, known[row["scenario_id"]])
-        for row in rows
-        if row["scenario_id"] in known
+        _read_summary(row, known[row["scenario_id"]]) for row in rows if row["scenario_id"] in known
     ]
 
 
-def _judged_summary(row: dict[str, Any], document: Document) -> JudgedSummary:
+def _read_summary(row: dict[str, Any], document: Document) -> JudgedSummary:
     summary = None
     if row["finish"] is not None:
         summary = Summary(

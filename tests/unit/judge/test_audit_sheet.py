@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from cli.judge import app
 from precis.errors import ConfigError
-from precis.judge.audit import sampled
+from precis.judge.audit import draw_samples
 from precis.judge.audit_sheet import agreement_with, as_sheet, read_sheet
-from precis.judge.correction import corrected_accuracies, prediction_powered
+from precis.judge.correction import correct_accuracies, prediction_powered
 from precis.records.results import frame_of, write_results
 from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
@@ -41,7 +41,7 @@ def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
 
 def test_a_filled_in_sheet_is_read_again(tmp_path: Path) -> None:
     found = frame()
-    sheet = as_sheet(sampled(found, 4, seed=1))
+    sheet = as_sheet(draw_samples(found, 4, seed=1))
     path = fill_in(sheet, {0: "correct", 1: "Correct ", 2: "no", 5: "0"}, tmp_path / "s.csv")
     person = read_sheet(path, found)
     assert person["person"].to_list() == [True, True, False, False]
@@ -51,7 +51,7 @@ def test_a_filled_in_sheet_is_read_again(tmp_path: Path) -> None:
 
 
 def test_the_sheet_says_neither_what_the_judge_ruled_nor_asks_the_unanswerable() -> None:
-    rows = list(csv.DictReader(io.StringIO(as_sheet(sampled(frame(), 3, seed=1)))))
+    rows = list(csv.DictReader(io.StringIO(as_sheet(draw_samples(frame(), 3, seed=1)))))
     assert len(rows) == 6
     assert next(iter(rows[0])) == "person"
     assert not {"correct", "ruled"} & set(rows[0])
@@ -59,7 +59,7 @@ def test_the_sheet_says_neither_what_the_judge_ruled_nor_asks_the_unanswerable()
 
 def test_a_formula_in_an_id_comes_back_as_it_was(tmp_path: Path) -> None:
     found = frame_of(results(judged("=1+1")))
-    sheet = as_sheet(sampled(found, 1, seed=1))
+    sheet = as_sheet(draw_samples(found, 1, seed=1))
     assert ",=" not in sheet
     person = read_sheet(fill_in(sheet, {0: "yes"}, tmp_path / "s.csv"), found)
     assert person["document_id"].to_list() == ["=1+1"]
@@ -81,7 +81,7 @@ def test_a_sheet_that_can_t_be_used_is_told_in_a_sentence(
 ) -> None:
     found = frame()
     path = tmp_path / "sheet.csv"
-    path.write_text(altered(as_sheet(sampled(found, 3, seed=1))))  # type: ignore[operator]
+    path.write_text(altered(as_sheet(draw_samples(found, 3, seed=1))))  # type: ignore[operator]
     with pytest.raises(ConfigError, match=why):
         read_sheet(path, found)
 
@@ -121,7 +121,7 @@ def test_the_corrected_interval_holds_the_truth_as_often_as_it_says() -> None:
         chosen = [f"d{number}" for number in rng.choice(200, 30, replace=False)]
         interval = prediction_powered(found, truth.filter(pl.col("document_id").is_in(chosen)))
         held += interval.low <= 0.5 <= interval.high
-        judged = corrected_accuracies(found, truth.head(0))[0]
+        judged = correct_accuracies(found, truth.head(0))[0]
         uncorrected += judged.judged.low <= 0.5 <= judged.judged.high if experiment < 20 else False
         widths.append(interval.high - interval.low)
     assert 0.93 <= held / EXPERIMENTS <= 0.99

@@ -23,7 +23,7 @@ from tests.services.patience import PATIENCE_S
 def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
     """One that knows quick requests already, so that what takes 20 ms is late."""
     hedges = Hedging(quantile, limiter or Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
-    for tail in (hedges._tails["answers"], hedges._all):
+    for tail in (hedges._windows["answers"], hedges._all):
         for _ in range(20):
             tail.add_wait(0.02)
     return hedges
@@ -150,8 +150,8 @@ def test_a_request_is_late_when_it_has_waited_longer_than_the_share() -> None:
     for seconds in range(1, 11):
         tail.add_wait(seconds)
     with tail.under_way(0.0):
-        assert not tail.late(0.0, 8.5)
-        assert tail.late(0.0, 9.5)
+        assert not tail.is_late(0.0, 8.5)
+        assert tail.is_late(0.0, 9.5)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9]))
@@ -163,7 +163,7 @@ def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
     for each in running:
         each.__enter__()
     for ended, now_s in enumerate(sorted(times)):
-        late |= {index for index in range(ended, len(times)) if tail.late(0.0, now_s)}
+        late |= {index for index in range(ended, len(times)) if tail.is_late(0.0, now_s)}
         running[ended].__exit__(None, None, None)
         tail.add_wait(now_s)
     assert len(late) <= (1 - quantile) * len(times) + 1e-9
@@ -174,7 +174,7 @@ def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> None:
     times = [1 + (index * 7919 % 100) / 100 for index in range(500)]
     for time in times:
         with tail.under_way(0.0):
-            cut = next((at / 20 for at in range(20, 40) if tail.late(0.0, at / 20)), 9.0)
+            cut = next((at / 20 for at in range(20, 40) if tail.is_late(0.0, at / 20)), 9.0)
         late += cut < time
         tail.add_wait(min(time, cut))
     assert late / len(times) < 0.25
