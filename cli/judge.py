@@ -15,7 +15,7 @@ from cli.terminal import fail, sentences
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
-from precis.judge.audit import Sample, documents_of, draw_samples
+from precis.judge.audit import AuditSample, documents_of, draw_samples
 from precis.judge.audit_page import as_jsonl, as_markdown
 from precis.judge.audit_report import audit_report
 from precis.judge.audit_sheet import as_sheet
@@ -121,7 +121,7 @@ def _rows_of(results: pl.DataFrame, contender: str) -> pl.DataFrame:
 
 
 async def _judge(
-    config: JudgeConfig, corpus: Sequence[Document], chosen: Sequence[Sample]
+    config: JudgeConfig, corpus: Sequence[Document], chosen: Sequence[AuditSample]
 ) -> dict[str, list[Verdict]]:
     """The verdicts of each protocol on the same summaries."""
     home = private_home()

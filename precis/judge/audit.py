@@ -34,7 +34,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Sample:
+class AuditSample:
     """A summary whose verdict is to be read."""
 
     run: str
@@ -84,7 +84,7 @@ class Agreement:
         return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
 
 
-def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
+def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[AuditSample]:
     """So many summaries that a judge ruled on, at random but the same for the same seed.
 
     Args:
@@ -97,7 +97,7 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
     return [_sample(groups[index].to_dicts()) for index in sorted(chosen)]
 
 
-def documents_of(samples: Sequence[Sample], corpus: Sequence[Document]) -> list[Document]:
+def documents_of(samples: Sequence[AuditSample], corpus: Sequence[Document]) -> list[Document]:
     """The document of each sample.
 
     Raises:
@@ -136,7 +136,7 @@ def _rulings(verdict: Scored) -> dict[str, bool]:
     return {each.question_id: each.correct for each in verdict.answers if each.answerable}
 
 
-def _sample(rows: Sequence[Mapping[str, Any]]) -> Sample:
+def _sample(rows: Sequence[Mapping[str, Any]]) -> AuditSample:
     asked = tuple(
         Asked(
             row["question_id"],
@@ -149,4 +149,4 @@ def _sample(rows: Sequence[Mapping[str, Any]]) -> Sample:
         for row in rows
     )
     shared = ("run", "model", "step", "document_id", "judge", "protocol", "summary")
-    return Sample(**{name: rows[0][name] for name in shared}, asked=asked)
+    return AuditSample(**{name: rows[0][name] for name in shared}, asked=asked)

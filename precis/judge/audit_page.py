@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from precis.judge.audit import Asked, Sample, agreement
+from precis.judge.audit import Asked, AuditSample, agreement
 from precis.records.verdict import Scored, Verdict
 
 
-def as_jsonl(samples: Sequence[Sample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
+def as_jsonl(samples: Sequence[AuditSample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
     """One line of JSON for each sample, with the verdicts of each protocol."""
     lines = [
         asdict(sample)
@@ -18,7 +18,7 @@ def as_jsonl(samples: Sequence[Sample], verdicts: Mapping[str, Sequence[Verdict]
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
-def as_markdown(samples: Sequence[Sample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
+def as_markdown(samples: Sequence[AuditSample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
     """A page to read: each summary with what was asked, the gold, the answer and the verdict.
 
     Args:
@@ -45,7 +45,7 @@ def _compare(verdicts: Mapping[str, Sequence[Verdict]]) -> list[str]:
     ]
 
 
-def _heading(index: int, sample: Sample) -> list[str]:
+def _heading(index: int, sample: AuditSample) -> list[str]:
     step = "" if sample.step is None else f", step {sample.step}"
     return [
         f"## {index + 1}. {_escape(sample.model)}{step}, document {_escape(sample.document_id)}",
@@ -54,7 +54,7 @@ def _heading(index: int, sample: Sample) -> list[str]:
     ]
 
 
-def _table(sample: Sample, ruled: Mapping[str, Verdict]) -> str:
+def _table(sample: AuditSample, ruled: Mapping[str, Verdict]) -> str:
     head = ["Question", "Gold", "Answer", "On record", *ruled]
     rows = [
         [

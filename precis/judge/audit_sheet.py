@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from precis.errors import ConfigError
-from precis.judge.audit import Agreement, Sample
+from precis.judge.audit import Agreement, AuditSample
 from precis.records.results import KEY, SCHEMA
 
 VERDICT = "person"
@@ -29,7 +29,7 @@ _FORMULA = re.compile(r"[=+\-@＝＋－＠]")
 _BEHIND_APOSTROPHE = re.compile(r"'(?=[=+\-@＝＋－＠])")
 
 
-def as_sheet(samples: Sequence[Sample]) -> str:
+def as_sheet(samples: Sequence[AuditSample]) -> str:
     """CSV with a line for each answerable question, and an empty column `person`."""
     written = io.StringIO()
     sheet = csv.writer(written, lineterminator="\n")
