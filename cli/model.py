@@ -14,7 +14,7 @@ from precis.models.adapter import name_base
 from precis.models.card import base_of, card_of, newest_benchmark, write_card
 from precis.models.export import Exported, Format, MergeOptions, export_model
 from precis.models.hub import check_repo, push_folder, token_for_hub
-from precis.models.reference import Reference, StoredModel, find_model
+from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import (
     CONTEXT_TOKENS,
     ServerAddress,
@@ -146,7 +146,7 @@ def _vllm(command: list[str], name: str, address: ServerAddress, run: bool) -> N
     _note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
 
 
-def _serve_policy(model: StoredModel, address: ServerAddress, run: bool) -> None:
+def _serve_policy(model: NamedCheckpoint, address: ServerAddress, run: bool) -> None:
     if not run:
         _print(
             f"precis model serve {model.serving_name} --run --host {address.host} "
@@ -172,7 +172,7 @@ def _say_how_to_ask(name: str, address: ServerAddress) -> None:
     _note(f"Then: precis summarize FILE --url {address.url} --model {name}")
 
 
-def _report(model: StoredModel, exported: Exported) -> None:
+def _report(model: NamedCheckpoint, exported: Exported) -> None:
     _print(f"{model.serving_name} is in {exported.folder}.")
     proof = exported.proof
     if proof is None:
@@ -197,7 +197,7 @@ def _warn_of_rounding(exported: Exported) -> None:
         )
 
 
-def _find(name: str, step: str, store: str) -> StoredModel:
+def _find(name: str, step: str, store: str) -> NamedCheckpoint:
     if step and "@" in name:
         raise ConfigError(f"{name!r} names a step already: leave out --step.")
     reference = Reference.parse(f"{name}@{step}" if step else name)

@@ -16,7 +16,7 @@ from precis.models.export import Format
 from precis.models.licences import licence_of
 from precis.models.prompt import prompt_of
 from precis.models.record import TrainingRecord
-from precis.models.reference import StoredModel
+from precis.models.reference import NamedCheckpoint
 from precis.records.results import result_keys, scan_results
 from precis.statistics.standings import Contender, Standing, summarise
 
@@ -39,7 +39,7 @@ class BenchmarkOfModel:
     night: str
 
 
-def newest_benchmark(model: StoredModel) -> BenchmarkOfModel | None:
+def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
     """The newest benchmark of a checkpoint on the documents that its run held out; None where it
     was in none.
 
@@ -68,7 +68,7 @@ def newest_benchmark(model: StoredModel) -> BenchmarkOfModel | None:
     )
 
 
-def base_of(model: StoredModel) -> str:
+def base_of(model: NamedCheckpoint) -> str:
     """The name of a model's base for its card; empty for the embedded policy.
 
     The training's own record goes before the adapter's configuration, which may name a mirror's
@@ -83,7 +83,7 @@ def base_of(model: StoredModel) -> str:
 
 
 def card_of(
-    model: StoredModel,
+    model: NamedCheckpoint,
     base: str,
     file_format: Format,
     repo: str,
@@ -110,7 +110,7 @@ def write_card(folder: Path, card: str) -> None:
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def _metadata(model: StoredModel, base: str, file_format: Format) -> dict[str, Any]:
+def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> dict[str, Any]:
     record = model.record
     known: dict[str, Any] = {"tags": ["summarization", "grpo", "precis"], "metrics": ["accuracy"]}
     if record and HUB_NAME.fullmatch(record.documents):
@@ -142,7 +142,7 @@ def _head(metadata: dict[str, Any]) -> str:
     return f"---\n{yaml.safe_dump(metadata, sort_keys=True)}---\n"
 
 
-def _introduction(model: StoredModel, base: str, repo: str) -> str:
+def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
     what = f"a LoRA of {base}" if base else "an extractive policy, which picks sentences"
     return (
         f"# {repo.rpartition('/')[2]}\n\n"
@@ -152,7 +152,7 @@ def _introduction(model: StoredModel, base: str, repo: str) -> str:
     )
 
 
-def _use(model: StoredModel, file_format: Format, repo: str) -> str:
+def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
     if model.kind == "policy":
         return (
             "## Use\n\n`policy.json` is the policy, for Précis. Put the files into a folder "
@@ -198,7 +198,7 @@ def _describe_record(record: TrainingRecord) -> Iterator[tuple[str, str]]:
     yield "Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}"
 
 
-def _results(model: StoredModel, benchmarked: BenchmarkOfModel | None) -> str:
+def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> str:
     if benchmarked is None:
         return f"## Results\n\n{_describe_validation(model)}\n"
     rows = [_standing(one, model) for one in benchmarked.standings]
@@ -211,7 +211,7 @@ def _results(model: StoredModel, benchmarked: BenchmarkOfModel | None) -> str:
     )
 
 
-def _describe_validation(model: StoredModel) -> str:
+def _describe_validation(model: NamedCheckpoint) -> str:
     for one in model.ledger.validations:
         if one.step == model.step:
             return (
@@ -221,7 +221,7 @@ def _describe_validation(model: StoredModel) -> str:
     return "No benchmark and no validation of this checkpoint was made."
 
 
-def _standing(one: Standing, model: StoredModel) -> tuple[str, ...]:
+def _standing(one: Standing, model: NamedCheckpoint) -> tuple[str, ...]:
     is_this = one.contender == Contender(TRAINED, model.step)
     mark = "**" if is_this else ""
     accuracy = one.accuracy

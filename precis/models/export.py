@@ -16,7 +16,7 @@ from precis.models.base import base_config, find_base, public_name
 from precis.models.gguf import convert, find_converter, write_modelfile
 from precis.models.merge import Proof, merge, verify
 from precis.models.prompt import write_prompt
-from precis.models.reference import StoredModel
+from precis.models.reference import NamedCheckpoint
 
 Format = Literal["adapter", "merged", "gguf"]
 VERIFICATION_FILE = "verification.json"
@@ -58,7 +58,7 @@ class MergeOptions:
 
 
 def export_model(
-    model: StoredModel, to: Path, file_format: Format, options: MergeOptions | None = None
+    model: NamedCheckpoint, to: Path, file_format: Format, options: MergeOptions | None = None
 ) -> Exported:
     """Write a model to a folder that is not there yet, or is empty; all of it or nothing.
 
@@ -84,7 +84,7 @@ def export_model(
         return Exported(to, _export_gguf(model, folder, options))
 
 
-def _export_adapter(model: StoredModel, folder: Path, to: Path) -> Exported:
+def _export_adapter(model: NamedCheckpoint, folder: Path, to: Path) -> Exported:
     folder.rmdir()
     model.fetch(folder)
     for pickled in (*folder.glob("*.bin"), *folder.glob("*.pt")):
@@ -93,7 +93,7 @@ def _export_adapter(model: StoredModel, folder: Path, to: Path) -> Exported:
     return Exported(to)
 
 
-def _merge_into(model: StoredModel, folder: Path, options: MergeOptions) -> Proof:
+def _merge_into(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> Proof:
     with TemporaryDirectory(dir=folder.parent, prefix=".adapter-") as temporary:
         adapter = model.fetch(Path(temporary) / "adapter")
         trained_on = base_name(adapter)
@@ -112,7 +112,7 @@ def _merge_into(model: StoredModel, folder: Path, options: MergeOptions) -> Proo
     return proof
 
 
-def _export_gguf(model: StoredModel, folder: Path, options: MergeOptions) -> Proof:
+def _export_gguf(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> Proof:
     converter = find_converter(options.converter)
     with TemporaryDirectory(dir=folder.parent, prefix=".merged-") as temporary:
         merged = Path(temporary)

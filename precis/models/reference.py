@@ -44,7 +44,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class StoredModel:
+class NamedCheckpoint:
     """A checkpoint of a run.
 
     Attributes:
@@ -83,7 +83,7 @@ class StoredModel:
         return folder
 
 
-def find_model(store: Store, reference: Reference) -> StoredModel:
+def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
     """The checkpoint that a reference means; `best` is the most accurate that the store still has.
 
     Raises:
@@ -92,7 +92,7 @@ def find_model(store: Store, reference: Reference) -> StoredModel:
     """
     ledger = load_ledger(store, reference.name)
     checkpoint = _choose(store, ledger, reference)
-    return StoredModel(
+    return NamedCheckpoint(
         store, ledger, checkpoint, _kind_of(checkpoint), read_record(store, reference.name)
     )
 

@@ -21,7 +21,7 @@ from precis.llm.server import completions_app
 from precis.models.adapter import base_name, rank_of
 from precis.models.export import export_model
 from precis.models.prompt import PROMPT_FILE
-from precis.models.reference import StoredModel
+from precis.models.reference import NamedCheckpoint
 
 CONTEXT_TOKENS = 4096
 
@@ -42,7 +42,7 @@ class ServerAddress:
         return f"http://{self.host}:{self.port}/v1"
 
 
-def fetch_adapter(model: StoredModel) -> Path:
+def fetch_adapter(model: NamedCheckpoint) -> Path:
     """The adapter's files with their prompt on this machine; brought here if they are not.
 
     Raises:
@@ -126,7 +126,7 @@ def run_vllm(command: Sequence[str], key: str) -> None:
     os.execve(program, list(command), {**os.environ, "VLLM_API_KEY": key})
 
 
-def serve_policy(model: StoredModel, folder: Path, address: ServerAddress, key: str) -> None:
+def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, key: str) -> None:
     """Serve the embedded policy until told to stop.
 
     Args:
