@@ -66,8 +66,8 @@ def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: P
     if corpus_digest is not None and ledger.corpus != corpus_digest:
         raise ConfigError(
             f"The rehearsed model {model!r} was trained on other documents or another split than "
-            "the benchmark's: some of the held-out ones may have been trained on. Rehearse on "
-            "these documents first, or leave `extractive` empty."
+            "the benchmark's: some of the held-out ones may have been trained on.",
+            "Rehearse on these documents first, or leave `extractive` empty.",
         )
     committed = committed_steps(store, model)
     step = max((one for one in committed if one <= ledger.next_step), default=0)
@@ -77,6 +77,7 @@ def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: P
     if steps(folder) != [step]:
         raise ConfigError(
             f"{model!r} is no rehearsed model: checkpoint {step} in {store.url} holds no embedded "
-            "policy. Name one that `precis rehearse` has trained, or leave `extractive` empty."
+            "policy.",
+            "Name one that `precis rehearse` has trained, or leave `extractive` empty.",
         )
     return step

@@ -39,9 +39,10 @@ def endpoint_of(config: ContenderConfig, keys: Mapping[str, str]) -> Endpoint:
     if not is_sendable(key):
         raise ConfigError(
             f"The contender {config.called!r} needs a key: provider {config.provider!r} reads it "
-            f"from {provider.key_variable}. Set {provider.key_variable} in the environment or in "
+            f"from {provider.key_variable}.",
+            f"Set {provider.key_variable} in the environment or in "
             ".env, on one line (any word will do for an endpoint that asks for none), or leave "
-            "the contender out."
+            "the contender out.",
         )
     return Endpoint(
         (config.base_url or provider.base_url).rstrip("/"),

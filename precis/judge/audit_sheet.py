@@ -91,7 +91,8 @@ def _check(path: Path, found: pl.DataFrame) -> None:
     if not unknown.is_empty():
         raise ConfigError(
             f"{path}, line {unknown['line'][0]}: no verdict of a judge in these results belongs to "
-            "it. Name the results that the sheet was made of, and leave its last columns alone."
+            "it.",
+            "Name the results that the sheet was made of, and leave its last columns alone.",
         )
     twice = found.filter(pl.struct(KEY).is_duplicated())
     if not twice.is_empty():
@@ -110,8 +111,8 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
     missing = [name for name in (VERDICT, *KEY) if name not in (rows.fieldnames or ())]
     if missing:
         raise ConfigError(
-            f"{path} is no sheet of an audit: the column {missing[0]!r} is missing. Make one with "
-            "`precis judge audit RESULTS`."
+            f"{path} is no sheet of an audit: the column {missing[0]!r} is missing.",
+            "Make one with `precis judge audit RESULTS`.",
         )
     for row in rows:
         word = (row[VERDICT] or "").strip().lower()
@@ -122,8 +123,8 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
 def _verdict(path: Path, line: int, word: str, row: dict[str, str]) -> tuple[object, ...]:
     if word not in _WORDS:
         raise ConfigError(
-            f"{path}, line {line}: {word[:40]!r} is no verdict. Write `correct` or `wrong`, or "
-            "leave it empty."
+            f"{path}, line {line}: {word[:40]!r} is no verdict.",
+            "Write `correct` or `wrong`, or leave it empty.",
         )
     keys: dict[str, object] = {name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in KEY}
     step = (row["step"] or "").strip()

@@ -27,6 +27,7 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
     if ceiling < ceiling_min:
         raise ConfigError(
             f"{found}, less than ceiling_min ({ceiling_min:.0%}): no summary could earn a reward "
-            f"worth learning from. {remedy}; or set ceiling_min to 0 to train all the same."
+            f"worth learning from.",
+            f"{remedy}; or set ceiling_min to 0 to train all the same.",
         )
     return f"{found}: rewards will be sparse. {remedy}." if ceiling < _LOW else None

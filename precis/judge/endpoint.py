@@ -56,9 +56,9 @@ def _key(variable: str, provider: str, environment: Mapping[str, str]) -> str:
     key = environment.get(variable, "").strip()
     if not key:
         raise ConfigError(
-            f"The judge's key is missing: provider '{provider}' reads it from {variable}. "
+            f"The judge's key is missing: provider '{provider}' reads it from {variable}.",
             f"Set {variable} in the environment or in .env (any word will do for an endpoint "
-            "that asks for none), or rehearse with judge provider 'lexical', which needs no key."
+            "that asks for none), or rehearse with judge provider 'lexical', which needs no key.",
         )
     if not is_sendable(key):
         raise ConfigError(

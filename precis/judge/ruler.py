@@ -120,8 +120,8 @@ class RulerJudge:
         except SchemaRejected as error:
             raise JudgeRejected(
                 f"RULER needs a judge that follows JSON schemas, and '{self._endpoint.model}' at "
-                f"{self._endpoint.base_url} does not: {error}. Choose another model, or "
-                "reward summaries by their questions instead."
+                f"{self._endpoint.base_url} does not: {error}.",
+                "Choose another model, or reward summaries by their questions instead.",
             ) from error
         return scores * (len(group.trajectories) // len(scores))
 

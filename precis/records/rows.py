@@ -141,7 +141,8 @@ def _hub_rows(name: str, hub_split: str) -> Iterator[CorpusRow]:
     except Exception as error:  # the Hub's client raises some twenty unrelated types
         raise DocumentsError(
             f"The data set {name} (split {hub_split}) can't be loaded from the Hub: "
-            f"{_innermost(error)}. Check its name and split and the network, or give a local file."
+            f"{_innermost(error)}.",
+            "Check its name and split and the network, or give a local file.",
         ) from error
     return _check_columns(f"{name} ({hub_split})", rows)
 
@@ -151,8 +152,9 @@ def _check_columns(origin: str, rows: Any) -> Iterator[CorpusRow]:
     for column in COLUMNS:
         if column not in rows.column_names:
             raise DocumentsError(
-                f"{origin}, row 1, column {column!r}: missing. The file has "
-                f"{', '.join(rows.column_names)}; RepLiQA's columns are {', '.join(COLUMNS)}."
+                f"{origin}, row 1, column {column!r}: missing.",
+                "The file has "
+                f"{', '.join(rows.column_names)}; RepLiQA's columns are {', '.join(COLUMNS)}.",
             )
     return (CorpusRow(origin, number, values) for number, values in enumerate(rows, start=1))
 
@@ -165,8 +167,8 @@ def _check_utf8(path: Path) -> None:
     except UnicodeDecodeError as error:
         row, column = _first_replaced(path)
         raise DocumentsError(
-            f"{path}, row {row}, column {column!r}: not UTF-8 ({error.reason}). Convert the file "
-            "to UTF-8."
+            f"{path}, row {row}, column {column!r}: not UTF-8 ({error.reason}).",
+            "Convert the file to UTF-8.",
         ) from error
 
 

@@ -43,7 +43,7 @@ async def test_rows_come_in_the_order_of_their_checks_whatever_becomes_of_each()
         return "fine"
 
     async def refused() -> str:
-        raise StoreRefused("The bucket is not there. Make it. Or name another.")
+        raise StoreRefused("The bucket is not there.", "Make it. Or name another.")
 
     async def silent() -> str:
         await asyncio.sleep(60)
