@@ -49,7 +49,7 @@ def takes_settings(
             if isinstance(config, model):
                 return await flow(config)
             given: Given = {**settings, _CONFIG: config or {}}
-            return await flow(_validated(model, await _over_deployment(model, given)))
+            return await flow(_validate(model, await _over_deployment(model, given)))
 
         taking.__signature__ = _signature(model)  # type: ignore[attr-defined]
         return taking
@@ -73,7 +73,7 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     if run is None or run.deployment_id is None:
-        return _taken_apart(model, given)
+        return _take_apart(model, given)
     async with get_client() as client:
         try:
             deployed = (await client.read_deployment(run.deployment_id)).parameters
@@ -84,10 +84,10 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
         for name, value in run.parameters.items()
         if name not in deployed or deployed[name] != value
     }
-    return overlay(model, _taken_apart(model, deployed), _taken_apart(model, own))
+    return overlay(model, _take_apart(model, deployed), _take_apart(model, own))
 
 
-def _taken_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
+def _take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
     alone = {
         name: value
         for name, value in parameters.items()
@@ -96,7 +96,7 @@ def _taken_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
     return overlay(model, alone, parameters.get(_CONFIG) or {})
 
 
-def _validated(model: type[C], settings: Given) -> C:
+def _validate(model: type[C], settings: Given) -> C:
     try:
         return model.model_validate(settings)
     except ValidationError as error:
@@ -110,7 +110,7 @@ def _validated(model: type[C], settings: Given) -> C:
 def _signature(model: type[Record]) -> Signature:
     fields = model.model_fields.items()
     alone = [_parameter(at, name, field) for at, (name, field) in enumerate(fields)]
-    extra: Any = {"position": len(alone), "title": "Config", **_bounded(_DEEPEST)}
+    extra: Any = {"position": len(alone), "title": "Config", **_bound_numbers(_DEEPEST)}
     config = Parameter(
         _CONFIG,
         Parameter.POSITIONAL_OR_KEYWORD,
@@ -120,10 +120,10 @@ def _signature(model: type[Record]) -> Signature:
     return Signature([config, *alone])
 
 
-def _bounded(depth: int) -> dict[str, Any]:
+def _bound_numbers(depth: int) -> dict[str, Any]:
     """A schema for any JSON whose numbers a server can store, in objects and lists of a depth."""
     bounds = {"minimum": SEED_MIN, "maximum": SEED_MAX}
-    within = _bounded(depth - 1) if depth else bounds
+    within = _bound_numbers(depth - 1) if depth else bounds
     return {**bounds, "additionalProperties": within, "items": within}
 
 

@@ -60,12 +60,12 @@ async def make_checks(preflight: Preflight) -> None:
     rows = await run_checks(checks, _DEADLINE_S)
     if all(row.ok for row in rows):
         rows += await run_checks({"ceiling": preflight.ceiling}, _DEADLINE_S)
-    table = [_shown(row) for row in rows]
+    table = [_format_row(row) for row in rows]
     await acreate_table_artifact(key=artifact_key(config.model, "preflight"), table=table)
     raise_failures(rows)
 
 
-def _shown(row: CheckResult) -> dict[str, str]:
+def _format_row(row: CheckResult) -> dict[str, str]:
     """A row of the table."""
     return {
         "check": row.name,

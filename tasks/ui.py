@@ -117,7 +117,7 @@ class ProgressReporter:
     async def _put(self, key: str, kind: str, data: object, description: str) -> None:
         """Create this run's artifact, or change it in place, also one from before a retry."""
         if key not in self._artifacts:
-            self._artifacts.update(await self._known())
+            self._artifacts.update(await self._find_artifacts())
         if key in self._artifacts:
             change = ArtifactUpdate(data=data, description=description)
             # The client's own method also emits an event with all the data in it, each time.
@@ -133,7 +133,7 @@ class ProgressReporter:
             )
             self._artifacts[key] = (await self._client.create_artifact(new)).id
 
-    async def _known(self) -> dict[str, UUID]:
+    async def _find_artifacts(self) -> dict[str, UUID]:
         wanted = ArtifactFilter(
             key=ArtifactFilterKey(any_=[self._progress_key, self._report_key]),
             flow_run_id=ArtifactFilterFlowRunId(any_=[self._run]),

@@ -42,14 +42,14 @@ def export(
     ledger = load_ledger(store, model)
     folder.mkdir(parents=True, exist_ok=True)
     files = [
-        _tabled(metrics_frame(ledger).lazy(), folder / f"metrics.{file_format}"),
-        _tabled(_trajectories(store, ledger), folder / f"trajectories.{file_format}"),
-        _copied(store, ledger_key(model), folder / "ledger.json"),
+        _write_table(metrics_frame(ledger).lazy(), folder / f"metrics.{file_format}"),
+        _write_table(_trajectories(store, ledger), folder / f"trajectories.{file_format}"),
+        _download(store, ledger_key(model), folder / "ledger.json"),
     ]
     vouched_for = (one for one in committed_steps(store, model) if one <= ledger.next_step)
     for step in vouched_for:
         target = folder / "manifests" / f"{step:04d}.json"
-        files.append(_copied(store, manifest_key(model, step), target))
+        files.append(_download(store, manifest_key(model, step), target))
     if checkpoint is not None:
         into = folder / "checkpoints" / f"{checkpoint:04d}"
         digest = ledger.checkpoints.get(checkpoint, "")
@@ -74,7 +74,7 @@ def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
     return pl.concat(frames)
 
 
-def _tabled(frame: pl.LazyFrame, path: Path) -> Path:
+def _write_table(frame: pl.LazyFrame, path: Path) -> Path:
     try:
         if path.suffix == ".csv":
             frame.drop(_NESTED, strict=False).with_columns(_as_text()).sink_csv(path)
@@ -90,7 +90,7 @@ def _as_text() -> pl.Expr:
     return pl.col(pl.String).str.replace(_FORMULA, "'${1}")
 
 
-def _copied(store: Store, key: str, path: Path) -> Path:
+def _download(store: Store, key: str, path: Path) -> Path:
     path.parent.mkdir(exist_ok=True)
     store.download(key, path)
     return path

@@ -70,7 +70,7 @@ class Lease:
                 await self._advance(released=False)
             except StoreConflict as error:
                 now_held = await asyncio.to_thread(read_lease, self._store, self._model)
-                self._lost = _lost(self._model, now_held)
+                self._lost = _loss_of(self._model, now_held)
                 raise self._lost from error
 
     async def _advance(self, released: bool) -> None:
@@ -86,7 +86,7 @@ class Lease:
         except StoreConflict:
             # A renewal whose task was cancelled is written all the same, by its thread.
             present = await asyncio.to_thread(self._store.get, lease_key(self._model))
-            if present is None or _parsed(present, self._model).id != self.id:
+            if present is None or _parse(present, self._model).id != self.id:
                 raise
             self._version = await self._write(renewed, present.version)
         self.holder = renewed
@@ -143,7 +143,7 @@ async def leased(
     """
     ttl = timedelta(seconds=ttl_s)
     lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
-    while not await _acquired(lease, store, model, take_over):
+    while not await _try_acquire(lease, store, model, take_over):
         pass
     keeping = asyncio.create_task(lease._keep())
     try:
@@ -155,7 +155,7 @@ async def leased(
         await lease._release()
 
 
-async def _acquired(lease: Lease, store: Store, model: str, take_over: bool) -> bool:
+async def _try_acquire(lease: Lease, store: Store, model: str, take_over: bool) -> bool:
     """Try to take a lease; False where the one to be taken over was renewed in between.
 
     Raises:
@@ -163,12 +163,12 @@ async def _acquired(lease: Lease, store: Store, model: str, take_over: bool) -> 
     """
     present = await asyncio.to_thread(store.get, lease_key(model))
     if present and not take_over:
-        _refuse_if_alive(_parsed(present, model), model, lease.holder.since)
+        _refuse_if_alive(_parse(present, model), model, lease.holder.since)
     try:
         await lease._acquire(present)
     except StoreConflict as error:
         winner = await asyncio.to_thread(read_lease, store, model)
-        if take_over and present and winner and winner.id == _parsed(present, model).id:
+        if take_over and present and winner and winner.id == _parse(present, model).id:
             return False
         raise LeaseHeld(_refusal(winner, model)) from error
     return True
@@ -185,7 +185,7 @@ def read_lease(store: Store, model: str) -> Holder | None:
         StoreError: the lease can't be read, or was written by a newer Précis.
     """
     blob = store.get(lease_key(model))
-    return _parsed(blob, model) if blob else None
+    return _parse(blob, model) if blob else None
 
 
 def check_lease(store: Store, model: str, lease: str) -> None:
@@ -205,10 +205,10 @@ def check_lease(store: Store, model: str, lease: str) -> None:
         return
     holder = read_lease(store, model)
     if holder is None or holder.id != lease:
-        raise _lost(model, holder)
+        raise _loss_of(model, holder)
 
 
-def _lost(model: str, holder: Holder | None) -> LeaseLost:
+def _loss_of(model: str, holder: Holder | None) -> LeaseLost:
     return LeaseLost(
         f"The model {model!r} was taken over by {holder or 'somebody'}, so this run has stopped.",
         "What it committed is kept.",
@@ -231,7 +231,7 @@ def _refusal(holder: Holder | None, model: str) -> str:
     )
 
 
-def _parsed(blob: Blob, model: str) -> Holder:
+def _parse(blob: Blob, model: str) -> Holder:
     try:
         return Holder.model_validate_json(blob.data)
     except ValidationError as error:

@@ -86,7 +86,7 @@ def overview(store: Store, model: str, now: datetime) -> Overview:
 def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
     """Every checkpoint that has any file, ascending. Contents are not read, only their sizes."""
     sizes = store.sizes(f"{model}/checkpoints/")
-    return [_kept(store, model, step, sizes) for step in steps_begun(sizes)]
+    return [_describe(store, model, step, sizes) for step in steps_begun(sizes)]
 
 
 def models_in(keys: Iterable[str]) -> list[str]:
@@ -102,7 +102,7 @@ def _overview_or_why(store: Store, model: str, now: datetime) -> Overview | Unre
         return Unreadable(model, str(error))
 
 
-def _kept(store: Store, model: str, step: int, sizes: dict[str, int]) -> StoredCheckpoint:
+def _describe(store: Store, model: str, step: int, sizes: dict[str, int]) -> StoredCheckpoint:
     own = f"/checkpoints/{step:04d}/"
     total = sum(size for key, size in sizes.items() if own in key)
     try:

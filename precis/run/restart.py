@@ -41,7 +41,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
     reached(store, model, step)  # a wrong name gets no lease
     try:
         async with leased(store, model, f"restart at step {step}") as lease:
-            return await _restarted(store, model, step, lease)
+            return await _restart(store, model, step, lease)
     except LeaseHeld as error:
         raise LeaseHeld(
             f"The model {model!r} is held by {read_lease(store, model)}.",
@@ -61,7 +61,7 @@ def reached(store: Store, model: str, step: int) -> Ledger:
     return ledger
 
 
-async def _restarted(store: Store, model: str, step: int, lease: Lease) -> Ledger:
+async def _restart(store: Store, model: str, step: int, lease: Lease) -> Ledger:
     version, ledger = await asyncio.to_thread(_ledger_at, store, model)
     _refuse_unless_reached(ledger, step)
     await asyncio.to_thread(_verify, store, ledger, step)

@@ -68,7 +68,7 @@ def prune(
     for step in surplus:
         remove(store, model, step, lease)
     for step in sorted(keep):
-        for folder in _abandoned(whole[step], sizes):
+        for folder in _find_abandoned(whole[step], sizes):
             check_lease(store, model, lease)
             store.delete(folder)
     return surplus
@@ -98,7 +98,7 @@ def _whole(store: Store, model: str, at: int, sizes: Mapping[str, int]) -> dict[
     return found
 
 
-def _abandoned(checkpoint: Checkpoint, sizes: Mapping[str, int]) -> list[str]:
+def _find_abandoned(checkpoint: Checkpoint, sizes: Mapping[str, int]) -> list[str]:
     """The folders of other attempts at a checkpoint that is whole."""
     own = checkpoint_key(checkpoint.model, checkpoint.step)
     below = (key.removeprefix(own) for key in sizes if key.startswith(own))

@@ -20,19 +20,19 @@ def keep_trained_on(store: Store, ledger: Ledger, corpus: Corpus) -> None:
     digests = {_digest(document) for document in corpus.train}
     origin = ledger.origin
     if origin:
-        digests |= _noted(open_store(origin.store), origin.model) or set()
+        digests |= _read_note(open_store(origin.store), origin.model) or set()
     store.put(key, json.dumps(sorted(digests)).encode())
 
 
 def trained_on(store: Store, model: str, documents: Iterable[Document]) -> list[Document] | None:
     """Those of the documents that a model may have been trained on; None where nobody knows."""
-    digests = _noted(store, model)
+    digests = _read_note(store, model)
     if digests is None:
         return None
     return [document for document in documents if _digest(document) in digests]
 
 
-def _noted(store: Store, model: str) -> set[str] | None:
+def _read_note(store: Store, model: str) -> set[str] | None:
     blob = store.get(_key(model))
     return set(json.loads(blob.data)) if blob else None
 

@@ -241,13 +241,13 @@ class RemoteTrainer:
             async with self._http.stream("POST", path, json=body) as answer:
                 if answer.is_error:
                     raise _refusal(answer.status_code, await _content(answer))
-                if not await _written(answer, into, expected):
+                if not await _write_file(answer, into, expected):
                     raise TrainerError(
                         f"The trainer at {self.url} sent something else than the "
                         f"{expected.bytes} bytes of {expected.path!r} that it said it holds."
                     )
         except httpx.TransportError as error:
-            raise self._lost(error) from error
+            raise self._loss_from(error) from error
 
     async def _long(self, path: str, body: Json) -> Json:
         """Start or attach to a long operation and wait for its end, over broken connections."""
@@ -265,7 +265,7 @@ class RemoteTrainer:
                 raise httpx.RemoteProtocolError("The trainer's answer ended before its result.")
             except httpx.TransportError as error:
                 if failures == len(_RECONNECTS):
-                    raise self._lost(error) from error
+                    raise self._loss_from(error) from error
                 await asyncio.sleep(_RECONNECTS[failures])
                 failures += 1
 
@@ -287,13 +287,13 @@ class RemoteTrainer:
             async with self._http.stream("POST", path, json=body) as answer:
                 content = await _content(answer)
         except httpx.TransportError as error:
-            raise self._lost(error) from error
+            raise self._loss_from(error) from error
         if answer.is_error:
             raise _refusal(answer.status_code, content)
         result: Json = json.loads(content)
         return result
 
-    def _lost(self, error: Exception) -> TrainerLost:
+    def _loss_from(self, error: Exception) -> TrainerLost:
         return TrainerLost(f"The trainer at {self.url} no longer answers ({error!r}).")
 
 
@@ -372,7 +372,7 @@ def _refuse_too_large(content: bytearray) -> None:
         raise TrainerError(f"The trainer's answer has more than {_ANSWER_BYTES_MAX} bytes.")
 
 
-async def _written(answer: httpx.Response, into: Path, expected: File) -> bool:
+async def _write_file(answer: httpx.Response, into: Path, expected: File) -> bool:
     """Write an answer's body to a file; whether it was what is expected. No more than that is."""
     digest = hashlib.sha256()
     left = expected.bytes

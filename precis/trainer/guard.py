@@ -56,7 +56,7 @@ class Guard:
         headers = Headers(scope=scope)
         if not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected):
             return await _UNAUTHORIZED(scope, receive, send)
-        if _announced(headers) > BODY_BYTES_MAX:
+        if _announced_bytes(headers) > BODY_BYTES_MAX:
             return await _TOO_LARGE(scope, receive, send)
         with self._presence.answering():
             await self._serve(scope, receive, send)
@@ -85,6 +85,6 @@ class Guard:
             await _TOO_LARGE(scope, receive, send)
 
 
-def _announced(headers: Headers) -> int:
+def _announced_bytes(headers: Headers) -> int:
     length = headers.get("content-length", "")
     return int(length) if length.isdecimal() and len(length) < 20 else 0

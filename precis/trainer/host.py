@@ -57,7 +57,7 @@ class TrainerService:
         return self.backend._model_inference_name(self.models[name], int(step))
 
     async def step(self, spec: ModelSpec) -> int:
-        return await self.backend._get_step(self._registered(spec))
+        return await self.backend._get_step(self._find_registered(spec))
 
     async def state(self, spec: ModelSpec) -> Json:
         """What is here of a model, once a training that is under way has ended."""
@@ -81,7 +81,7 @@ class TrainerService:
         done = self.find_result(request)
         if done is not None:
             return done
-        model = self._registered(request.model)
+        model = self._find_registered(request.model)
         journal = self._journal(request.model)
         at = await self.backend._get_step(model)
         if at != request.step:
@@ -154,7 +154,7 @@ class TrainerService:
 
     async def keep_checkpoints(self, spec: ModelSpec, steps: list[int]) -> None:
         """Drop the local checkpoints of all other steps."""
-        await self.backend._delete_checkpoint_files(self._registered(spec), steps)
+        await self.backend._delete_checkpoint_files(self._find_registered(spec), steps)
 
     async def _forget(self, spec: ModelSpec) -> None:
         """Drop what is here of a model, and what its backend holds in memory of it."""
@@ -216,7 +216,7 @@ class TrainerService:
         """Drop local checkpoints that are not needed to go on from what was just committed."""
         model = self.models.get(request.model.name)
         if model is not None:
-            here = _numbered(self._journal(request.model).folder / "checkpoints")
+            here = _list_numbered(self._journal(request.model).folder / "checkpoints")
             kept = [step for step in here if step > request.step - _KEPT]
             await self.backend._delete_checkpoint_files(model, kept)
 
@@ -232,7 +232,7 @@ class TrainerService:
             )
         return self.models[spec.name]
 
-    def _registered(self, spec: ModelSpec) -> art.TrainableModel[Any, Any]:
+    def _find_registered(self, spec: ModelSpec) -> art.TrainableModel[Any, Any]:
         if spec.name not in self.models:
             raise TrainerError(f"The model {spec.name!r} is not registered with this trainer.")
         return self.models[spec.name]
@@ -244,5 +244,5 @@ def _store(url: str) -> Store:
     return open_store(url)
 
 
-def _numbered(folder: Path) -> Iterable[int]:
+def _list_numbered(folder: Path) -> Iterable[int]:
     return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]

@@ -69,12 +69,12 @@ class ServedTrainer:
         return StreamingResponse(job.events(), media_type="application/x-ndjson")
 
 
-def _served(request: Request) -> ServedTrainer:
+def _find_trainer(request: Request) -> ServedTrainer:
     served: ServedTrainer = request.app.state.trainer
     return served
 
 
-Served = Annotated[ServedTrainer, Depends(_served)]
+Served = Annotated[ServedTrainer, Depends(_find_trainer)]
 
 
 def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: float = 0) -> Guard:

@@ -14,7 +14,7 @@ _BROKEN = 70
 _log = logging.getLogger(__name__)
 
 
-async def watched(
+async def watch_steps(
     steps: AsyncIterator[dict[str, float]], stall_s: float, hung: Callable[[], None]
 ) -> AsyncIterator[dict[str, float]]:
     """The same steps, as long as each comes in time.

@@ -27,7 +27,7 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
     """
     source = open_store(wanted.store) if wanted.store else store
     ledger = load_ledger(source, wanted.model)
-    checkpoint = _found(source, wanted, ledger)
+    checkpoint = _find_checkpoint(source, wanted, ledger)
     return Origin(
         model=wanted.model,
         step=checkpoint.step,
@@ -101,7 +101,7 @@ def _has_begun(run: Run) -> bool:
     return bool(committed_steps(run.store, run.name))
 
 
-def _found(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:
+def _find_checkpoint(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:
     present = committed_steps(source, wanted.model)
     committed = [step for step in present if step <= ledger.next_step]
     at = max(committed, default=0) if wanted.step is None else wanted.step

@@ -34,7 +34,7 @@ from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
 from precis.trainer.gpu.tokens import tokenize_groups
-from precis.trainer.watchdog import STALL_S, end_process, watched
+from precis.trainer.watchdog import STALL_S, end_process, watch_steps
 
 _ADAPTER = "adapter_model.safetensors"
 _LAST_WORDS_S = 1.0
@@ -118,7 +118,7 @@ class GpuBackend(LocalBackend):
                 f"Training step {before} of {model.name} ended at step {result.step}; its log is "
                 f"{self._folder(model) / 'logs'}."
             )
-        if result.metrics.get(TRAIN_GRADIENT_STEPS_KEY) and not self._moved(model, before):
+        if result.metrics.get(TRAIN_GRADIENT_STEPS_KEY) and not self._has_moved(model, before):
             raise StaleAdapter(
                 f"Training step {before} of {model.name} left the adapter as it was, although "
                 "there were groups to learn from."
@@ -180,7 +180,7 @@ class GpuBackend(LocalBackend):
         known["data/step_trainer_tokens"] = float(trained)
         steps = service.train(step, updates, config, dev_config, known)
         try:
-            async for metrics in watched(steps, STALL_S, _end_hung):
+            async for metrics in watch_steps(steps, STALL_S, _end_hung):
                 self._progress(metrics)
                 yield metrics
         except Exception as error:
@@ -227,7 +227,7 @@ class GpuBackend(LocalBackend):
     async def _serve_all(self, model: Model) -> None:
         """Serve every checkpoint that is here; vLLM starts with the newest alone."""
         service: Any = await self._get_service(model)
-        served = await self._served(model)
+        served = await self._list_served(model)
         for folder in sorted((self._folder(model) / "checkpoints").glob("[0-9]*")):
             if self._model_inference_name(model, int(folder.name)) not in served:
                 await service.register_lora_for_step(int(folder.name), str(folder))
@@ -240,13 +240,13 @@ class GpuBackend(LocalBackend):
         """
         name = self._model_inference_name(model, step)
         folder = get_step_checkpoint_dir(str(self._folder(model)), step)
-        root = (await self._served(model)).get(name)
+        root = (await self._list_served(model)).get(name)
         if root is None or Path(root).resolve() != Path(folder).resolve():
             raise StaleAdapter(
                 f"vLLM serves {root or 'nothing'} as {name}, not the checkpoint of step {step}."
             )
 
-    async def _served(self, model: Model) -> dict[str, str | None]:
+    async def _list_served(self, model: Model) -> dict[str, str | None]:
         """The files of each model that vLLM answers for, by its name."""
         base_url, key = self._endpoints[model.name]
         async with httpx.AsyncClient(timeout=60) as http:
@@ -254,7 +254,7 @@ class GpuBackend(LocalBackend):
         reply.raise_for_status()
         return {card["id"]: card.get("root") for card in reply.json()["data"]}
 
-    def _moved(self, model: Model, before: int) -> bool:
+    def _has_moved(self, model: Model, before: int) -> bool:
         """Whether training changed the adapter."""
         folders = (
             Path(get_step_checkpoint_dir(str(self._folder(model)), step))

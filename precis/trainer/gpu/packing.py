@@ -101,7 +101,7 @@ def pack(
     Raises:
         TrainerError: a sample is longer than `tokens_max`.
     """
-    ordered = _shuffled(samples, seed)
+    ordered = _shuffle(samples, seed)
     scale = _advantage_scale(ordered, weighting)
     parts = np.array_split(np.arange(len(ordered)), min(updates, len(ordered)))
     packed = []
@@ -111,7 +111,7 @@ def pack(
     return packed
 
 
-def _shuffled(samples: Sequence[Sample], seed: str) -> list[Sample]:
+def _shuffle(samples: Sequence[Sample], seed: str) -> list[Sample]:
     """Prompts in a random order, and the samples of each; those of one prompt stay together."""
     by_prompt: dict[Hashable, list[Sample]] = {}
     for sample in samples:

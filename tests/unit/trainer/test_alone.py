@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from precis.errors import TrainerError
-from precis.trainer.watchdog import watched
+from precis.trainer.watchdog import watch_steps
 from tests.services.patience import PATIENCE_S
 
 _ALONE = """
@@ -72,7 +72,7 @@ def test_the_servers_own_lifespan_is_no_answer_under_way() -> None:
 
 
 async def test_steps_that_come_in_time_are_passed_on() -> None:
-    assert [one async for one in watched(steps(3, 0), 5, fail)] == [
+    assert [one async for one in watch_steps(steps(3, 0), 5, fail)] == [
         {"step": 0},
         {"step": 1},
         {"step": 2},
@@ -82,7 +82,7 @@ async def test_steps_that_come_in_time_are_passed_on() -> None:
 async def test_a_training_without_progress_is_hung() -> None:
     hung: list[bool] = []
     with pytest.raises(TrainerError, match="no progress"):
-        async for _ in watched(steps(3, 5), 0.05, lambda: hung.append(True)):
+        async for _ in watch_steps(steps(3, 5), 0.05, lambda: hung.append(True)):
             pass
     assert hung == [True]
 
