@@ -10,9 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from precis.standins.names import name_stems
+from precis.standins.names import full_names, name_stems
 from precis.standins.synonyms import synonyms
-from precis.standins.words import content_stems, has_digit, is_content, is_variant, stem, words_of
+from precis.standins.words import (
+    common_stems,
+    content_stems,
+    has_digit,
+    is_content,
+    is_variant,
+    stem,
+    words_of,
+)
 from precis.text import sentences, tokens
 
 UNANSWERABLE = "UNANSWERABLE"
@@ -42,7 +50,8 @@ class _Statement:
     Attributes:
         stems: of all content words.
         facts: those that are numbers, dates or names.
-        openings: the first word of each sentence, which may be a name.
+        openings: the first word of each sentence, where it may be a name.
+        names: the other words of full names, each with the last.
         length: how many content words there are, with those that are repeated.
         denied: those that a negation stands before, as often as one does.
         verdict: `yes` or `no`, where it begins with one.
@@ -51,6 +60,7 @@ class _Statement:
     stems: frozenset[str]
     facts: frozenset[str]
     openings: frozenset[str]
+    names: frozenset[tuple[str, str]]
     length: int
     denied: tuple[str, ...]
     verdict: str
@@ -115,10 +125,10 @@ def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _
     missing = wanted.facts | (wanted.stems & asked.facts)
     if shared >= _SAME * len(golden - wanted.openings):
         missing |= wanted.openings
-    missing -= given.stems
+    missing -= given.stems | {first for first, last in wanted.names if last in given.stems}
     if missing and part.length >= wanted.length and shared >= _SAME * max(len(mine), len(golden)):
         return True  # Nothing was left out, so a known word stands in its place.
-    others = part.stems - wanted.stems - asked.stems
+    others = (part.facts | part.openings) - wanted.stems - asked.stems
     return any(has_digit(word) == has_digit(other) for word in missing for other in others)
 
 
@@ -135,6 +145,7 @@ def _together(parts: Sequence[_Statement]) -> _Statement:
         frozenset[str]().union(*(part.stems for part in parts)),
         frozenset[str]().union(*(part.facts for part in parts)),
         frozenset[str]().union(*(part.openings for part in parts)),
+        frozenset[tuple[str, str]]().union(*(part.names for part in parts)),
         sum(part.length for part in parts),
         tuple(word for part in parts for word in part.denied),
         parts[0].verdict if parts else "",
@@ -149,13 +160,16 @@ def _read(text: str) -> _Statement:
     stems = frozenset(words)
     facts = {word for word in stems if has_digit(word)} | (stems & name_stems(rest))
     said = verdict[1].lower() if verdict else ""
-    return _Statement(stems, frozenset(facts), _openings(rest), len(words), _denied(rest), said)
+    names = frozenset(full_names(rest))
+    openings = _openings(rest)
+    return _Statement(stems, frozenset(facts), openings, names, len(words), _denied(rest), said)
 
 
 def _openings(text: str) -> frozenset[str]:
-    """The stem of each sentence's first word, where that is a content word."""
+    """The stem of each sentence's first word, unless it is a word of which others are known."""
     first = [words_of(sentence)[:1] for sentence in sentences(text)]
-    return frozenset(stem(word) for words in first for word in words if is_content(word))
+    found = {stem(word) for words in first for word in words if is_content(word)}
+    return frozenset(word for word in found if not synonyms(word) and word not in common_stems())
 
 
 def _denied(text: str) -> tuple[str, ...]:

@@ -16,6 +16,17 @@ _NAME = re.compile(
     rf"|\b({_MONTHS}|{_DAYS})\b"
     rf"|\A({_WORD})(?=(?:,? (?:&|and|of|the|de|van|von))* [{_CAPITAL}])"
 )
+_FULL_NAME = re.compile(rf"\b{_WORD}(?: {_WORD})+")
+
+
+@lru_cache(maxsize=32_768)
+def full_names(text: str) -> tuple[tuple[str, str], ...]:
+    """The stem of each other word of a full name, with that of its last: prose goes on with it."""
+    found: list[tuple[str, str]] = []
+    for match in _FULL_NAME.finditer(text):
+        *others, last = content_stems(match.group()) or [""]
+        found.extend((other, last) for other in others)
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)

@@ -28,8 +28,9 @@ _STOP = frozenset(
         """
     )
 )
-_SUFFIXES = ("ations", "ation", "ments", "ment", "ings", "ing", "ers", "er", "ors", "or")
-_ENDINGS = (*_SUFFIXES, "ied", "ies", "ed", "es", "ly", "s", "e", "y")
+_DERIVED = {"ation": 4, "ion": 5, "ment": 3, "ly": 4, "er": 3, "or": 3}
+"""Endings of derived words, and how many letters there have to be before each."""
+_SIBILANT = ("sses", "shes", "ches", "xes", "zes")
 VARIANT_PREFIX = 4
 _VARIANT_SHARE = 0.6
 """How many letters, and what share of the longer stem, two variants of a word begin with."""
@@ -49,13 +50,52 @@ def stem(token: str) -> str:
     if token[:1].isdigit():
         return _plain_number(token)
     token = _irregular().get(token, token)
-    for _ in range(2):
-        for ending in _ENDINGS:
-            if token.endswith(ending) and len(token) - len(ending) >= 3:
-                token = token.removesuffix(ending)
-                break
-    if len(token) > 3 and token[-1] == token[-2] and token[-1] not in "aeiouls":
+    token = _without_tense(_singular(token))
+    token = _without_derivation(_irregular().get(token, token))
+    if len(token) > 3 and token.endswith("e"):
         token = token[:-1]
+    if len(token) > 5:
+        token = token.removesuffix("at")  # `celebrate` and `celebration`
+    return token[:-1] + "i" if len(token) > 2 and token.endswith("y") else token
+
+
+def _singular(token: str) -> str:
+    if len(token) > 4 and token.endswith("ies"):
+        return token[:-3] + "y"
+    if token.endswith(_SIBILANT):
+        return token[:-2]
+    if len(token) > 3 and token.endswith("s") and not token.endswith(("ss", "us", "is")):
+        return token[:-1]
+    return token
+
+
+def _without_tense(token: str) -> str:
+    if len(token) > 4 and token.endswith("ied"):
+        return token[:-3] + "y"
+    for ending in ("ing", "ed"):
+        if token.endswith(ending) and _is_word(token.removesuffix(ending)) and token[-3:] != "eed":
+            return _undoubled(token.removesuffix(ending))
+    return token
+
+
+def _without_derivation(token: str) -> str:
+    if token in _listed("endings.txt"):
+        return token
+    for ending, least in _DERIVED.items():
+        rest = token.removesuffix(ending)
+        if rest != token and len(rest) >= least and _is_word(rest):
+            return _undoubled(rest) if ending in ("er", "or") else rest
+    return token
+
+
+def _is_word(rest: str) -> bool:
+    return len(rest) >= 3 and any(letter in "aeiouy" for letter in rest)
+
+
+def _undoubled(token: str) -> str:
+    """`planned` comes from `plan`, but `called` from `call`."""
+    if len(token) > 3 and token[-1] == token[-2] and token[-1] not in "aeioulsz":
+        return token[:-1]
     return token
 
 
@@ -65,6 +105,19 @@ def _irregular() -> dict[str, str]:
     text = (files("precis.standins") / "irregular.txt").read_text("utf-8")
     groups = [line.split() for line in text.splitlines() if not line.startswith("#")]
     return {form: base for base, *forms in groups for form in forms}
+
+
+@cache
+def common_stems() -> frozenset[str]:
+    """The stems of words that stand in many questions, whatever these are about."""
+    return frozenset(map(stem, _listed("common.txt")))
+
+
+@cache
+def _listed(name: str) -> frozenset[str]:
+    """The words of a list in this package."""
+    lines = (files("precis.standins") / name).read_text("utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 @lru_cache(maxsize=32_768)

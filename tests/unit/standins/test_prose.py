@@ -1,6 +1,7 @@
 """The lexical judge on prose in the manner of RepLiQA that nobody made for it.
 
-`prose_tuning.parquet` and `prose_tuning_2.parquet`, by other hands, are what it was tuned on;
+The three `prose_tuning` files, by different hands, are what it was tuned on; the questions of the
+third are in words that the texts don't use.
 `prose_heldout.parquet` was kept away from whoever tuned it, and is to be: it is measured, never
 looked into.
 """
@@ -18,7 +19,8 @@ DATA = Path(__file__).parents[2] / "data"
 LEAST = {
     "prose_tuning.parquet": 0.7,
     "prose_tuning_2.parquet": 0.75,
-    "prose_heldout.parquet": 0.65,
+    "prose_tuning_3.parquet": 0.65,
+    "prose_heldout.parquet": 0.7,
 }
 """For each file the least share of its questions that is read from the full documents."""
 
