@@ -1,8 +1,9 @@
 """What the policy sees of a sentence: its marks of fact, and how much of it was said before.
 
 Every column is standardised within its document, so that weights learned on one document mean
-the same on another of any length or subject. There are no columns of place, length or likeness:
-what they say of the bundled stories is not true of other prose.
+the same on another of any length or subject. There are no columns of place, length or likeness,
+nor for kinds of number such as dates and times: what they say of the bundled stories is not true
+of other prose.
 """
 
 import math
@@ -20,7 +21,7 @@ from precis.text import count_words, sentences, tokens
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-FEATURES_VERSION = 2
+FEATURES_VERSION = 3
 """Raised when a column changes its meaning: weights of another version do not apply."""
 
 NAMES: tuple[str, ...] = (*MARKS, "redundancy")

@@ -28,7 +28,6 @@ def test_a_sentence_counts_its_marks_of_fact() -> None:
     counted = dict(zip(MARKS, count_marks(sentence, tokens(sentence)), strict=True))
     assert {name: count for name, count in counted.items() if count} == {
         "numbers": 1,
-        "money": 1,
         "names": 2,
     }
 
@@ -38,8 +37,8 @@ def test_columns_have_mean_zero_and_say_where_the_facts_are() -> None:
     assert features.matrix.shape == (5, len(NAMES))
     assert np.abs(features.matrix.mean(axis=0)).max() < 1e-9
     assert np.argmax(column(features, "causes")) == 1
-    assert np.argmax(column(features, "money")) == 4
-    assert np.argmax(column(features, "heading")) == 0
+    assert np.argmax(column(features, "numbers")) in (1, 4)
+    assert np.argmax(column(features, "hedges")) == 3
 
 
 def test_a_repeated_sentence_is_redundant() -> None:
