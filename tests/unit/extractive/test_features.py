@@ -38,7 +38,7 @@ def test_columns_have_mean_zero_and_say_where_the_facts_are() -> None:
     assert np.abs(features.matrix.mean(axis=0)).max() < 1e-9
     assert np.argmax(column(features, "causes")) == 1
     assert np.argmax(column(features, "numbers")) in (1, 4)
-    assert np.argmax(column(features, "hedges")) == 3
+    assert column(features, "hedges")[3] > 0
 
 
 def test_a_repeated_sentence_is_redundant() -> None:
