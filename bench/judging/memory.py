@@ -21,7 +21,7 @@ from tests.support.faults import Latency
 _IN_FLIGHT = 64
 _MIB_MAX = 700
 _MIB_GROWTH_MAX = 20
-"""About 360 MiB are what the imports hold before the first rollout."""
+"""It holds 360 MiB before the first rollout, and 633 after five steps."""
 _DESCRIPTORS = 16
 """What a process may have open besides its connections."""
 
