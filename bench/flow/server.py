@@ -11,9 +11,6 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-# Before a package of the index that is called `tests` as well.
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from tests.services.postgres_server import postgres
 
 _UP = """
