@@ -82,6 +82,7 @@ class ProviderRejected(ProviderError):
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
+        self.args = (message, status)
         self.status = status
 
 
@@ -95,6 +96,7 @@ class ProviderFailed(ProviderError):
 
     def __init__(self, cause: str, detail: str, retry_after_s: float | None = None) -> None:
         super().__init__(detail)
+        self.args = (cause, detail, retry_after_s)
         self.cause = cause
         self.retry_after_s = retry_after_s
 

@@ -5,7 +5,13 @@ import pickle
 import pytest
 
 from precis.checks import run_checks
-from precis.errors import ConfigError, PrecisError, StoreError
+from precis.errors import (
+    ConfigError,
+    PrecisError,
+    ProviderFailed,
+    ProviderRejected,
+    StoreError,
+)
 
 
 def test_an_error_says_what_happened_and_then_what_to_do() -> None:
@@ -15,10 +21,20 @@ def test_an_error_says_what_happened_and_then_what_to_do() -> None:
     assert str(StoreError("It is out.")) == "It is out."
 
 
-@pytest.mark.parametrize("error", [ConfigError("What.", "Do."), StoreError("What.")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError("What.", "Do."),
+        StoreError("What."),
+        ProviderRejected("What.", 401),
+        ProviderFailed("rate_limited", "What.", 2.5),
+    ],
+)
 def test_an_error_is_the_same_in_another_process(error: PrecisError) -> None:
     copy = pickle.loads(pickle.dumps(error))
-    assert (type(copy), copy.what, copy.remedy) == (type(error), error.what, error.remedy)
+    assert type(copy) is type(error)
+    assert vars(copy) == vars(error)
+    assert str(copy) == str(error)
 
 
 async def test_a_check_shows_both_and_cuts_no_sentence() -> None:
