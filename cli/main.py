@@ -13,6 +13,7 @@ from rich.console import Console
 from cli import prefect_server
 from cli.judge import app as judge_app
 from cli.model import app as model_app
+from cli.questions import app as questions_app
 from cli.runs import app as runs_app
 from cli.summarize import summarize
 from cli.terminal import CONTINUES, fail, sentences
@@ -22,6 +23,7 @@ from precis.environment import Environment
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(judge_app, name="judge")
 app.add_typer(model_app, name="model")
+app.add_typer(questions_app, name="questions")
 app.add_typer(runs_app, name="runs")
 app.command()(summarize)
 console = Console(highlight=False)

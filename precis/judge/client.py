@@ -12,9 +12,11 @@ from precis.judge.cached import CachedJudge
 from precis.judge.protocol import (
     PROTOCOL_VERSION,
     Graded,
+    Prompt,
     answer_prompt,
     batches,
     grade_prompt,
+    guess_prompt,
     parse_answers,
     parse_grades,
     prompts_digest,
@@ -93,11 +95,27 @@ class JudgeClient:
         batched = batches(document.questions, self._config.protocol)
         try:
             answers = await run_together(
-                [partial(self._judge, document, summary, batch) for batch in batched]
+                [
+                    partial(self._judge, document, answer_prompt(summary, batch), batch)
+                    for batch in batched
+                ]
             )
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
         return Scored(tuple(chain.from_iterable(answers)))
+
+    async def guess(self, document: Document) -> Scored | Unscored:
+        """Which of the document's questions the judge answers without the document.
+
+        Raises:
+            JudgeRejected: as for `score`.
+        """
+        questions = document.questions
+        try:
+            answers = await self._judge(document, guess_prompt(questions), questions)
+        except ProviderFailed as error:
+            return Unscored(error.cause, str(error))
+        return Scored(tuple(answers))
 
     async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
         """What the judge makes of each document when it reads the full text, by document id.
@@ -133,11 +151,11 @@ class JudgeClient:
             ) from error
 
     async def _judge(
-        self, document: Document, text: str, questions: Sequence[Question]
+        self, document: Document, prompt: Prompt, questions: Sequence[Question]
     ) -> list[Answer]:
-        """Answer some questions from a text in one request; grade in another what needs it."""
+        """Have questions answered in one request; grade in another what needs it."""
         deadline = Deadline(self._config.verdict_timeout_s)
-        given = await self._cached.ask(answer_prompt(text, questions), parse_answers, deadline)
+        given = await self._cached.ask(prompt, parse_answers, deadline)
         # By the question's place: what needs no grader now, and the rest when it is graded.
         rulings: dict[int, bool] = {}
         ungraded: dict[int, Graded] = {}

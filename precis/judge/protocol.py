@@ -15,15 +15,16 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from precis.judge.prompts import (
     ANSWER_SYSTEM,
     ANSWER_WORDS_MAX,
     GRADE_SYSTEM,
+    GUESS_SYSTEM,
     UNANSWERABLE,
     judge_messages,
 )
@@ -42,8 +43,8 @@ _ARTICLE = re.compile(r"^(?:the|an?) ")
 _QUOTES = "\"'“”‘’«»"
 
 Protocol = Literal["batched", "per_question"]
-S = TypeVar("S", bound="_Strict")
-E = TypeVar("E", bound="_Entry")
+S = TypeVar("S", bound="StrictReply")
+E = TypeVar("E", bound="ReplyEntry")
 
 
 class BadReply(ValueError):
@@ -115,6 +116,13 @@ def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
     return Prompt("answers", messages, _ANSWERS_SCHEMA, ids)
 
 
+def guess_prompt(questions: Sequence[Question]) -> Prompt:
+    """Ask for the answers to some questions from no text at all."""
+    from_text = answer_prompt("", questions)
+    system = {"role": "system", "content": GUESS_SYSTEM}
+    return replace(from_text, messages=[system, from_text.messages[1]])
+
+
 def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Prompt:
     """Ask whether given answers say what the golden ones say.
 
@@ -142,8 +150,8 @@ def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
     Raises:
         BadReply: the reply is not one JSON object with one string for each id.
     """
-    entries = _validate(reply, _Answers).answers
-    by_id = _by_id(entries, ids)
+    entries = validate_reply(reply, _Answers).answers
+    by_id = entries_by_id(entries, ids)
     answers = []
     for id in ids:
         answer = by_id[id].answer.strip()
@@ -157,8 +165,8 @@ def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
     Raises:
         BadReply: the reply is not one JSON object with one boolean for each id.
     """
-    entries = _validate(reply, _Grades).grades
-    by_id = _by_id(entries, ids)
+    entries = validate_reply(reply, _Grades).grades
+    by_id = entries_by_id(entries, ids)
     return [by_id[id].correct for id in ids]
 
 
@@ -198,40 +206,51 @@ _ANSWERS_SCHEMA = _schema("answers", "answer", "string")
 _GRADES_SCHEMA = _schema("grades", "correct", "boolean")
 
 
-class _Strict(BaseModel):
+def _refuse_surrogates(text: str) -> str:
+    # JSON can spell half of a character, which no UTF-8 can hold.
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("it holds a lone surrogate")
+    return text
+
+
+WholeText = Annotated[str, AfterValidator(_refuse_surrogates)]
+"""A text of a reply that can be written to a file."""
+
+
+class StrictReply(BaseModel):
+    """A reply, which has to be what was asked for and nothing else."""
+
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class _Entry(_Strict):
+class ReplyEntry(StrictReply):
+    """An entry of a reply, by the id that it was asked for under."""
+
     id: str
 
 
-class _AnswerEntry(_Entry):
-    answer: str
-
-    @field_validator("answer")
-    @classmethod
-    def _is_whole(cls, answer: str) -> str:
-        # JSON can spell half of a character, which no UTF-8 can hold.
-        if any("\ud800" <= character <= "\udfff" for character in answer):
-            raise ValueError("an answer holds a lone surrogate")
-        return answer
+class _AnswerEntry(ReplyEntry):
+    answer: WholeText
 
 
-class _GradeEntry(_Entry):
+class _GradeEntry(ReplyEntry):
     correct: bool
 
 
-class _Answers(_Strict):
+class _Answers(StrictReply):
     answers: list[_AnswerEntry]
 
 
-class _Grades(_Strict):
+class _Grades(StrictReply):
     grades: list[_GradeEntry]
 
 
-def _validate(reply: str, shape: type[S]) -> S:
-    """The reply as what was asked for."""
+def validate_reply(reply: str, shape: type[S]) -> S:
+    """The reply as what was asked for.
+
+    Raises:
+        BadReply: it is something else.
+    """
     try:
         loaded = json.loads(reply, object_pairs_hook=_refuse_duplicates)
     except BadReply:
@@ -259,8 +278,12 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
-    """The entries by id, of which there must be exactly these."""
+def entries_by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
+    """The entries by id.
+
+    Raises:
+        BadReply: they have other ids than these.
+    """
     given = [entry.id for entry in entries]
     if sorted(given) != sorted(ids):
         raise BadReply(f"The reply has the ids {str(given)[:200]} instead of {', '.join(ids)}.")

@@ -1,0 +1,177 @@
+"""`precis questions make`: a corpus out of documents that have no questions."""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cli.terminal import fail, say, sentences
+from precis.config import JudgeConfig
+from precis.environment import Environment
+from precis.errors import ConfigError, DocumentsError
+from precis.inference.facts import open_judge
+from precis.inference.texts import Text, find_files, read_text
+from precis.judge.prompts import UNANSWERABLE
+from precis.llm.providers import Endpoint
+from precis.questions.corpus import rows_of, write_corpus
+from precis.questions.forecast import forecast_judge, forecast_writer
+from precis.questions.journal import PaymentJournal
+from precis.questions.make import DocumentQuestions, QuestionMaker
+from precis.questions.writer import QuestionWriter
+from precis.records.spend import PRICES, Price, Prices
+
+Judge = Literal["lexical", "openrouter", "google", "url"]
+
+app = typer.Typer(no_args_is_help=True, help="Questions for documents that have none.")
+
+
+@app.callback()
+def questions() -> None:
+    """Questions for documents that have none."""
+
+
+@app.command()
+def make(
+    folder: Annotated[Path, typer.Argument(help="Text, Markdown, PDF, HTML or Word files.")],
+    out: Annotated[Path, typer.Option(help="The corpus to write, a .parquet file.")],
+    url: Annotated[
+        str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
+    ],
+    model: Annotated[str, typer.Option(help="The model there that writes the questions.")],
+    judge: Annotated[Judge, typer.Option(help="Whom they are tried on.")] = "lexical",
+    judge_model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
+    judge_url: Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")] = "",
+    price: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="USD for a million prompt and completion tokens of the model."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Pay without asking.")] = False,
+) -> None:
+    """Have a model write questions about documents, and keep those that are of use.
+
+    What was paid for lies beside the corpus: the same command goes on from there.
+    """
+    with sentences():
+        if out.suffix != ".parquet":
+            raise ConfigError(f"--out {out} must end in .parquet.")
+        judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
+        prices = {**PRICES, model: Price(*price)} if price else PRICES
+        texts, unread = _read(folder)
+        journal = PaymentJournal(out.with_name(f"{out.name}.paid.jsonl"))
+        made = asyncio.run(
+            _make(_endpoint(url, model), judged_by, prices, journal, texts, asks=not yes)
+        )
+        rows = rows_of(made, folder)
+        problems = [one for one in made if one.problem]
+        for one in problems:
+            say(f"{one.text.name}: {one.problem}")
+        if not rows:
+            fail(f"No question was kept, so {out} was not written.{_dropped(made)}")
+        write_corpus(rows, out)
+        typer.echo(_summary(rows, out, made))
+        if problems:
+            say("The same command tries those again, and pays for nothing else.")
+    if problems or unread:
+        raise typer.Exit(1)
+
+
+def _read(folder: Path) -> tuple[list[Text], int]:
+    """The texts, each once, and how many files could not be read; these are named."""
+    found: dict[str, Text] = {}
+    unread = 0
+    again = 0
+    for file in find_files([folder]):
+        try:
+            text = read_text(file)
+        except DocumentsError as error:
+            say(str(error))
+            unread += 1
+            continue
+        again += text.text in found
+        found.setdefault(text.text, text)
+    if again:
+        typer.echo(f"{again} files hold the same as another, and are left out.")
+    if not found:
+        raise DocumentsError(f"{folder} holds no text that can be read.")
+    return list(found.values()), unread
+
+
+def _endpoint(url: str, model: str) -> Endpoint:
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"--url {url!r} must start with http:// or https://.")
+    secret = Environment().precis_api_key
+    key = secret.get_secret_value() if secret else "none"
+    variable = "PRECIS_API_KEY"
+    return Endpoint(url.rstrip("/"), model, key, key_variable=variable, role="writer")
+
+
+async def _make(
+    endpoint: Endpoint,
+    judged_by: JudgeConfig,
+    prices: Prices,
+    journal: PaymentJournal,
+    texts: Sequence[Text],
+    *,
+    asks: bool,
+) -> list[DocumentQuestions]:
+    async with AsyncExitStack() as stack:
+        judge = await stack.enter_async_context(open_judge(judged_by))
+        writer = await stack.enter_async_context(QuestionWriter(endpoint, prices))
+        maker = QuestionMaker(writer, judge, journal)
+        unpaid = maker.unpaid(texts)
+        if unpaid:
+            typer.echo(forecast_writer(endpoint.model, unpaid, prices))
+            typer.echo(forecast_judge(judged_by, judge.identity["model"], unpaid))
+        known = len(texts) - len(unpaid)
+        if known:
+            typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")
+        if unpaid and asks:
+            _ask_before_paying()
+        made = await maker.make(texts, _Progress(len(texts)))
+        spent = writer.spend
+    if spent.calls:
+        dollars = "at an unknown price" if spent.unpriced else f"${spent.usd:,.2f}"
+        typer.echo(f"The writer took {spent.calls:,} requests, {dollars}.")
+    return made
+
+
+def _ask_before_paying() -> None:
+    if not sys.stdin.isatty():
+        fail("Nobody is there to answer whether to pay for this: say --yes.")
+    if not typer.confirm("Go on?"):
+        fail("Nothing was paid for.")
+
+
+class _Progress:
+    """Says how far it is, at each tenth of the documents."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._done = 0
+
+    def __call__(self, made: DocumentQuestions) -> None:
+        self._done += 1
+        if self._done * 10 // self._count > (self._done - 1) * 10 // self._count:
+            typer.echo(f"{self._done:,} of {self._count:,} documents", err=True)
+
+
+def _summary(rows: Sequence[dict[str, str]], out: Path, made: Sequence[DocumentQuestions]) -> str:
+    documents = len({row["document_id"] for row in rows})
+    unanswerable = sum(row["answer"] == UNANSWERABLE for row in rows)
+    return (
+        f"{out}: {len(rows):,} questions about {documents:,} documents, {unanswerable:,} of them "
+        f"unanswerable ({unanswerable / len(rows):.0%}).{_dropped(made)}"
+    )
+
+
+def _dropped(made: Sequence[DocumentQuestions]) -> str:
+    counts: Counter[str] = Counter()
+    for one in made:
+        counts.update(dict(one.dropped))
+    told = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
+    return f" Not kept: {told}." if told else ""

@@ -1,0 +1,90 @@
+"""The corpus that is made of documents and their questions, in RepLiQA's columns."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import polars as pl
+
+from precis.errors import DocumentsError
+from precis.questions.make import DocumentQuestions, document_of
+from precis.questions.prompts import UNANSWERED, WrittenQuestion
+from precis.records.documents import Document, Question
+from precis.records.rows import COLUMNS
+
+UNANSWERABLE_SHARE = 0.2
+"""The share of a corpus' questions that its documents do not answer, as in RepLiQA."""
+TOPIC = "documents"
+"""The topic of what lies in no folder of its own."""
+
+
+def rows_of(made: Sequence[DocumentQuestions], folder: Path) -> list[dict[str, str]]:
+    """A row for each question; documents that nothing was kept of have none.
+
+    Of the unanswerable ones as many are taken as make a fifth of all, if there are as many: one
+    of each document first, then the second ones, in an order that only the documents decide.
+    """
+    usable = [one for one in made if one.answered]
+    taken = _unanswerable(usable)
+    rows = []
+    for place, one in enumerate(usable):
+        path = _relative(Path(one.text.name), folder)
+        topic = path.parent.as_posix() if path.parent.name else TOPIC
+        document = document_of(one.text, [*one.answered, *taken.get(place, [])], topic)
+        rows += [_row(document, question, path) for question in document.questions]
+    return rows
+
+
+def _row(document: Document, question: Question, path: Path) -> dict[str, str]:
+    is_quoted = question.long_answer in document.text
+    return {
+        "document_id": document.id,
+        "document_topic": document.topic,
+        "document_path": path.as_posix(),
+        "document_extracted": document.text,
+        "question_id": question.id,
+        "question": question.text,
+        "answer": question.answer,
+        "long_answer": question.long_answer if is_quoted else "",
+    }
+
+
+def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
+    """Write rows as parquet, whole or not at all.
+
+    Raises:
+        DocumentsError: the file can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        schema = dict.fromkeys(COLUMNS, pl.String)
+        pl.DataFrame(list(rows), schema=schema).write_parquet(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DocumentsError(f"Can't write {path}: {error.strerror}. Choose another.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _unanswerable(usable: Sequence[DocumentQuestions]) -> dict[int, list[WrittenQuestion]]:
+    """Those to take, by the place of their document."""
+    answered = sum(len(one.answered) for one in usable)
+    wanted = round(answered * UNANSWERABLE_SHARE / (1 - UNANSWERABLE_SHARE))
+    order = list(range(len(usable)))
+    Random(answered).shuffle(order)
+    offered: list[tuple[int, WrittenQuestion]] = []
+    for rank in range(UNANSWERED):
+        for place in order:
+            # One of each document, or none where it has fewer.
+            for question in usable[place].unanswered[rank : rank + 1]:
+                offered.append((place, question))
+    taken: dict[int, list[WrittenQuestion]] = {}
+    for place, question in offered[:wanted]:
+        taken.setdefault(place, []).append(question)
+    return taken
+
+
+def _relative(path: Path, folder: Path) -> Path:
+    return path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)

@@ -1,0 +1,211 @@
+"""From documents to questions about them: written by one model, and tried on a judge.
+
+A question is kept where the judge answers it from the document, and not without the document:
+what anybody knows says nothing about a summary. One that the document does not answer is kept
+where the judge declines it.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any
+
+from precis.errors import ProviderFailed
+from precis.inference.texts import Text
+from precis.judge import Answer, JudgeClient, Scored, Unscored
+from precis.judge.protocol import is_too_long
+from precis.llm.concurrency import run_together
+from precis.questions.journal import PaymentJournal
+from precis.questions.prompts import WrittenQuestion, question_messages
+from precis.questions.writer import QuestionWriter
+from precis.records.documents import Document, Question
+
+ALIKE = 0.85
+"""Two questions of a document that share as much of their letters, in order, are one."""
+
+_AT_ONCE = 8
+"""Documents under way at the same time."""
+
+
+@dataclass(frozen=True)
+class DocumentQuestions:
+    """What became of a document.
+
+    Attributes:
+        answered: questions that only the document answers.
+        unanswered: those that it does not.
+        dropped: how many were not kept, by the reason.
+        problem: why there are none; empty where all went well.
+    """
+
+    text: Text
+    answered: tuple[WrittenQuestion, ...] = ()
+    unanswered: tuple[WrittenQuestion, ...] = ()
+    dropped: tuple[tuple[str, int], ...] = ()
+    problem: str = ""
+
+
+Tell = Callable[[DocumentQuestions], None]
+
+
+class QuestionMaker:
+    """Makes the questions of documents, and pays for each document once.
+
+    `made = await QuestionMaker(writer, judge, journal).make(texts)`
+
+    Args:
+        writer: writes the questions.
+        judge: whom they are tried on.
+        journal: keeps what was paid for.
+    """
+
+    def __init__(self, writer: QuestionWriter, judge: JudgeClient, journal: PaymentJournal) -> None:
+        self._writer = writer
+        self._judge = judge
+        self._journal = journal
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    def unpaid(self, texts: Sequence[Text]) -> list[Text]:
+        """Those that the model has written no questions for yet."""
+        return [text for text in texts if self._journal.get(self._key(text)) is None]
+
+    async def make(
+        self, texts: Sequence[Text], tell: Tell = lambda made: None
+    ) -> list[DocumentQuestions]:
+        """The questions of each text.
+
+        Args:
+            tell: told what became of each as soon as it is known.
+
+        Raises:
+            ProviderRejected, JudgeRejected: writer or judge reject the key, the model or the
+                request as such.
+            DocumentsError: what was paid for can't be kept.
+        """
+        return await run_together([partial(self._make_in_turn, text, tell) for text in texts])
+
+    async def _make_in_turn(self, text: Text, tell: Tell) -> DocumentQuestions:
+        async with self._turns:
+            made = await self._make_one(text)
+        tell(made)
+        return made
+
+    async def _make_one(self, text: Text) -> DocumentQuestions:
+        try:
+            written = await self._write(text)
+        except ProviderFailed as error:
+            return DocumentQuestions(text, problem=f"no questions were written: {error}")
+        different = without_duplicates(written)
+        document = document_of(text, different)
+        read = await self._try(document, document.text)
+        if isinstance(read, Unscored):
+            return _untried(text, read)
+        guessed = await self._try(document, None)
+        if isinstance(guessed, Unscored):
+            return _untried(text, guessed)
+        return _sift(text, written, different, read, guessed)
+
+    async def _write(self, text: Text) -> list[WrittenQuestion]:
+        key = self._key(text)
+        known = self._journal.get(key)
+        if known is not None:
+            return [WrittenQuestion(**one) for one in known]
+        written = await self._writer.write(text.text)
+        self._journal.put(key, [asdict(one) for one in written])
+        return written
+
+    async def _try(self, document: Document, text: str | None) -> Scored | Unscored:
+        """The judge's verdict from a text, or from none; asked for once."""
+        key = _digest([self._judge.identity, repr(document.questions), text])
+        known = self._journal.get(key)
+        if known is not None:
+            return _verdict_of(document, known)
+        if text is None:
+            verdict = await self._judge.guess(document)
+        else:
+            verdict = await self._judge.score(document, text)
+        if isinstance(verdict, Scored):
+            self._journal.put(key, [one.correct for one in verdict.answers])
+        return verdict
+
+    def _key(self, text: Text) -> str:
+        return _digest([self._writer.endpoint.model, question_messages(text.text)])
+
+
+def document_of(text: Text, written: Sequence[WrittenQuestion], topic: str = "") -> Document:
+    """A document with the questions that were written for it; its id is by its content."""
+    id = hashlib.sha256(text.text.encode()).hexdigest()[:16]
+    questions = []
+    for number, one in enumerate(written, start=1):
+        question = Question(
+            f"{id}-q{number}", one.question, one.answer, one.answerable, one.passage
+        )
+        questions.append(question)
+    return Document(id, topic, text.text, tuple(questions))
+
+
+def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuestion]:
+    """The questions without those that an earlier one is nearly the same as."""
+    different: list[WrittenQuestion] = []
+    for one in written:
+        if not any(are_alike(one.question, earlier.question) for earlier in different):
+            different.append(one)
+    return different
+
+
+def are_alike(first: str, second: str) -> bool:
+    """Whether two questions are nearly the same, whatever their case and punctuation."""
+    matcher = SequenceMatcher(None, _letters(first), _letters(second), autojunk=False)
+    return matcher.ratio() >= ALIKE
+
+
+def _sift(
+    text: Text,
+    written: Sequence[WrittenQuestion],
+    different: Sequence[WrittenQuestion],
+    read: Scored,
+    guessed: Scored,
+) -> DocumentQuestions:
+    answered: list[WrittenQuestion] = []
+    unanswered: list[WrittenQuestion] = []
+    dropped = {
+        "nearly the same": len(written) - len(different),
+        "not answered from the document": 0,
+        "answered without it": 0,
+    }
+    for one, by_text, by_guess in zip(different, read.answers, guessed.answers, strict=True):
+        if not one.answerable:
+            if by_text.correct:
+                unanswered.append(one)
+        elif not by_text.correct or is_too_long(one.answer):
+            dropped["not answered from the document"] += 1
+        elif by_guess.correct:
+            dropped["answered without it"] += 1
+        else:
+            answered.append(one)
+    return DocumentQuestions(text, tuple(answered), tuple(unanswered), tuple(dropped.items()))
+
+
+def _untried(text: Text, verdict: Unscored) -> DocumentQuestions:
+    problem = f"the judge did not try the questions: {verdict.detail}"
+    return DocumentQuestions(text, problem=problem)
+
+
+def _verdict_of(document: Document, corrects: Sequence[bool]) -> Scored:
+    answers = []
+    for question, correct in zip(document.questions, corrects, strict=True):
+        answers.append(Answer(question.id, "", correct, question.answerable))
+    return Scored(tuple(answers))
+
+
+def _letters(question: str) -> str:
+    kept = [letter if letter.isalnum() else " " for letter in question.casefold()]
+    return " ".join("".join(kept).split())
+
+
+def _digest(parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,137 @@
+"""The model that writes questions: how it is asked, and how often."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+from precis.config import RateLimits
+from precis.errors import ProviderFailed
+from precis.judge.protocol import BadReply
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+from precis.llm.providers import Endpoint
+from precis.llm.replies import SchemaRejected, strip_code_fence
+from precis.llm.retry import Deadline
+from precis.llm.tokens import estimate_tokens, estimate_tokens_with_margin
+from precis.questions.prompts import (
+    ANSWERED,
+    SCHEMA,
+    UNANSWERED,
+    WrittenQuestion,
+    parse_questions,
+    question_messages,
+)
+from precis.records.spend import Prices, Spend, Usage
+
+_CHARACTERS_WRITTEN = (ANSWERED + UNANSWERED) * 360
+"""Of questions as long as those of RepLiQA, with answers, passages and the JSON around them."""
+
+
+@dataclass(frozen=True)
+class WriterSettings:
+    """How the model that writes is asked.
+
+    Attributes:
+        document_timeout_s: for all tries at a document together.
+    """
+
+    limits: RateLimits
+    call_timeout_s: float
+    document_timeout_s: float
+    tries_max: int
+    backoff_s: float
+
+
+SETTINGS = WriterSettings(
+    RateLimits(in_flight=8),
+    call_timeout_s=180,
+    document_timeout_s=600,
+    tries_max=4,
+    backoff_s=1.0,
+)
+"""A document takes longer than a verdict, and is worth waiting for."""
+
+
+class QuestionWriter:
+    """Asks a model for the questions of a document.
+
+    `async with QuestionWriter(endpoint, prices) as writer: await writer.write(text)`
+
+    Attributes:
+        endpoint: where the model is served.
+    """
+
+    def __init__(self, endpoint: Endpoint, prices: Prices) -> None:
+        self.endpoint = endpoint
+        # Never hedged: that would pay for a document twice.
+        self._client = ChatClient(endpoint, SETTINGS, prices=prices)
+        self._by_schema = endpoint.structured
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    @property
+    def spend(self) -> Spend:
+        """What it has cost."""
+        return self._client.spend
+
+    async def write(self, text: str) -> list[WrittenQuestion]:
+        """The questions of a document.
+
+        Raises:
+            ProviderFailed: the last try failed too.
+            ProviderRejected: no retry will help.
+        """
+        deadline = Deadline(SETTINGS.document_timeout_s)
+        if self._by_schema:
+            try:
+                return await self._ask(text, deadline, by_schema=True)
+            except SchemaRejected:
+                # The prompt describes the JSON as well.
+                self._by_schema = False
+        try:
+            return await self._ask(text, deadline, by_schema=False)
+        except SchemaRejected as error:  # none was sent: it is about something else
+            raise ProviderFailed("server_error", str(error)) from error
+
+    async def _ask(
+        self, text: str, deadline: Deadline, *, by_schema: bool
+    ) -> list[WrittenQuestion]:
+        payload: dict[str, Any] = {
+            "model": self.endpoint.model,
+            "messages": question_messages(text),
+            "temperature": 0,
+        }
+        if by_schema:
+            schema = {"name": "questions", "strict": True, "schema": SCHEMA}
+            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
+        request = CompletionRequest(payload, _usage_with_margin(text))
+        return await self._client.complete(request, deadline, partial(_read, by_schema))
+
+
+def estimate_usage(text: str) -> Usage:
+    """The tokens that the questions of a document are likely to take."""
+    prompt = estimate_tokens(_characters_asked(text))
+    return Usage(round(prompt), round(estimate_tokens(_CHARACTERS_WRITTEN)))
+
+
+def _usage_with_margin(text: str) -> Usage:
+    prompt = estimate_tokens_with_margin(_characters_asked(text))
+    return Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
+
+
+def _characters_asked(text: str) -> int:
+    return sum(len(message["content"]) for message in question_messages(text))
+
+
+def _read(by_schema: bool, reply: ChatReply) -> list[WrittenQuestion]:
+    if reply.finish == "length":
+        raise ProviderFailed("truncated", "The writer's reply was cut off at its length limit.")
+    if not reply.text.strip():
+        raise ProviderFailed("empty", "The writer's reply is empty.")
+    try:
+        return parse_questions(reply.text if by_schema else strip_code_fence(reply.text))
+    except BadReply as error:
+        raise ProviderFailed("bad_reply", str(error)) from error

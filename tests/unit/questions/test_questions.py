@@ -1,0 +1,331 @@
+"""Making questions: what is kept, what is paid for, and what is said when it goes wrong."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from precis.config import DocumentsConfig, JudgeConfig
+from precis.errors import DocumentsError
+from precis.extractive.serving import LoopServer
+from precis.inference.facts import open_judge
+from precis.inference.texts import Text
+from precis.judge import Endpoint, JudgeClient
+from precis.judge.prompts import UNANSWERABLE, data_in
+from precis.judge.protocol import BadReply
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
+from precis.questions.corpus import rows_of
+from precis.questions.journal import PaymentJournal
+from precis.questions.make import DocumentQuestions, QuestionMaker, are_alike, without_duplicates
+from precis.questions.prompts import ANSWERED, IDS, UNANSWERED, WrittenQuestion, parse_questions
+from precis.questions.writer import SETTINGS, QuestionWriter
+from precis.records.documents import Document, read_documents
+from precis.records.spend import PRICES
+from precis.standins.judge import lexical_judge
+from tests.support.faults import Fault, Faults
+from tests.support.faulty import FaultyServer
+from tests.support.local_server import served
+
+KEY = "a-key-of-the-test-0815"
+QUICK = replace(SETTINGS, backoff_s=0.01)
+CORPUS = read_documents(DocumentsConfig(source="bundled"))[:6]
+BY_TEXT = {document.text.strip(): document for document in CORPUS}
+
+
+def entries_for(document: Document) -> list[dict[str, str]]:
+    """Five questions that the document answers, of which the last is the first once more, and two
+    that it does not."""
+    answerable = [one for one in document.questions if one.answerable][:4]
+    asked = [*answerable, answerable[0]]
+    written = [(one.text, one.answer, one.long_answer) for one in asked]
+    while len(written) < ANSWERED:
+        written.append(written[0])
+    written += [("Which spaceship landed on Jupiter?", "", ""), ("Whose zebra sneezed?", "", "")]
+    return [
+        {"id": id, "question": question, "answer": answer or UNANSWERABLE, "passage": passage}
+        for id, (question, answer, passage) in zip(IDS, written, strict=True)
+    ]
+
+
+@dataclass
+class Writer:
+    """A model that writes questions, and breaks in the ways that it is told."""
+
+    faults: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        text = (data_in(request.messages) or {})["text"]
+        if self.faults:
+            fault = self.faults.pop(0)
+            if fault.isdigit():
+                raise ApiError(int(fault), f"No to {KEY}.", "refused")
+            return Completion(request.model, [Choice(fault)])
+        self.asked.append(text)
+        reply = json.dumps({"questions": entries_for(BY_TEXT[text])})
+        return Completion(request.model, [Choice(reply)])
+
+
+@pytest.fixture
+def writer() -> Iterator[tuple[Writer, str]]:
+    writer = Writer()
+    with served(completions_app(writer.complete, lambda: ["w"], KEY)) as url:
+        yield writer, f"{url}/v1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PRECIS_API_KEY", KEY)
+    monkeypatch.setattr("precis.questions.writer.SETTINGS", QUICK)
+    folder = tmp_path / "documents"
+    for number, document in enumerate(CORPUS):
+        path = folder / ("news" if number % 2 else "") / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document.text)
+    return folder
+
+
+def make(folder: Path, url: str, *more: str) -> Result:
+    out = str(folder.parent / "corpus.parquet")
+    command = ["questions", "make", str(folder), "--out", out, "--url", url, "--model", "w", *more]
+    return CliRunner().invoke(app, command)
+
+
+def said(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents(
+    writer: tuple[Writer, str], folder: Path
+) -> None:
+    model, url = writer
+    result = make(folder, url, "--yes", "--price", "1", "2")
+    assert result.exit_code == 0, result.output
+    assert "w will write questions for 6 documents: about" in said(result)
+    assert "The judge will be called about" in said(result)
+    assert "nearly the same" in said(result)
+    made = read_documents(DocumentsConfig(source=str(folder.parent / "corpus.parquet")))
+    assert {one.text for one in made} <= set(BY_TEXT)
+    assert {one.topic for one in made} == {"news", "documents"}
+    questions = [question for one in made for question in one.questions]
+    share = sum(not one.answerable for one in questions) / len(questions)
+    assert 0.15 <= share <= 0.25
+    for one in made:
+        asked = [question.text for question in one.questions]
+        assert len(set(asked)) == len(asked)
+    assert len(model.asked) == 6
+
+
+def test_nothing_is_paid_for_twice(writer: tuple[Writer, str], folder: Path) -> None:
+    model, url = writer
+    make(folder, url, "--yes")
+    out = folder.parent / "corpus.parquet"
+    first = pl.read_parquet(out)
+    result = make(folder, url)
+    assert result.exit_code == 0, result.output
+    assert "6 of 6 documents are paid for already." in said(result)
+    assert pl.read_parquet(out).equals(first)
+    (folder / "0.txt").unlink()
+    assert make(folder, url).exit_code == 0
+    assert len(model.asked) == 6
+    assert len(read_documents(DocumentsConfig(source=str(out)))) < first["document_id"].n_unique()
+
+
+def test_nobody_is_asked_to_pay_where_nobody_is_there(
+    writer: tuple[Writer, str], folder: Path
+) -> None:
+    model, url = writer
+    result = make(folder, url)
+    assert result.exit_code == 1
+    assert "say --yes" in said(result)
+    assert not model.asked
+
+
+def test_a_document_that_fails_is_named_and_tried_again_alone(
+    writer: tuple[Writer, str], folder: Path
+) -> None:
+    model, url = writer
+    model.faults = ["500", "not JSON", '{"questions": []}', "429"] * 2
+    (folder / "broken.pdf").write_bytes(b"no PDF")
+    result = make(folder, url, "--yes")
+    assert result.exit_code == 1
+    assert "broken.pdf" in said(result)
+    paid = len(model.asked)
+    again = make(folder, url, "--yes")
+    assert len(model.asked) == 6 >= paid
+    assert "no questions were written" not in said(again)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"), [("401", "rejects the key in PRECIS_API_KEY"), ("404", "does not serve")]
+)
+def test_a_writer_that_can_t_be_used_stops_the_command_with_a_sentence(
+    writer: tuple[Writer, str], folder: Path, fault: str, told: str
+) -> None:
+    model, url = writer
+    model.faults = [fault] * 50
+    result = make(folder, url, "--yes")
+    assert result.exit_code == 1
+    assert told in said(result)
+    assert KEY not in result.output and "Traceback" not in result.output
+    assert not model.asked
+
+
+def test_the_same_text_twice_is_one_document(writer: tuple[Writer, str], folder: Path) -> None:
+    model, url = writer
+    (folder / "again.md").write_text(CORPUS[0].text)
+    result = make(folder, url, "--yes")
+    assert "1 files hold the same" in said(result)
+    assert len(model.asked) == 6
+
+
+async def test_faults_of_a_server_cost_tries_and_no_document(tmp_path: Path) -> None:
+    model = Writer()
+    harmful = (Fault.SLOW, Fault.DRIPPING, Fault.RETRY_AFTER, Fault.RETRY_DELAY)
+    rates = {fault: 0.04 for fault in Fault if fault not in harmful}
+    app = completions_app(model.complete, lambda: ["w"], KEY)
+    journal = PaymentJournal(tmp_path / "paid.jsonl")
+    texts = [Text(f"{number}.txt", one.text.strip()) for number, one in enumerate(CORPUS)]
+    server = FaultyServer(app, Faults(rates, seed=5))
+    async with server as url, open_judge(JudgeConfig()) as judge:
+        for _ in range(5):
+            async with QuestionWriter(Endpoint(url, "w", KEY), PRICES) as writer:
+                maker = QuestionMaker(writer, judge, journal)
+                made = await maker.make(texts)
+    assert sum(count for name, count in server.counts.items() if name != "ok") > 0
+    assert [one.problem for one in made] == [""] * len(texts)
+    assert writer.spend.calls == 0
+    assert maker.unpaid(texts) == []
+
+
+class Knowing:
+    """A judge that knows one answer without any text."""
+
+    def __init__(self, known: str) -> None:
+        self._known, self._judge = known, lexical_judge()
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        data = data_in(request.messages) or {}
+        if data.get("text") != "" or "questions" not in data:
+            return await self._judge(request)
+        answers = [{"id": one["id"], "answer": self._known} for one in data["questions"]]
+        return Completion(request.model, [Choice(json.dumps({"answers": answers}))])
+
+
+async def test_what_the_judge_knows_without_the_document_is_not_asked(tmp_path: Path) -> None:
+    document = CORPUS[1]
+    known = next(one for one in document.questions if one.answerable)
+    writer = LoopServer(completions_app(Writer().complete, lambda: ["w"]))
+    judge = LoopServer(completions_app(Knowing(known.answer), lambda: ["j"]))
+    await writer.start()
+    await judge.start()
+    try:
+        endpoint = Endpoint(f"http://127.0.0.1:{judge.port}/v1", "j", "key")
+        asked = Endpoint(f"http://127.0.0.1:{writer.port}/v1", "w", "key")
+        async with (
+            JudgeClient(endpoint, JudgeConfig()) as client,
+            QuestionWriter(asked, PRICES) as asking,
+        ):
+            maker = QuestionMaker(asking, client, PaymentJournal(tmp_path / "paid.jsonl"))
+            [made] = await maker.make([Text("a.txt", document.text.strip())])
+    finally:
+        await writer.stop()
+        await judge.stop()
+    assert known.text not in [one.question for one in made.answered]
+    assert dict(made.dropped)["answered without it"] == 1
+    assert len(made.unanswered) == UNANSWERED
+
+
+def test_questions_that_differ_in_a_word_or_in_case_are_alike() -> None:
+    assert are_alike("When did the bridge over the Elm open?", "when did the bridge over Elm open")
+    assert not are_alike("When did the bridge open?", "Who paid for the bridge?")
+    one = WrittenQuestion("Who won?", "Ann", "", True)
+    again = WrittenQuestion("WHO won", "Ann", "", True)
+    assert without_duplicates([one, again, one]) == [one]
+
+
+@given(st.lists(st.text(max_size=12), max_size=6))
+def test_what_is_left_has_no_two_alike_and_lacks_nothing_new(texts: list[str]) -> None:
+    written = [WrittenQuestion(text, "a", "", True) for text in texts]
+    left = without_duplicates(written)
+    for at, one in enumerate(left):
+        assert not any(are_alike(one.question, other.question) for other in left[:at])
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=30))
+def test_a_fifth_is_unanswerable_where_there_are_as_many(counts: list[tuple[int, int]]) -> None:
+    made = []
+    for at, (answered, unanswered) in enumerate(counts):
+        right = tuple(WrittenQuestion(f"{at} {n}?", "a", "", True) for n in range(answered))
+        none = tuple(
+            WrittenQuestion(f"{at} {n}!", UNANSWERABLE, "", False) for n in range(unanswered)
+        )
+        made.append(DocumentQuestions(Text(f"{at}.txt", f"Text {at}."), right, none))
+    rows = rows_of(made, Path())
+    unanswerable = sum(row["answer"] == UNANSWERABLE for row in rows)
+    answerable = sum(answered for answered, _ in counts)
+    offered = sum(unanswered for answered, unanswered in counts if answered)
+    assert len(rows) - unanswerable == answerable
+    assert unanswerable == min(offered, round(answerable / 4))
+    assert len({row["question_id"] for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entries: entries[:-1],
+        lambda entries: [*entries, entries[0]],
+        lambda entries: [{**entries[0], "question": " "}, *entries[1:]],
+        lambda entries: [{**entries[0], "answer": 7}, *entries[1:]],
+        lambda entries: [{**entries[0], "passage": "\ud800"}, *entries[1:]],
+        lambda entries: [{**entries[0], "more": ""}, *entries[1:]],
+    ],
+)
+def test_a_reply_that_is_not_what_was_asked_for_is_none(damage: object) -> None:
+    entries = entries_for(CORPUS[0])
+    whole = json.dumps({"questions": entries})
+    assert len(parse_questions(whole)) == ANSWERED + UNANSWERED
+    with pytest.raises(BadReply):
+        parse_questions(json.dumps({"questions": damage(entries)}))  # type: ignore[operator]
+
+
+@given(st.binary(max_size=30))
+def test_a_journal_that_was_cut_short_keeps_what_is_whole(rest: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "paid.jsonl"
+        PaymentJournal(path).put("a", [1])
+        with path.open("ab") as file:
+            file.write(b'{"key": "a", "rec' + rest.replace(b"\n", b""))
+        journal = PaymentJournal(path)
+        journal.put("b", [2])
+        assert (PaymentJournal(path).get("a"), PaymentJournal(path).get("b")) == ([1], [2])
+
+
+def test_a_journal_that_can_t_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DocumentsError, match="choose another --out"):
+        PaymentJournal(tmp_path / "file" / "paid.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--out", "corpus.csv"], "must end in .parquet"),
+        (["--url", "ftp://x"], "must start with http"),
+        (["--judge", "url"], "needs base_url and model"),
+    ],
+)
+def test_settings_that_can_t_work_are_a_sentence(
+    folder: Path, arguments: list[str], told: str
+) -> None:
+    result = make(folder, "http://127.0.0.1:9/v1", *arguments)
+    assert result.exit_code in (1, 2)
+    assert told in said(result)
