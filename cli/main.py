@@ -17,10 +17,11 @@ from cli.questions import app as questions_app
 from cli.runs import app as runs_app
 from cli.summarize import summarize
 from cli.terminal import CONTINUES, fail, sentences
+from precis import __version__
 from precis.config import SEED_MAX, SEED_MIN
 from precis.environment import Environment
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(judge_app, name="judge")
 app.add_typer(model_app, name="model")
 app.add_typer(questions_app, name="questions")
@@ -29,8 +30,21 @@ app.command()(summarize)
 console = Console(highlight=False)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"precis {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def precis() -> None:
+def precis(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version, and exit."
+        ),
+    ] = False,
+) -> None:
     """Train a small open model to write summaries that keep the facts."""
 
 

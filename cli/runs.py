@@ -1,8 +1,11 @@
 """`precis runs`: what a store holds, one run of it, its records as files, and the way back."""
 
 import asyncio
+import json
 import sys
+import webbrowser
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +14,22 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from cli.tables import checkpoints_table, facts, runs_table, steps_table
+from cli.run_comparison import describe_difference, runs_side_by_side, summaries_side_by_side
+from cli.tables import checkpoints_table, facts, run_details, run_record, runs_table, steps_table
 from cli.terminal import fail, say, sentences
 from precis.environment import Environment
+from precis.report.run_comparison import as_record, compare
 from precis.run.checkpoints import committed_steps
 from precis.run.export import Format, export
-from precis.run.overview import Overview, Unreadable, kept_checkpoints, overview, overviews
+from precis.run.overview import (
+    Overview,
+    Unreadable,
+    kept_checkpoints,
+    overview,
+    overviews,
+    sizes_of_run,
+)
+from precis.run.reports import report_file
 from precis.run.restart import reached
 from precis.run.restart import restart as restart_run
 from precis.store import Store, open_store
@@ -29,21 +42,24 @@ StoreOption = Annotated[
         "--store", help="Folder or s3://bucket/prefix; else PRECIS_STORE, or .precis/store."
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, for a program.")]
 _WIDTH_MAX = 10_000
 
 Model = Annotated[str, typer.Argument(help="Name of the model.")]
 
 
 @app.command("list")
-def list_runs(store: StoreOption = "") -> None:
+def list_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
     """List the runs of a store: how far each is, what it reached, what it cost, who works on it."""
     with sentences():
         at = _open(store)
         found = overviews(at, datetime.now(UTC))
-        if not found:
-            _console().print(f"{at.url} holds no runs.", soft_wrap=True)
         runs = [one for one in found if isinstance(one, Overview)]
-        if runs:
+        if as_json:
+            _print_json([run_record(one) for one in runs])
+        elif not found:
+            _console().print(f"{at.url} holds no runs.", soft_wrap=True)
+        elif runs:
             _print_table(runs_table(runs))
         for one in found:
             if isinstance(one, Unreadable):
@@ -55,12 +71,16 @@ def show(
     model: Model,
     store: StoreOption = "",
     last: Annotated[int, typer.Option(min=1, help="Newest steps to list.")] = 20,
+    as_json: AsJson = False,
 ) -> None:
     """Show one run: its settings, its steps, its checkpoints and whether they are whole."""
     with sentences():
         at = _open(store)
         run = overview(at, model, datetime.now(UTC))
         checkpoints = kept_checkpoints(at, model)
+        if as_json:
+            _print_json(run_details(run, checkpoints, last))
+            return
         told = facts(run)
         width = max(len(name) for name, _ in told)
         for name, value in told:
@@ -116,12 +136,73 @@ def restart(
         )
 
 
+@app.command("compare")
+def compare_runs(
+    first: Annotated[str, typer.Argument(help="Name of a model.")],
+    second: Annotated[str, typer.Argument(help="Name of another.")],
+    store: StoreOption = "",
+    summaries: Annotated[int, typer.Option(min=0, help="Documents to show both summaries of.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two runs: curves, cost, the paired difference, and summaries side by side."""
+    with sentences():
+        found = compare(_open(store), first, second, datetime.now(UTC))
+        if as_json:
+            _print_json(as_record(found))
+            return
+        _print_table(runs_side_by_side(found))
+        for line in ("", describe_difference(found), *summaries_side_by_side(found, summaries)):
+            _print(line)
+
+
+@app.command("open")
+def open_report(
+    model: Model,
+    store: StoreOption = "",
+    step: Annotated[int | None, typer.Option(min=0, help="The step; else the newest.")] = None,
+) -> None:
+    """Open the newest benchmark's report in a browser, from a bucket too."""
+    with sentences():
+        file = report_file(_open(store), model, step)
+        _print(str(file))
+        if not webbrowser.open(file.as_uri()):
+            say("No browser could be started: open this file yourself.")
+
+
+@app.command("delete")
+def delete_run(
+    model: Model,
+    store: StoreOption = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+) -> None:
+    """Delete a run for good: in the store, in Prefect and on this machine, once you agree."""
+    with sentences():
+        at = _open(store)
+        sizes = sizes_of_run(at, model)
+        if not yes:
+            _agree(
+                f"This deletes {len(sizes):,} files of {model} in {at.url} "
+                f"({sum(sizes.values()) / 1e6:,.1f} MB), its runs in Prefect and its work folder "
+                "here, for good. Go on?"
+            )
+        # Which take seconds to import.
+        from cli.deletion import delete_from_prefect
+        from precis.training.deletion import delete
+
+        runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
+        _print(f"{model} is deleted, and {runs} runs of it in Prefect.")
+
+
 def _ask_before_deleting(store: Store, model: str, step: int) -> None:
     """Go on only where somebody agrees to lose what came after a step."""
     ledger = reached(store, model, step)
     later = [one for one in committed_steps(store, model) if one > step]
     lost = f"{ledger.next_step - step} steps and {len(later)} checkpoints after step {step}"
-    question = f"This deletes the {lost} of {model} in {store.url}, for good. Go on?"
+    _agree(f"This deletes the {lost} of {model} in {store.url}, for good. Go on?")
+
+
+def _agree(question: str) -> None:
+    """Go on only where somebody says yes."""
     if not _is_watched():
         fail(f"{question} Nobody is there to answer: say --yes.")
     if not typer.confirm(question):
@@ -138,6 +219,14 @@ def _print_table(table: Table) -> None:
     unbounded = console.options.update(width=_WIDTH_MAX)
     needed = Measurement.get(console, unbounded, table).maximum
     Console(highlight=False, width=max(console.width, needed)).print(table)
+
+
+def _print(line: str) -> None:
+    _console().print(line, markup=False, soft_wrap=True)
+
+
+def _print_json(record: object) -> None:
+    typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
 
 
 def _open(url: str) -> Store:

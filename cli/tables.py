@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -14,7 +15,7 @@ _MB = 1_000_000
 
 def runs_table(runs: Sequence[Overview]) -> Table:
     """A line for each run."""
-    table = _table("model", "step", "written, UTC", "accuracy", "best", "dollars", "held by")
+    table = plain_table("model", "step", "written, UTC", "accuracy", "best", "dollars", "held by")
     for run in runs:
         table.add_row(
             run.model,
@@ -65,7 +66,7 @@ def _format(value: Any) -> str:
 def steps_table(ledger: Ledger, last: int) -> Table:
     """The newest steps, with the accuracy of the adapter that each sampled from."""
     accuracies = {one.step: one for one in ledger.validations}
-    table = _table("step", "reward", "words", "accuracy, 95 %", "seconds", "dollars")
+    table = plain_table("step", "reward", "words", "accuracy, 95 %", "seconds", "dollars")
     for step in ledger.steps[-last:]:
         table.add_row(
             str(step.step),
@@ -83,13 +84,43 @@ def steps_table(ledger: Ledger, last: int) -> Table:
 
 def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> Table:
     """Each checkpoint with its size and what it lacks."""
-    table = _table("checkpoint", "MB", "")
+    table = plain_table("checkpoint", "MB", "")
     for one in checkpoints:
         table.add_row(str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or "whole")
     return table
 
 
-def _table(*columns: str) -> Table:
+def run_record(run: Overview) -> dict[str, Any]:
+    """A run's line for a program."""
+    return {
+        "model": run.model,
+        "step": run.ledger.next_step,
+        "written": run.written.isoformat(),
+        "accuracy": run.last.accuracy if run.last else None,
+        "best": run.best.accuracy if run.best else None,
+        "best_step": run.best.step if run.best else None,
+        "usd": run.ledger.usd,
+        "held_by": run.holder.run if run.holder else None,
+    }
+
+
+def run_details(
+    run: Overview, checkpoints: Sequence[StoredCheckpoint], last: int
+) -> dict[str, Any]:
+    """All that is shown of a run, for a program."""
+    ledger = run.ledger.model_dump(mode="json")
+    return {
+        **run_record(run),
+        "origin": ledger["origin"],
+        "settings": ledger["settings"],
+        "steps": ledger["steps"][-last:],
+        "validations": ledger["validations"],
+        "checkpoints": [asdict(one) for one in checkpoints],
+    }
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in columns:
         left = name in ("model", "held by", "")

@@ -28,7 +28,6 @@ from precis.benchmark.lineup import (
     turns,
 )
 from precis.benchmark.measure import (
-    TRAINED,
     measure,
     measure_ceiling,
     report_folder,
@@ -48,6 +47,7 @@ from precis.observe.wandb import wandb_log
 from precis.processes.child import ChildService
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.metrics import step_metrics
+from precis.records.results import TRAINED
 from precis.records.summary import JudgedSummary
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import curve_of

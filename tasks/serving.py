@@ -11,10 +11,10 @@ from prefect.logging import get_run_logger
 
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.benchmark.lineup import TrainedLineup, checkpoint_digest
-from precis.benchmark.measure import TRAINED
 from precis.benchmark.run import BenchmarkRun
 from precis.errors import TrainerLost
 from precis.processes.child import Launch, child_service
+from precis.records.results import TRAINED
 from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel

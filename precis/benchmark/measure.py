@@ -29,9 +29,6 @@ from precis.run.overview import models_in
 from precis.settings.overrides import overlay
 from precis.store import Store
 
-TRAINED = "trained"
-"""What the model that is trained here is called among the contenders."""
-
 
 @dataclass(frozen=True)
 class BenchmarkId:

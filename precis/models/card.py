@@ -17,11 +17,8 @@ from precis.models.licences import licence_of
 from precis.models.prompt import prompt_of
 from precis.models.record import TrainingRecord
 from precis.models.reference import NamedCheckpoint
-from precis.records.results import result_keys, scan_results
+from precis.records.results import TRAINED, result_keys, scan_results
 from precis.statistics.standings import Contender, Standing, summarise
-
-TRAINED = "trained"
-"""What `precis.benchmark.measure`, which takes seconds to import, calls the trained model."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,9 @@ from precis.store.files import files_of
 
 Row = dict[str, Any]
 
+TRAINED = "trained"
+"""What the model that is trained here is called among the contenders."""
+
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
     "run": pl.String,
     "night": pl.Datetime("us", "UTC"),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from precis.errors import CorruptCheckpoint, StoreError
+from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
 from precis.run.checkpoints import complete_manifest
 from precis.run.holder import Holder, is_alive
@@ -87,6 +87,19 @@ def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
     """Every checkpoint that has any file, ascending. Contents are not read, only their sizes."""
     sizes = store.sizes(f"{model}/checkpoints/")
     return [_describe(store, model, step, sizes) for step in steps_begun(sizes)]
+
+
+def sizes_of_run(store: Store, model: str) -> dict[str, int]:
+    """What the store holds of a run: the size of each object, by its key.
+
+    Raises:
+        UnusableRun: it holds nothing of it.
+    """
+    # What is no name would be a folder within a run.
+    sizes = {} if "/" in model else store.sizes(f"{model}/")
+    if not sizes:
+        raise UnusableRun(f"{store.url} holds no run {model!r}.", "See `precis runs list`.")
+    return sizes
 
 
 def models_in(keys: Iterable[str]) -> list[str]:

@@ -17,9 +17,8 @@ import polars as pl
 import psutil
 import pytest
 
-from precis.benchmark.measure import TRAINED
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
-from precis.records.results import scan_results
+from precis.records.results import TRAINED, scan_results
 from precis.report.nights import REGRESSION
 from precis.run.checkpoints import committed_steps
 from precis.standins.judge import MODEL, lexical_judge

@@ -18,7 +18,7 @@ from precis.records.results import scan_results
 from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
-from tests.services.prefect_api import client_of, created, logs_of, reached, tasks_of
+from tests.services.prefect_api import client_of, created, logs_of, reached, runs_in, tasks_of
 from tests.unit.records.test_documents import rows, write_jsonl
 
 CONFIG: dict[str, Any] = {
@@ -176,6 +176,29 @@ def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
     assert run["name"] == "train form: step 1 of 1"
     settings = load_ledger(FolderStore(tmp_path), "form").settings
     assert settings["documents"]["val_size"] == found["parameters"]["documents"]["val_size"]
+
+
+def test_a_run_that_is_deleted_leaves_nothing_anywhere(deployed: Precis, tmp_path: Path) -> None:
+    for model in ("gone", "stays"):
+        config = {**CONFIG, "model": model, "store": str(tmp_path), "steps": 1}
+        run = run_deployment(deployed, "train/rehearsal", config)
+        assert run["state_type"] == "COMPLETED", run["state"]
+    output = deployed.run("runs", "delete", "gone", "--yes", "--store", str(tmp_path))
+    # Its training, and the benchmark within that.
+    assert "gone is deleted, and 2 runs of it in Prefect" in " ".join(output.split())
+    with client_of(deployed.api) as api:
+        left = [run["parameters"] for run in runs_in(api, str(tmp_path))]
+        models = [{**given, **(given.get("config") or {})}["model"] for given in left]
+        assert models == ["stays", "stays"]
+        artifacts = api.post("/artifacts/filter", json={"limit": 200}).raise_for_status().json()
+    keys = [artifact["key"] for artifact in artifacts]
+    assert [key for key in keys if key.startswith("stays-")]
+    assert not [key for key in keys if key.startswith("gone-")]
+    assert not (tmp_path / "gone").exists()
+    assert (tmp_path / "stays" / "ledger.json").exists()
+    works = [folder.name for folder in (deployed.home / "work").iterdir()]
+    assert [name for name in works if name.startswith("stays-")]
+    assert not [name for name in works if name.startswith("gone-")]
 
 
 def test_a_setting_alone_leaves_those_of_the_deployment_as_they_are(

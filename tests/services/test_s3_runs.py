@@ -14,10 +14,12 @@ from precis.records.trajectories import put_trajectories, scan_trajectories, tra
 from precis.run.checkpoints import committed_steps, restore
 from precis.run.export import export
 from precis.run.overview import Overview, kept_checkpoints, overviews
+from precis.run.reports import report_file
 from precis.run.restart import restart
 from precis.sampling.transcript import transcript
 from precis.store.files import last_modified, read_files
 from precis.store.s3 import S3Store
+from precis.training.deletion import delete
 from precis.training.fork import fork, origin_of
 from tests.services.s3_server import new_store, s3_server, settings_for
 from tests.support.newest_checkpoint import file_key
@@ -55,6 +57,21 @@ def test_runs_in_a_bucket_are_listed_and_exported(store: S3Store, tmp_path: Path
     assert [one.damage for one in kept_checkpoints(store, "m")] == [""] * 3
     assert len(export(store, "m", tmp_path, checkpoint=1)) == 7
     assert (tmp_path / "checkpoints" / "0001" / "weights").read_bytes() == b"\x01" * 1000
+
+
+async def test_a_report_in_a_bucket_is_brought_and_a_run_there_is_deleted(
+    store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
+    make_run(store, "m", 1)
+    store.put("m/benchmarks/0001/report.html", b"<h1>")
+    assert report_file(store, "m").read_bytes() == b"<h1>"
+
+    async def elsewhere() -> int:
+        return 0
+
+    await delete(store, "m", elsewhere)
+    assert store.keys("m/") == []
 
 
 def test_a_run_is_forked_within_a_bucket(store: S3Store, tmp_path: Path) -> None:

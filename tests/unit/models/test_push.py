@@ -10,7 +10,6 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from cli.main import app
-from precis.benchmark import measure as benchmark
 from precis.judge import Answer, Scored
 from precis.models import card
 from precis.models.licences import check_licence, licence_of, restriction_of
@@ -212,7 +211,3 @@ async def test_a_restricted_licence_is_told_of_before_training_and_fails_nothing
     assert restriction_of(free) == restriction_of(ExtractiveTrainer()) == ""
     assert await check_licence(free) == "Qwen/Qwen2.5-1.5B-Instruct: apache-2.0"
     assert "not known here" in await check_licence(ArtTrainer(base_model="owner/unheard-of"))
-
-
-def test_the_name_of_the_trained_model_is_the_benchmarks() -> None:
-    assert card.TRAINED == benchmark.TRAINED

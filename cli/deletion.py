@@ -1,0 +1,90 @@
+"""What Prefect knows of a run, deleted: its flow runs, and the artifacts that they made."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from cli import prefect_process as process
+from cli import prefect_server as server
+from precis.config import RunConfig
+from precis.environment import Environment
+from precis.errors import PrecisError
+from precis.store import open_store
+
+_PAGE = 200
+
+
+async def delete_from_prefect(model: str, store: str) -> int:
+    """Delete the flow runs of a model in a store, with their artifacts.
+
+    A server of our own that is not up is started, and stopped again; where there never was one,
+    there is nothing to delete.
+
+    Returns:
+        How many flow runs there were.
+
+    Raises:
+        PrecisError: the server does not answer.
+    """
+    if server.find() is None and not _has_database():
+        return 0
+    found = server.find_or_start()
+    found.wait()
+    try:
+        return await _delete(model, store)
+    finally:
+        if found.started:
+            server.stop()
+
+
+def _has_database() -> bool:
+    return (process.home() / "prefect.db").exists()
+
+
+async def _delete(model: str, store: str) -> int:
+    from prefect import get_client
+    from prefect.exceptions import PrefectException
+
+    deleted = 0
+    try:
+        async with get_client() as client:
+            for run in await _flow_runs(client):
+                if is_of(run.parameters, model, store):
+                    await _delete_artifacts(client, run.id)
+                    await client.delete_flow_run(run.id)
+                    deleted += 1
+    except PrefectException as error:
+        raise PrecisError(f"Prefect did not delete the runs of {model!r}: {error}") from error
+    return deleted
+
+
+def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:
+    """Whether a flow run with these parameters worked on a model in a store."""
+    given = {**parameters, **dict(parameters.get("config") or {})}
+    named = given.get("model") or RunConfig.model_fields["model"].default
+    url = open_store(given.get("store") or Environment().store).url
+    return bool(named == model and url == store)
+
+
+async def _flow_runs(client: Any) -> list[Any]:
+    from prefect.client.schemas.filters import FlowFilter, FlowFilterName
+
+    flows = FlowFilter(name=FlowFilterName(any_=["train", "benchmark"]))
+    found: list[Any] = []
+    while True:
+        page = await client.read_flow_runs(flow_filter=flows, limit=_PAGE, offset=len(found))
+        if not page:
+            return found
+        found += page
+
+
+async def _delete_artifacts(client: Any, run: UUID) -> None:
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+    while True:
+        page = await client.read_artifacts(artifact_filter=of_run, limit=_PAGE)
+        if not page:
+            return
+        for artifact in page:
+            await client.delete_artifact(artifact.id)

@@ -1,0 +1,49 @@
+"""The report of a run's newest benchmark, as a file that a browser can open."""
+
+import re
+from pathlib import Path
+
+from precis.environment import private_home
+from precis.errors import StoreError
+from precis.store import Store
+from precis.store.folder import FolderStore
+
+_REPORT = re.compile(r"benchmarks/(\d{4,})(-[0-9a-f]{8})?/report\.html")
+
+
+def report_file(store: Store, model: str, step: int | None = None) -> Path:
+    """The newest report of a run's step, that on the documents it held out before others.
+
+    It is where it lies in a folder, and a copy of it where the store is a bucket.
+
+    Args:
+        step: None takes the newest that was benchmarked.
+
+    Raises:
+        StoreError: there is none.
+    """
+    found = reports_in(store, model)
+    wanted = [one for one in found if step in (None, one[0])]
+    if not wanted:
+        others = ", ".join(str(one) for one in sorted({one for one, _, _ in found}))
+        there = f"there are reports of step {others}" if others else "it had no benchmark yet"
+        at = "" if step is None else f" of step {step}"
+        raise StoreError(f"{store.url} holds no report{at} of {model!r}: {there}.")
+    _, _, key = max(wanted)
+    if isinstance(store, FolderStore):
+        return (store.root / key).resolve()
+    copy = private_home() / "reports" / key
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    store.download(key, copy)
+    return copy
+
+
+def reports_in(store: Store, model: str) -> list[tuple[int, bool, str]]:
+    """Each step's reports: the step, whether they are of the held-out documents, the key."""
+    prefix = f"{model}/"
+    found = []
+    for key in store.keys(f"{prefix}benchmarks/"):
+        match = _REPORT.fullmatch(key.removeprefix(prefix))
+        if match:
+            found.append((int(match[1]), match[2] is None, key))
+    return found

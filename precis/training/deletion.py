@@ -1,0 +1,54 @@
+"""Deleting a run: its records in the store, and its files on this machine."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from precis.config import RunConfig
+from precis.errors import LeaseHeld
+from precis.run.lease import lease_key, leased, read_lease
+from precis.run.overview import sizes_of_run
+from precis.store import Store
+from precis.training.run import work_folder
+
+
+async def delete(
+    store: Store, model: str, elsewhere: Callable[[], Coroutine[Any, Any, int]]
+) -> int:
+    """Delete a run for good: what is known of it elsewhere, on this machine, then in the store.
+
+    The model's lease is held meanwhile, and goes last. Cut off anywhere, it can be done again.
+
+    Args:
+        elsewhere: deletes what Prefect knows of it.
+
+    Returns:
+        What `elsewhere` returns.
+
+    Raises:
+        LeaseHeld: a live run works on the model.
+        StoreError: the store can't be read or written.
+    """
+    sizes_of_run(store, model)
+    try:
+        async with leased(store, model, "delete") as lease:
+            runs = await elsewhere()
+            await lease.check()
+            await asyncio.to_thread(_delete_records, store, model)
+    except LeaseHeld as error:
+        raise LeaseHeld(
+            f"The model {model!r} is held by {read_lease(store, model)}.",
+            "Stop it first: a run that is at work can't be deleted.",
+        ) from error
+    await asyncio.to_thread(store.delete, f"{model}/")
+    return runs
+
+
+def _delete_records(store: Store, model: str) -> None:
+    """All but the lease. The ledger goes first: without it nothing goes on."""
+    folder = work_folder(RunConfig(model=model, store=store.url))
+    shutil.rmtree(folder, ignore_errors=True)
+    keys = [key for key in store.keys(f"{model}/") if key != lease_key(model)]
+    for key in sorted(keys, key=lambda key: not key.endswith("/ledger.json")):
+        store.delete(key)

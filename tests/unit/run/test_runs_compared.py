@@ -1,0 +1,224 @@
+"""Comparing runs, opening their reports, deleting them, and all of it for programs."""
+
+import json
+import webbrowser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cli.deletion import is_of
+from cli.main import app as precis
+from cli.run_comparison import curve
+from precis import __version__
+from precis.config import RunConfig
+from precis.errors import LeaseHeld, StoreError
+from precis.records.documents import Document, Question
+from precis.records.results import (
+    Provenance,
+    frame_of,
+    results_key,
+    rows_of,
+    write_results,
+)
+from precis.records.summary import JudgedSummary, Summary
+from precis.records.verdict import Answer, Scored
+from precis.run.reports import report_file
+from precis.store import FolderStore
+from precis.training.deletion import delete
+from precis.training.run import work_folder
+from tests.unit.run.test_runs import NOW, hold, make_run, precis_runs
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    store = FolderStore(tmp_path / "store")
+    for model in ("a", "b"):
+        make_run(store, model, 3)
+    return store
+
+
+def put_results(
+    store: FolderStore, model: str, right: list[int], judge: str = "j", prefix: str = "d"
+) -> None:
+    """A benchmark of the newest checkpoint: so many of four answers right in each document."""
+    rows = []
+    provenance = Provenance(
+        f"run-{model}", "trained", 3, judge, "batched v1", "p", "k", "0.1.0", NOW
+    )
+    for number, count in enumerate(right):
+        asked = tuple(Question(f"q{n}", "?", "1", answerable=True) for n in range(4))
+        document = Document(f"{prefix}{number}", "topic", "Text.", asked)
+        answers = tuple(Answer(f"q{n}", "1", n < count, answerable=True) for n in range(4))
+        summary = Summary(f"{model} on {number}.")
+        rows += rows_of(JudgedSummary(document, summary, Scored(answers)), provenance)
+    path = store.root.parent / "results.parquet"
+    write_results(frame_of(rows), path)
+    store.upload(path, results_key(model, f"run-{model}"))
+
+
+def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
+    put_results(store, "a", [4, 3, 4, 3, 4, 3, 4, 4])
+    put_results(store, "b", [2, 3, 2, 3, 2, 3, 2, 0])
+    told = precis_runs("compare", "a", "b", "--summaries", "1", store=store)
+    assert "a − b: +37.5 points" in told
+    assert "paired over 8 documents" in told
+    assert "── d7" in told and "a, 100% kept: a on 7." in told and "b, 0% kept: b on 7." in told
+    assert "d0" not in told
+    assert "▅" in told and "50.0% at 3" in told and "0.75" in told
+    back = precis_runs("compare", "b", "a", store=store)
+    assert "b − a: -37.5 points" in back
+
+
+def test_a_comparison_for_a_program(store: FolderStore) -> None:
+    put_results(store, "a", [4] * 6)
+    put_results(store, "b", [4] * 6)
+    found = json.loads(precis_runs("compare", "a", "b", "--json", store=store))
+    assert [run["model"] for run in found["runs"]] == ["a", "b"]
+    assert found["runs"][0]["accuracies"]["3"] == 0.5
+    assert found["difference"]["accuracy"] == 0.0
+    assert len(found["documents"]) == 6
+
+
+def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
+    assert "No benchmark of both" in precis_runs("compare", "a", "b", store=store)
+    put_results(store, "a", [4] * 6)
+    put_results(store, "b", [4] * 6, prefix="e")
+    assert "No benchmark of both" in precis_runs("compare", "a", "b", store=store)
+    put_results(store, "b", [4] * 6, judge="another")
+    assert "not comparable" in precis_runs("compare", "a", "b", store=store)
+    put_results(store, "a", [4] * 2)
+    assert "Too few documents" in precis_runs("compare", "a", "b", store=store)
+    assert "holds no ledger of 'c'" in precis_runs("compare", "a", "c", store=store, code=1)
+
+
+@given(st.lists(st.floats(-1, 2), max_size=300))
+def test_a_curve_is_short_and_ends_where_it_ends(shares: list[float]) -> None:
+    drawn = curve(shares)
+    assert len(drawn) <= 60
+    assert bool(drawn) is bool(shares)
+    assert drawn[-1:] == curve(shares[-1:])
+
+
+def test_listings_for_programs(store: FolderStore) -> None:
+    listed = json.loads(precis_runs("list", "--json", store=store))
+    assert {one["model"] for one in listed} == {"a", "b"}
+    assert listed[0]["usd"] == 0.75 and listed[0]["held_by"] is None
+    shown = json.loads(precis_runs("show", "a", "--json", "--last", "1", store=store))
+    assert [one["step"] for one in shown["steps"]] == [2]
+    assert [one["damage"] for one in shown["checkpoints"]] == [""] * 4
+    empty = FolderStore(store.root.parent / "none")
+    assert json.loads(precis_runs("list", "--json", store=empty)) == []
+
+
+async def nothing() -> int:
+    return 0
+
+
+async def test_a_deleted_run_leaves_nothing(store: FolderStore) -> None:
+    folder = work_folder(RunConfig(model="a", store=store.url))
+    folder.mkdir(parents=True)
+    (folder / "log").write_text("")
+    others = store.keys("b/")
+    await delete(store, "a", nothing)
+    assert store.keys("a/") == []
+    assert not (store.root / "a").exists()
+    assert not folder.exists()
+    assert store.keys("b/") == others
+
+
+async def test_a_run_that_is_at_work_is_not_deleted(store: FolderStore) -> None:
+    hold(store, "a", "train-7")
+    before = store.keys("a/")
+
+    async def elsewhere() -> int:
+        raise AssertionError("it was deleted elsewhere")
+
+    with pytest.raises(LeaseHeld, match="can't be deleted"):
+        await delete(store, "a", elsewhere)
+    assert store.keys("a/") == before
+    with pytest.raises(StoreError, match="holds no run 'nobody'"):
+        await delete(store, "nobody", nothing)
+
+
+async def test_a_deletion_that_fails_elsewhere_deletes_nothing_here(store: FolderStore) -> None:
+    async def out() -> int:
+        raise StoreError("out")
+
+    before = [key for key in store.keys("a/") if not key.endswith("lease.json")]
+    with pytest.raises(StoreError, match="out"):
+        await delete(store, "a", out)
+    assert [key for key in store.keys("a/") if not key.endswith("lease.json")] == before
+    await delete(store, "a", nothing)
+    assert store.keys("a/") == []
+
+
+def test_a_deletion_asks_first(store: FolderStore) -> None:
+    told = precis_runs("delete", "a", store=store, code=1)
+    assert "for good. Go on?" in " ".join(told.split())
+    assert "say --yes" in " ".join(told.split())
+    assert store.keys("a/")
+
+
+def test_a_name_that_is_a_path_deletes_nothing(store: FolderStore) -> None:
+    for name in ("..", "", "a/checkpoints", "."):
+        precis_runs("delete", name, "--yes", store=store, code=1)
+    assert store.keys("a/") and store.keys("b/")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"model": "m", "store": "STORE"}, True),
+        ({"config": {"model": "m", "store": "STORE"}}, True),
+        ({"model": "m", "store": "STORE/other"}, False),
+        ({"model": "n", "store": "STORE"}, False),
+        ({"model": "n", "store": "STORE", "config": {"model": "m"}}, True),
+        ({"store": "STORE"}, False),
+    ],
+)
+def test_a_flow_run_is_known_by_its_model_and_store(
+    tmp_path: Path, parameters: dict[str, object], expected: bool
+) -> None:
+    url = FolderStore(tmp_path).url
+    given = json.loads(json.dumps(parameters).replace("STORE", str(tmp_path)))
+    assert is_of(given, "m", url) is expected
+
+
+def test_the_newest_report_is_opened(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def show(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", show)
+    assert "it had no benchmark yet" in precis_runs("open", "a", store=store, code=1)
+    for step in ("0003", "0010", "0010-0123abcd", "0003/20260101-run"):
+        store.put(f"a/benchmarks/{step}/report.html", b"<h1>")
+    precis_runs("open", "a", store=store)
+    precis_runs("open", "a", "--step", "3", store=store)
+    assert [url.removeprefix("file://") for url in opened] == [
+        str(store.root / "a/benchmarks/0010/report.html"),
+        str(store.root / "a/benchmarks/0003/report.html"),
+    ]
+    told = precis_runs("open", "a", "--step", "4", store=store, code=1)
+    assert "there are reports of step 3, 10" in told
+    store.delete("a/benchmarks/0010/")
+    assert report_file(store, "a").parent.name == "0010-0123abcd"
+
+
+def test_a_machine_without_a_browser_is_told_the_file(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda url: False)
+    store.put("a/benchmarks/0003/report.html", b"<h1>")
+    assert "open this file yourself" in precis_runs("open", "a", store=store)
+
+
+def test_the_command_says_its_version_and_completes() -> None:
+    assert CliRunner().invoke(precis, ["--version"]).output == f"precis {__version__}\n"
+    assert "--install-completion" in CliRunner().invoke(precis, ["--help"]).output
