@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from cli.main import app
 from precis.config import DocumentsConfig, JudgeConfig
-from precis.errors import DocumentsError
+from precis.errors import DocumentsError, ProviderFailed
 from precis.extractive.serving import LoopServer
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text
@@ -204,6 +204,41 @@ async def test_faults_of_a_server_cost_tries_and_no_document(tmp_path: Path) -> 
     assert [one.problem for one in made] == [""] * len(texts)
     assert writer.spend.calls == 0
     assert maker.unpaid(texts) == []
+
+
+class Plain(Writer):
+    """A model that can't be held to a schema, and fences its JSON."""
+
+    def __init__(self, excuse: str = "response_format is not supported") -> None:
+        super().__init__()
+        self._excuse = excuse
+        self.refused = 0
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        if request.response_format is not None or "not supported" not in self._excuse:
+            self.refused += 1
+            raise ApiError(400, self._excuse, "invalid_request")
+        completion = await super().complete(request)
+        return Completion(request.model, [Choice(f"```json\n{completion.choices[0].content}\n```")])
+
+
+async def test_a_writer_that_takes_no_schema_is_asked_without_one() -> None:
+    model = Plain()
+    with served(completions_app(model.complete, lambda: ["w"], KEY)) as url:
+        async with QuestionWriter(Endpoint(f"{url}/v1", "w", KEY), PRICES) as writer:
+            for document in CORPUS[:2]:
+                written = await writer.write(document.text.strip())
+                assert len(written) == ANSWERED + UNANSWERED
+    assert (model.refused, len(model.asked)) == (1, 2)
+
+
+async def test_a_writer_that_blames_a_schema_that_was_not_sent_fails_that_document() -> None:
+    model = Plain("json_schema again")
+    with served(completions_app(model.complete, lambda: ["w"], KEY)) as url:
+        async with QuestionWriter(Endpoint(f"{url}/v1", "w", KEY), PRICES) as writer:
+            with pytest.raises(ProviderFailed, match="json_schema again"):
+                await writer.write(CORPUS[0].text.strip())
+    assert model.refused == 2
 
 
 class Knowing:
