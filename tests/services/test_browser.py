@@ -51,12 +51,17 @@ async def test_every_schedule_is_listed(deployed: Precis) -> None:
 
 async def the_schedules_are_listed(page: Page, ui: str) -> None:
     manifest = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-    scheduled = [one["name"] for one in manifest["deployments"] if one.get("schedules")]
-    assert "nightly" in scheduled
+    scheduled = [
+        (one["entrypoint"].rpartition(":")[2].replace("_", "-"), one["name"])
+        for one in manifest["deployments"]
+        if one.get("schedules")
+    ]
+    assert ("benchmark", "nightly") in scheduled
     await page.set_viewport_size({"width": 1600, "height": 900})  # else long ones are only counted
     await page.goto(f"{ui}/v2/deployments")
-    for name in scheduled:
-        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+    for flow, name in scheduled:
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=flow, exact=True))
+        row = row.filter(has=page.get_by_role("link", name=name, exact=True))
         await expect(row).to_contain_text("Active", timeout=LONG)
         if name == "nightly":
             await expect(row).to_contain_text("At 03:00 AM")

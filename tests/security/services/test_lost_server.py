@@ -24,8 +24,10 @@ STEPS = 12
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
 SOON = """
 import sys
+from cli.main import _quiet, app
+
+_quiet()  # before Prefect, which reads how loud it is when it is imported
 import cli.rehearsal, cli.prefect_server
-from cli.main import app
 
 cli.prefect_server._ASK_S, cli.prefect_server._LOST_AFTER_S = 1.0, 8.0
 cli.rehearsal._FAREWELL_S = 3.0
