@@ -9,12 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from precis.environment import Environment
 from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.cluster import ClusterConfig
 from precis.settings.identity import ByIdentity, Decides, MayChange, decisive_settings
+from precis.settings.store import StoreUrl
 from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
@@ -202,14 +203,9 @@ class RunConfig(Record):
     judge_concurrency_limit: MayChange[str] = ""
     """A Prefect global concurrency limit that the flows with one judge's key share: each
     takes as many of its slots as `judge.limits.in_flight`. Empty shares none."""
-    store: MayChange[str] = Field("", validate_default=True)
+    store: MayChange[StoreUrl] = Field("", validate_default=True)
     """Folder or s3://bucket/prefix for checkpoints, ledger and results; empty takes the variable
     PRECIS_STORE, or else .precis/store."""
-
-    @field_validator("store")
-    @classmethod
-    def _store_of_the_environment(cls, value: str) -> str:
-        return value or Environment().store
 
     @model_validator(mode="after")
     def _serverless_rents_nothing(self) -> Self:

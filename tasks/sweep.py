@@ -26,6 +26,7 @@ from precis.sweep.ranking import TrialResult, rank, result_of
 from precis.sweep.report import report_folder, sweep_report, trial_lines, verdict
 from precis.sweep.trials import Trial, check_trials, describe, plan_trials
 from tasks.policy import RETRIED
+from tasks.ui import TRIAL_TAG, artifact_key
 
 _POLL_S = 2
 _ALIVE = [
@@ -63,9 +64,10 @@ async def run_trial(config: SweepConfig, trial: Trial, budget_usd: float | None)
     """Train with some settings and a seed; a run that fails is a result too."""
     run = await _find_at_work(trial) or await arun_deployment(
         config.deployment,
-        parameters=trial.parameters(config.store, budget_usd),
+        # As one object: of `trainer` alone, without its kind, the server can't say which it is.
+        parameters={"config": trial.parameters(config.store, budget_usd)},
         flow_run_name=trial.model,
-        tags=["sweep", _tag(trial)],
+        tags=[TRIAL_TAG, _tag(trial)],
         timeout=0,
     )
     try:
@@ -97,9 +99,7 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
     folder = report_folder(config.name)
     await asyncio.to_thread(store.put, f"{folder}report.md", page.encode())
     await asyncio.to_thread(store.put, f"{folder}trials.jsonl", trial_lines(ranked).encode())
-    await acreate_markdown_artifact(
-        page, key=f"sweep-{config.name.lower().replace('.', '-').replace('_', '-')}"
-    )
+    await acreate_markdown_artifact(page, key=artifact_key("sweep", config.name))
     get_run_logger().info("%s", verdict(ranked))
     if ranked[0].accuracy is None:
         raise UnusableRun(

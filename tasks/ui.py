@@ -30,6 +30,8 @@ from prefect.runtime import flow_run
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.report.training_report import TrainingView, progress_line, training_report
 
+TRIAL_TAG = "sweep-trial"
+"""The tag of a run of training that a sweep has started."""
 _PAUSE_S = 1.0
 _REPORT_PAUSE_S = 5.0
 _REPORT_SHARE = 100
@@ -161,8 +163,11 @@ def artifact_key(model: str, kind: str) -> str:
 def announce_trained(config: TrainConfig) -> None:
     """Say that a model is trained, and has not been benchmarked; an automation does that then.
 
-    The event `precis.train.completed` carries the parameters of the benchmark that it lacks.
+    The event `precis.train.completed` carries the parameters of the benchmark that it lacks. A
+    sweep's trial is not announced: the sweep itself compares it with the others.
     """
+    if TRIAL_TAG in flow_run.tags:
+        return
     benchmark = BenchmarkConfig.of(config).model_copy(update={"checkpoints": "ends"})
     emit_event(
         event="precis.train.completed",

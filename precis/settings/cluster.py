@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints
 
-from precis.environment import Environment
 from precis.record import BoundedFloat, BoundedInt, Record
+from precis.settings.store import StoreUrl
 
 Infra = Annotated[str, StringConstraints(pattern=r"^[a-z][a-zA-Z0-9-]*(/[^/\s]+)*$")]
 
@@ -48,15 +48,10 @@ class DownConfig(Record):
 
     model: str
     """The model whose machine it is."""
-    store: str = Field("", validate_default=True)
+    store: StoreUrl = Field("", validate_default=True)
     """The store of the run; empty takes the variable PRECIS_STORE, or else .precis/store."""
     force: bool = False
     """Take it down although a live run works on it."""
-
-    @field_validator("store")
-    @classmethod
-    def _store_of_the_environment(cls, value: str) -> str:
-        return value or Environment().store
 
 
 class ClusterSweepConfig(Record):

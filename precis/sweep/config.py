@@ -5,8 +5,8 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from precis.config import Seed
-from precis.environment import Environment
 from precis.record import BoundedFloat, Name, Record
+from precis.settings.store import StoreUrl
 
 TRIALS_MAX = 200
 """More runs than this are a mistake more often than a plan."""
@@ -35,7 +35,7 @@ class SweepConfig(Record):
     budget_usd: BoundedFloat | None = Field(None, gt=0)
     """Dollars that all trials may spend together; each may spend an equal share. Empty sets no
     limit."""
-    store: str = Field("", validate_default=True)
+    store: StoreUrl = Field("", validate_default=True)
     """Folder or s3://bucket/prefix for the trials and the report; empty takes the variable
     PRECIS_STORE, or else .precis/store."""
 
@@ -49,10 +49,3 @@ class SweepConfig(Record):
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("a seed is there twice, and would train the same run again")
         return self
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_store_of_the_environment(cls, given: Any) -> Any:
-        if isinstance(given, dict) and not given.get("store"):
-            return {**given, "store": Environment().store}
-        return given

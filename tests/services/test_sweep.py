@@ -10,6 +10,7 @@ from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from precis.sweep.config import SweepConfig
 from precis.sweep.trials import plan_trials
+from tasks.ui import TRIAL_TAG
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, created, reached
 
@@ -18,7 +19,7 @@ SMALL = {"documents.train_size": 20, "documents.val_size": 6, "validate_every": 
 
 def given(store: Path, *steps: int, seeds: tuple[int, ...] = (1, 2)) -> dict[str, Any]:
     """A sweep over numbers of steps: settings whose effect is known."""
-    tried = [{**SMALL, "steps": each} for each in steps]
+    tried = [{**SMALL, "steps": each, "trainer.learning_rate": 0.03} for each in steps]
     return {"name": "small", "settings": tried, "seeds": list(seeds), "store": str(store)}
 
 
@@ -30,9 +31,9 @@ def run_sweep(precis: Precis, config: dict[str, Any]) -> dict[str, Any]:
 
 def trial_runs(api: httpx.Client, store: Path) -> list[dict[str, Any]]:
     """The runs of trials that write to this store."""
-    query = {"flow_runs": {"tags": {"all_": ["sweep"]}}, "limit": 200}
+    query = {"flow_runs": {"tags": {"all_": [TRIAL_TAG]}}, "limit": 200}
     found = api.post("/flow_runs/filter", json=query).raise_for_status().json()
-    return [run for run in found if run["parameters"].get("store") == str(store)]
+    return [run for run in found if run["parameters"]["config"]["store"] == str(store)]
 
 
 def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
@@ -60,6 +61,10 @@ def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
         query = {"artifacts": {"key": {"any_": ["sweep-small"]}}, "sort": "CREATED_DESC"}
         artifacts = api.post("/artifacts/filter", json=query).raise_for_status().json()
         assert artifacts[0]["data"] == report
+        announced = {"event": {"name": ["precis.train.completed"]}}
+        events = api.post("/events/filter", json={"filter": announced}).raise_for_status().json()
+        benchmarked = {one["resource"]["prefect.resource.name"] for one in events["events"]}
+        assert not benchmarked & set(models(wider)), "an automation would benchmark each trial"
 
 
 def test_a_sweep_with_a_setting_that_cant_be_starts_no_run(
