@@ -14,7 +14,6 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.deployments.flow_runs import arun_deployment
 from prefect.exceptions import ObjectNotFound
-from prefect.flow_runs import wait_for_flow_run
 from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 
@@ -71,7 +70,7 @@ async def run_trial(config: SweepConfig, trial: Trial, budget_usd: float | None)
         timeout=0,
     )
     try:
-        ended: FlowRun = await wait_for_flow_run(run.id, timeout=None, poll_interval=_POLL_S)
+        ended = await _wait_for_end(run)
     except asyncio.CancelledError:
         await _cancel(run)
         raise
@@ -120,6 +119,15 @@ async def _find_at_work(trial: Trial) -> FlowRun | None:
             limit=1,
         )
     return found[0] if found else None
+
+
+async def _wait_for_end(run: FlowRun) -> FlowRun:
+    """The run once it has ended. It is asked for: events can be lost, and would end no wait."""
+    async with get_client() as client:
+        while run.state is None or not run.state.is_final():
+            await asyncio.sleep(_POLL_S)
+            run = await client.read_flow_run(run.id)
+    return run
 
 
 async def _cancel(run: FlowRun) -> None:

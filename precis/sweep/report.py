@@ -23,7 +23,7 @@ def report_folder(name: str) -> str:
 def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     """The ranking: a sentence, a table, and what failed."""
     rows = [_row(rank, one) for rank, one in enumerate(ranked, 1)]
-    parts = [f"**{escape(verdict(ranked))}**", "\n".join([_HEAD, *rows])]
+    parts = [escape(verdict(ranked)), "\n".join([_HEAD, *rows])]
     failures = [trial for one in ranked for trial in one.trials if trial.failure]
     if failures:
         lines = [f"- {escape(one.trial.model)}: {escape(one.failure)}" for one in failures]
