@@ -21,6 +21,7 @@ from precis.record import Name, Step
 from precis.records.ledger import StepRecord
 from precis.records.manifests import File, FilePath
 from precis.settings.trainer import BaseModelName
+from precis.trainer.choices import decode_choice, encode_choice
 
 HEARTBEAT_S = 2.0
 
@@ -136,11 +137,11 @@ def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
                 f"A trajectory's reward is {trajectory.reward}: leave the rollout out of its group "
                 "instead."
             )
-    return [group.model_dump(mode="json", exclude={"exceptions"}) for group in groups]
+    return [_encode_group(group) for group in groups]
 
 
 def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
-    """The inverse of `encode_groups`, exceptions and start times aside.
+    """The inverse of `encode_groups`: exceptions, start times and the bytes of tokens aside.
 
     ART's own validation turns every Choice into a plain message and so loses the log
     probabilities that training needs; here each is built as what it was.
@@ -166,6 +167,29 @@ def digest_of(encoded: Iterable[Json]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def _encode_group(group: art.TrajectoryGroup) -> Json:
+    encoded = group.model_dump(mode="json", exclude={"exceptions", "trajectories"})
+    encoded["trajectories"] = [_encode_trajectory(one) for one in group.trajectories]
+    return encoded
+
+
+def _encode_trajectory(trajectory: art.Trajectory) -> Json:
+    excluded = {"messages_and_choices", "additional_histories"}
+    encoded = trajectory.model_dump(mode="json", exclude=excluded)
+    encoded["messages_and_choices"] = _encode_messages(trajectory.messages_and_choices)
+    encoded["additional_histories"] = []
+    for history in trajectory.additional_histories:
+        plain = history.model_dump(mode="json", exclude={"messages_and_choices"})
+        plain["messages_and_choices"] = _encode_messages(history.messages_and_choices)
+        encoded["additional_histories"].append(plain)
+    return encoded
+
+
+def _encode_messages(items: MessagesAndChoices) -> list[Json]:
+    plain: list[Any] = [encode_choice(item) if isinstance(item, Choice) else item for item in items]
+    return plain
+
+
 def _trajectory(encoded: Json) -> art.Trajectory:
     plain = {**encoded, "messages_and_choices": [], "additional_histories": []}
     trajectory = art.Trajectory.model_validate(plain)
@@ -178,4 +202,4 @@ def _trajectory(encoded: Json) -> art.Trajectory:
 
 
 def _choices(items: Iterable[Json]) -> MessagesAndChoices:
-    return [Choice.model_validate(item) if "finish_reason" in item else item for item in items]  # type: ignore[misc]
+    return [decode_choice(item) if "finish_reason" in item else item for item in items]  # type: ignore[misc]

@@ -25,6 +25,7 @@ from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
 from precis.records.documents import load_corpus
 from precis.records.ledger import Ledger, load_ledger
+from precis.records.manifests import checkpoint_key, manifest_key
 from precis.sampling.policy import SampledSummary, policy_client, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
@@ -48,6 +49,9 @@ def test_a_run_survives_the_death_of_engine_trainer_and_flow(tmp_path: Path) -> 
         wait_until(lambda: steps_done(config) >= 2)
         wait_until(lambda: bool(list(tmp_path.rglob("pending.json"))))
         kill(flow, "precis.trainer.server")  # while it trains
+        wait_until(lambda: steps_done(config) >= 3)
+        wait_until(lambda: is_committing(config, 4))
+        kill(flow, "precis.trainer.server")  # in the middle of a commit
         wait_until(lambda: steps_done(config) >= 4)
         os.kill(flow.pid, signal.SIGKILL)
     wait_until(lambda: not holding_the_gpu(tmp_path), _GONE_S)
@@ -172,6 +176,12 @@ def steps_done(config: TrainConfig) -> int:
     return ledger_of(config).next_step
 
 
+def is_committing(config: TrainConfig, step: int) -> bool:
+    """Whether some of a checkpoint's files are in the store, and its manifest is not."""
+    keys = open_store(config.store).keys(checkpoint_key(config.model, step))
+    return bool(keys) and manifest_key(config.model, step) not in keys
+
+
 def ledger_of(config: TrainConfig) -> Ledger:
     return load_ledger(open_store(config.store), config.model)
 
@@ -187,5 +197,5 @@ def wait_until(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -
         with suppress(StoreError, OSError):
             if condition():
                 return
-        time.sleep(0.05)
+        time.sleep(0.005)  # a commit takes less than a tenth of a second
     raise AssertionError(f"Not within {patience_s} s.")
