@@ -66,7 +66,7 @@ matrices: $(VENV)/.installed-dev  ## what test-all adds to test
 
 test-gpu: $(VENV)/.installed-dev .venv-gpu/.installed  ## on a machine with a GPU: tests/gpu/README.md
 	.venv-gpu/bin/python -m pytest -c /dev/null --rootdir . tests/gpu/test_learner.py
-	$(BIN)/python -m pytest tests/gpu/test_survival.py -s
+	PATH="$$PWD/.venv-gpu/bin:$$PATH" $(BIN)/python -m pytest tests/gpu/flow -s
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

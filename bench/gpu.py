@@ -117,6 +117,7 @@ def _settings(options: argparse.Namespace) -> ArtTrainer:
             gpu_memory_share=options.share,
             gpus=options.gpus,
             sleep_while_training=options.sleep,
+            load_in_4bit=options.load_in_4bit,
         ),
     )
 
@@ -233,6 +234,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=8, help="of the adapter")
     parser.add_argument("--share", type=float, default=0.4, help="trainer.engine.gpu_memory_share")
     parser.add_argument("--sleep", action="store_true", help="sleep_while_training")
+    parser.add_argument("--load-in-4bit", action="store_true", help="train on weights of 4 bits")
     parser.add_argument("--gpus", type=int, default=1, choices=(1, 2))
     parser.add_argument("--folder", type=Path, help="for the trainer's files and logs, to be kept")
     options = parser.parse_args()

@@ -92,6 +92,29 @@ def test_an_update_is_the_same_however_it_is_packed(base_model: str) -> None:
     assert together["loss/grad_norm"] == pytest.approx(alone["loss/grad_norm"], rel=0.05)
 
 
+def test_a_learner_without_room_computes_again_and_learns_the_same(base_model: str) -> None:
+    """The first sequence of an update is learned from, the second finds no memory."""
+    (update,) = packed(samples(), 256)
+    assert len(update) > 1
+    roomy = learner(base_model)
+    cramped = Cramped(base_model, None, EngineConfig(), 1, DEVICE)
+    config = TrainConfig(learning_rate=1e-3)
+    for _ in range(2):
+        expected = roomy.update(update, config, OPTIONS)
+        assert cramped.update(update, config, OPTIONS) == pytest.approx(
+            expected, rel=0.02, nan_ok=True
+        )
+    assert cramped.refusals == 1
+
+
+def test_a_sequence_that_fits_in_no_way_is_an_error(base_model: str) -> None:
+    (update,) = packed(samples(), 256)
+    model = Cramped(base_model, None, EngineConfig(), 1, DEVICE)
+    model.refusals = -2  # computing again does not help
+    with pytest.raises(torch.OutOfMemoryError):
+        model.update(update, TrainConfig(learning_rate=1e-3), OPTIONS)
+
+
 def test_learning_makes_good_answers_likelier(base_model: str) -> None:
     model = learner(base_model)
     (update,) = packed(samples(), 4096)
@@ -130,6 +153,20 @@ def test_a_learner_that_was_restarted_goes_on_as_one_that_was_not(
     forgetful.save(tmp_path / "forgetful")
     third = weights(tmp_path / "forgetful")
     assert not all(torch.equal(value, third[name]) for name, value in one.items())
+
+
+class Cramped(Learner):
+    """One that has no room for its second sequence, until it computes layers again."""
+
+    refusals = 0
+    _begun = 0
+
+    def _backward(self, *given: Any) -> dict[str, float]:
+        self._begun += 1
+        if self.refusals < 1 and self._begun > 1:
+            self.refusals += 1
+            raise torch.OutOfMemoryError
+        return super()._backward(*given)
 
 
 OPTIONS: Any = {"importance_sampling_level": "token", "ppo": False}

@@ -5,6 +5,7 @@ policy that sampled, clipped). Logarithms of probabilities are taken in 32 bits,
 that were sampled alone.
 """
 
+import logging
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,6 +18,7 @@ from art.loss import loss_fn
 from art.types import TrainConfig
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.helpers import disable_input_dtype_casting
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint as recomputed
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
@@ -29,6 +31,13 @@ _GRADIENT_NORM_MAX = 0.1
 """ART's own: rewards are noisy, and one update must not move far."""
 _LOGITS_AT_ONCE = 1024
 """Tokens whose logits (one for each entry of the vocabulary) exist at a time."""
+_ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""In this order, as far as each can: with a mask, cuDNN's takes a third of the time of PyTorch's
+own, which was half of an update."""
+_OTHERS_SHARE = 0.04
+"""Of the GPU's memory, for what CUDA itself takes in each process."""
+
+_log = logging.getLogger(__name__)
 
 
 class Learner:
@@ -56,7 +65,9 @@ class Learner:
             device_map={"": device},
             quantization_config=_four_bits() if engine.load_in_4bit else None,
         )
-        base.gradient_checkpointing_enable({"use_reentrant": False})
+        self._recomputes = False
+        if device.startswith("cuda"):
+            torch.cuda.set_per_process_memory_fraction(_share_to_train(engine), device)
         if checkpoint is None:
             torch.manual_seed(seed)
             self._model = get_peft_model(base, _lora(engine))
@@ -92,7 +103,7 @@ class Learner:
         """
         for group in self._optimizer.param_groups:
             group["lr"] = config.learning_rate
-        seen = [self._backward(sequence, config, dev_config) for sequence in update]
+        seen = self._accumulate(update, config, dev_config)
         norm = torch.nn.utils.clip_grad_norm_(self._weights, _GRADIENT_NORM_MAX)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
@@ -108,6 +119,32 @@ class Learner:
         self._tokenizer.save_pretrained(str(folder))
         save_optimizer(self._optimizer, folder)
 
+    def _accumulate(
+        self, update: Update, config: TrainConfig, dev_config: dev.TrainConfig
+    ) -> list[dict[str, float]]:
+        """Add up the gradients of an update's sequences; returns the metrics of each.
+
+        What the backward pass needs is kept where the GPU has room for it, and computed again from
+        the first time on that it has not.
+        """
+        while True:
+            try:
+                return [self._backward(sequence, config, dev_config) for sequence in update]
+            except torch.OutOfMemoryError:
+                if self._recomputes:
+                    raise
+            self._recompute()
+
+    def _recompute(self) -> None:
+        _log.warning(
+            "The GPU has no room to keep what the layers computed: it is computed again in each "
+            "backward pass, which then takes a third longer. Fewer packed_tokens need less room."
+        )
+        self._recomputes = True
+        self._optimizer.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
+        self._model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
+
     def _backward(
         self, sequence: PackedSequence, config: TrainConfig, dev_config: dev.TrainConfig
     ) -> dict[str, float]:
@@ -120,13 +157,15 @@ class Learner:
             "weights": torch.from_numpy(sequence.weights)[None].to(device),
             "group_ids": torch.from_numpy(sequence.groups)[None].to(device),
         }
-        reference = None
-        if config.kl_penalty_coef:
-            with torch.no_grad(), self._model.disable_adapter():
-                reference, _ = self.logprobs(sequence)
-        logprobs, entropy = self.logprobs(sequence)
-        loss = loss_fn(inputs, logprobs, reference, None, dev_config)
-        loss.policy_loss_sum.backward()
+        # Around the backward pass too: what it computes again has to be computed as before.
+        with sdpa_kernel(_ATTENTION, set_priority=True):
+            reference = None
+            if config.kl_penalty_coef:
+                with torch.no_grad(), self._model.disable_adapter():
+                    reference, _ = self.logprobs(sequence)
+            logprobs, entropy = self.logprobs(sequence)
+            loss = loss_fn(inputs, logprobs, reference, None, dev_config)
+            loss.policy_loss_sum.backward()
         metrics = {
             "loss/train": loss.policy_loss_sum.item(),
             "loss/entropy": entropy.item(),
@@ -171,6 +210,16 @@ class Learner:
         precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
         with precision, disable_input_dtype_casting(self._model, active=on_gpu):
             yield
+
+
+def _share_to_train(engine: EngineConfig) -> float:
+    """The share of the GPU's memory that is not vLLM's.
+
+    Without this limit, what the learner keeps for itself could be what vLLM takes at its next
+    summary, and an engine that finds no memory ends.
+    """
+    is_shared = engine.gpus == 1 and not engine.sleep_while_training
+    return 1 - _OTHERS_SHARE - (engine.gpu_memory_share if is_shared else 0)
 
 
 def _score_tokens(

@@ -21,8 +21,9 @@ from precis.errors import TrainerError
 Weighting = Literal["token", "sequence"]
 """What counts the same in the loss: each token that was sampled, or each sample."""
 
-_PADDED_TO = 256
-"""Lengths are rounded up to a multiple of this: few shapes, and rows that kernels can align."""
+_PADDED_TO = 512
+"""Lengths are rounded up to a multiple of this: for each new one cuDNN plans its attention anew,
+which takes about a second."""
 _NOBODY = -1
 """The prompt and the answer that padding belongs to."""
 

@@ -1,4 +1,4 @@
-"""The training flow on this machine's GPU, as a process: `python -m tests.gpu.training FILE`.
+"""The training flow on this machine's GPU, as a process: `python -m tests.gpu.flow.training FILE`.
 
 FILE holds a `TrainConfig` as JSON. What it is about is in `tests/gpu/README.md`.
 """

@@ -4,7 +4,6 @@ Needs a GPU, both environments, and a model that earns some reward (`PRECIS_GPU_
 ten minutes, most of them for the trainer's four starts. See `tests/gpu/README.md`.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -16,22 +15,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import art
 import psutil
 import pytest
 
-from precis.cluster.local import LocalHost
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
-from precis.records.documents import load_corpus
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.manifests import checkpoint_key, manifest_key
-from precis.sampling.policy import SampledSummary, policy_client, summarize
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
-from precis.trainer.client import RemoteTrainer
-from precis.trainer.protocol import StoredModel
-from precis.training.run import PROJECT
 
 MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
 STEPS = 6
@@ -65,51 +57,6 @@ def test_a_run_survives_the_death_of_engine_trainer_and_flow(tmp_path: Path) -> 
     assert [entry["step"] for entry in trained] == list(range(STEPS))
     assert [entry["digest"] for entry in trained] == [record.digest for record in ledger.steps]
 
-    (there,) = tmp_path.rglob("trainer/.lock")
-    both = asyncio.run(summaries_of_both(config, there.parent, tmp_path / "fresh"))
-    assert both[0] == both[1]
-    assert all(both[0])
-
-
-async def summaries_of_both(
-    config: TrainConfig, there: Path, fresh: Path
-) -> tuple[list[str], list[str]]:
-    """Greedy summaries by the trainer that trained, and by one that restores from the store."""
-    return await asyncio.gather(
-        summaries(config, there, restored=False), summaries(config, fresh, restored=True)
-    )
-
-
-async def summaries(config: TrainConfig, folder: Path, restored: bool) -> list[str]:
-    folder.mkdir(exist_ok=True)
-    site = LocalHost(folder, config.seed, folder / "again.log", "local")
-    try:
-        address = await site.up()
-        trainer = RemoteTrainer(address.url, address.token, folder / "art")
-        model: art.TrainableModel[Any, Any] = art.TrainableModel(
-            name=config.model,
-            project=PROJECT,
-            base_model=config.trainer.base_model,
-            report_metrics=[],
-            _internal_config=config.trainer.internal_config,  # type: ignore[arg-type]
-        )
-        if restored:
-            stored = StoredModel(store=config.store, name=config.model, run="fresh")
-            await trainer.restore(model, STEPS, stored)
-        await model.register(trainer)
-        served = f"{config.model}@{STEPS}"
-        policy = policy_client(model.openai_client(), served, config.rollouts)
-        texts = []
-        for document in load_corpus(config.documents).validation[:3]:
-            answer = await summarize(policy, document, config.rollouts)
-            assert isinstance(answer, SampledSummary)
-            texts.append(answer.summary.text)
-        await policy.close()
-        await trainer.close()
-        return texts
-    finally:
-        await site.down()
-
 
 def configuration(folder: Path) -> TrainConfig:
     return TrainConfig(
@@ -137,7 +84,7 @@ def training(config: TrainConfig, folder: Path) -> Iterator["subprocess.Popen[by
     environment = {**os.environ, "PRECIS_HOME": str(folder / "home")}
     with (folder / "flow.log").open("ab") as log:
         flow = subprocess.Popen(
-            [sys.executable, "-m", "tests.gpu.training", str(file)],
+            [sys.executable, "-m", "tests.gpu.flow.training", str(file)],
             stdout=log,
             stderr=log,
             env=environment,

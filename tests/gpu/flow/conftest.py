@@ -1,0 +1,155 @@
+"""A run of three steps on random rewards, for tests of what comes after training.
+
+Its adapter differs from the base whatever the model earns, so that any model will do.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import art
+import pytest
+
+from precis.cluster.local import LocalHost
+from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
+from precis.models.record import training_record, write_record
+from precis.records.documents import Document, load_corpus
+from precis.records.ledger import Ledger, write_ledger
+from precis.sampling.policy import SampledSummary, policy_client, summarize
+from precis.settings.trainer import ArtTrainer, EngineConfig
+from precis.store import open_store
+from precis.trainer.client import RemoteTrainer
+from precis.trainer.protocol import StoredModel
+from precis.training.run import PROJECT
+from tests.unit.records.test_ledger import record
+
+STEPS = 3
+_SAMPLES = 4
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run in a store, and what its trainer wrote at the end.
+
+    Attributes:
+        summaries: greedy ones of `texts`.
+    """
+
+    config: TrainConfig
+    texts: list[str]
+    summaries: list[str]
+
+    @property
+    def served_as(self) -> str:
+        return f"{self.config.model}@{STEPS}"
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+    """Needs a GPU and `PRECIS_GPU_MODEL`."""
+    base_model = os.environ.get("PRECIS_GPU_MODEL", "")
+    if not base_model:
+        pytest.skip("PRECIS_GPU_MODEL names no model to train")
+    folder = tmp_path_factory.mktemp("run")
+    config = TrainConfig(
+        model="random",
+        steps=STEPS,
+        documents=DocumentsConfig(train_size=160, val_size=32),
+        trainer=ArtTrainer(
+            base_model=base_model,
+            learning_rate=3e-4,
+            warmup_steps=0,
+            engine=EngineConfig(lora_rank=16, gpu_memory_share=0.2, tokens_max=3072),
+        ),
+        rollouts=RolloutsConfig(groups_per_step=4, rollouts_per_group=_SAMPLES),
+        store=str(folder / "store"),
+    )
+    documents = load_corpus(config.documents).validation[:3]
+    summaries = asyncio.run(_train(config, folder / "trainer", documents))
+    return TrainedRun(config, [document.text for document in documents], summaries)
+
+
+async def _train(config: TrainConfig, folder: Path, documents: Sequence[Document]) -> list[str]:
+    store = open_store(config.store)
+    stored = StoredModel(store=config.store, name=config.model, run="random")
+    chance = random.Random(1)
+    ledger = Ledger(model=config.model, config="random", corpus="bundled")
+    async with trainer_in(folder, config) as (trainer, model):
+        await trainer.begin(model, "random")
+        await model.register(trainer)
+        for step in range(STEPS):
+            groups = [
+                await _sample(model, document, config.rollouts, step, chance)
+                for document in load_corpus(config.documents).train[:4]
+            ]
+            result = await trainer.train(
+                model, groups, step=step, run="random", **config.trainer.options
+            )
+            assert result.metrics["data/step_num_gradient_steps"]
+            await trainer.commit(model, step + 1, stored)
+            ledger = ledger.advance(record(step))
+        write_ledger(store, ledger, None)
+        write_record(store, config.model, training_record(config, "nobody"))
+        return await write_greedily(model, documents, config.rollouts)
+
+
+async def _sample(
+    model: art.TrainableModel[Any, Any],
+    document: Document,
+    settings: RolloutsConfig,
+    step: int,
+    chance: random.Random,
+) -> art.TrajectoryGroup:
+    policy = policy_client(model.openai_client(), f"{model.name}@{step}", settings)
+    asked = [summarize(policy, document, settings, seed=step * 100 + at) for at in range(_SAMPLES)]
+    answers = await asyncio.gather(*asked)
+    await policy.close()
+    trajectories = []
+    for at, answer in enumerate(answers):
+        assert isinstance(answer, SampledSummary)
+        messages: Any = [{"role": "user", "content": document.text}, answer.choice]
+        reward = chance.random() if at else 2.0  # never all the same
+        trajectories.append(art.Trajectory(messages_and_choices=messages, reward=reward))
+    return art.TrajectoryGroup(trajectories)
+
+
+async def write_greedily(
+    model: art.TrainableModel[Any, Any], documents: Sequence[Document], settings: RolloutsConfig
+) -> list[str]:
+    """One summary of each document, from the last step's adapter, one after another."""
+    policy = policy_client(model.openai_client(), f"{model.name}@{STEPS}", settings)
+    texts = []
+    for document in documents:
+        answer = await summarize(policy, document, settings)
+        assert isinstance(answer, SampledSummary)
+        texts.append(answer.summary.text)
+    await policy.close()
+    return texts
+
+
+@asynccontextmanager
+async def trainer_in(
+    folder: Path, config: TrainConfig
+) -> AsyncIterator[tuple[RemoteTrainer, art.TrainableModel[Any, Any]]]:
+    """A trainer on this machine's GPU that works in a folder, and the model to train."""
+    folder.mkdir(exist_ok=True)
+    site = LocalHost(folder, config.seed, folder / "trainer.log", "local")
+    model: art.TrainableModel[Any, Any] = art.TrainableModel(
+        name=config.model,
+        project=PROJECT,
+        base_model=config.trainer.base_model,
+        report_metrics=[],
+        _internal_config=config.trainer.internal_config,  # type: ignore[arg-type]
+    )
+    try:
+        address = await site.up()
+        trainer = RemoteTrainer(address.url, address.token, folder / "art")
+        yield trainer, model
+        await trainer.close()
+    finally:
+        await site.down()

@@ -1,0 +1,26 @@
+"""A checkpoint of the store is the model: a fresh trainer that restores it writes the same."""
+
+import asyncio
+from pathlib import Path
+
+from precis.records.documents import load_corpus
+from precis.trainer.protocol import StoredModel
+from tests.gpu.flow.conftest import STEPS, TrainedRun, trainer_in, write_greedily
+
+
+def test_a_fresh_trainer_writes_the_same_greedy_summaries(
+    trained_run: TrainedRun, tmp_path: Path
+) -> None:
+    restored = asyncio.run(_restore_and_write(trained_run, tmp_path / "fresh"))
+    assert restored == trained_run.summaries
+    assert all(restored)
+
+
+async def _restore_and_write(run: TrainedRun, folder: Path) -> list[str]:
+    config = run.config
+    documents = load_corpus(config.documents).validation[: len(run.texts)]
+    async with trainer_in(folder, config) as (trainer, model):
+        stored = StoredModel(store=config.store, name=config.model, run="fresh")
+        await trainer.restore(model, STEPS, stored)
+        await model.register(trainer)
+        return await write_greedily(model, documents, config.rollouts)
