@@ -95,7 +95,7 @@ async def open_benchmark(
     async with observing() as observers:
 
         def tell(run: BenchmarkRun, contender: ContenderSpec, outcome: JudgedSummary) -> None:
-            seen = completion_of_contender(outcome, contender, run.id.id, config.rollouts.words_max)
+            seen = completion_of_contender(outcome, contender, run.id.id, run.task)
             observers.completions([seen] if seen else [])
 
         run = BenchmarkRun(config, corpus, judge, tell)
@@ -128,7 +128,7 @@ async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
             than the benchmark's.
         StoreError: the store holds no such model.
     """
-    list_hosted(run.config, Environment().keys())
+    list_hosted(run.config, run.task, Environment().keys())
     await run.cache.open()
     warn = get_run_logger().warning
     return await asyncio.to_thread(line_up_trained, run.store, run.config, run.corpus, warn)
@@ -144,10 +144,10 @@ async def serve_others(
         ConfigError: a hosted model's key is not set, or the rehearsed model is none.
         StoreError: the store does not hold it.
     """
-    hosted = list_hosted(run.config, Environment().keys())
-    baselines = list_baselines(run.config, standins)
+    hosted = list_hosted(run.config, run.task, Environment().keys())
+    baselines = list_baselines(run.config, run.task, standins)
     corpus = None if run.config.test_documents else run.corpus.digest
-    async with serve_rehearsed(run.store, run.config, corpus) as extractive:
+    async with serve_rehearsed(run.store, run.config, run.task, corpus) as extractive:
         yield [*hosted, *extractive, *baselines]
 
 
@@ -165,7 +165,7 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
             run.corpus.validation,
             config.judge,
             run.judge.identity["model"],
-            config.rollouts.words_max,
+            run.task,
         )
     logger = get_run_logger()
     if ahead.summaries or ahead.judging:

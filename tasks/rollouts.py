@@ -53,6 +53,7 @@ async def gather_rollouts(run: Run, step: int) -> StepRollouts:
             rows = await gather(
                 run.model.openai_client(),
                 run.model.get_inference_name(step),
+                run.task,
                 run.judge,
                 run.corpus.batch(run.config.seed, step, settings.groups_per_step),
                 settings,
@@ -72,6 +73,7 @@ async def validate(run: Run, step: int) -> Validation:
         rollouts = await gather_greedy(
             run.model.openai_client(),
             run.model.get_inference_name(step),
+            run.task,
             run.judge,
             run.corpus.validation,
             run.config.rollouts,
@@ -90,10 +92,9 @@ async def keep_rollouts(
     run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]]
 ) -> None:
     """Put what adapter `step` wrote, and how it was judged, into the store; tell the observers."""
-    words_max = run.config.rollouts.words_max
-    groups = transcript(rows, run.model.get_inference_name(step), words_max)
+    groups = transcript(rows, run.model.get_inference_name(step))
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, groups)
-    run.log.tell_samples(rows, run.ledger.run_id, split, step, words_max)
+    run.log.tell_samples(rows, run.ledger.run_id, split, step)
 
 
 @asynccontextmanager

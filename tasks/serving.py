@@ -127,7 +127,7 @@ async def fetch_checkpoints(
         local_contender,
         url=str(model.inference_base_url),
         key=str(model.inference_api_key),
-        words_max=run.config.rollouts.words_max,
+        tokens_max=run.task.tokens_max,
         in_flight=run.config.rollouts.in_flight,
     )
     return [

@@ -32,8 +32,10 @@ from precis.llm.concurrency import run_together
 from precis.records.documents import Corpus, load_corpus
 from precis.records.summary import JudgedSummary
 from precis.store import open_store
+from precis.task import task_of
 from tests.support.faults import Latency
 
+TASK = task_of(RolloutsConfig())
 JUDGE = Latency(0.4, 1.5)
 CONTENDERS = {
     "quick": Latency(0.8, 2.0),
@@ -82,13 +84,13 @@ async def _measured(
         stack.callback(kept.close)
         await kept.open()
         budget = Budget(None)
-        referee = BenchmarkJudge(judge, judge_config, RolloutsConfig(), budget, kept)
+        referee = BenchmarkJudge(judge, judge_config, TASK, budget, kept)
         writers = []
         for name, url in zip(CONTENDERS, urls, strict=True):
             config = ContenderConfig(model=name, provider="url", base_url=url, limits=own)
-            entry = hosted_entry(config, {"CONTENDER_API_KEY": "key"}, 350)
+            entry = hosted_entry(config, {"CONTENDER_API_KEY": "key"}, TASK.tokens_max)
             writers.append(
-                await stack.enter_async_context(ContenderClient(entry, 350, budget, kept))
+                await stack.enter_async_context(ContenderClient(entry, TASK, budget, kept))
             )
         began = time.perf_counter()
         rows = await run_together(

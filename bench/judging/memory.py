@@ -16,6 +16,7 @@ from precis.config import DocumentsConfig, RateLimits, RolloutsConfig
 from precis.judge import Endpoint, JudgeClient, Scored
 from precis.records.documents import Document, read_documents
 from precis.sampling.rollouts import gather
+from precis.task import task_of
 from tests.support.faults import Latency
 
 _IN_FLIGHT = 64
@@ -60,7 +61,9 @@ async def _gathered(
         footprints = [_shown("start", 0.0)]
         for step in range(1, steps + 1):
             began = time.perf_counter()
-            groups = await gather(policy, POLICY, judge, documents, rollouts, seed=1, step=step)
+            groups = await gather(
+                policy, POLICY, task_of(rollouts), judge, documents, rollouts, seed=1, step=step
+            )
             assert all(isinstance(one.verdict, Scored) for group in groups for one in group)
             footprints.append(_shown(f"step {step}", time.perf_counter() - began))
             del groups  # or two steps would be held at once

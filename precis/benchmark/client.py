@@ -17,7 +17,7 @@ from precis.records.documents import Document
 from precis.records.spend import Usage
 from precis.records.summary import Summary
 from precis.records.verdict import Unscored
-from precis.summaries.prompt import summary_messages
+from precis.task import Task
 
 UNREACHABLE = "generation_connection"
 """The cause of a summary that is missing because nobody took the request."""
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 class ContenderClient:
     """Asks one contender, within its limits and the benchmark's budget.
 
-    `async with ContenderClient(entry, words_max, budget, kept) as client:`
+    `async with ContenderClient(entry, task, budget, kept) as client:`
     `    await client.write(document)`
 
     Args:
-        words_max: the limit that the contender is told.
+        task: what the contender is asked to do.
         budget: what may still be spent.
         kept: where summaries are kept; None keeps none.
 
@@ -41,10 +41,10 @@ class ContenderClient:
     """
 
     def __init__(
-        self, entry: ContenderSpec, words_max: int, budget: Budget, kept: ResultCache | None
+        self, entry: ContenderSpec, task: Task, budget: Budget, kept: ResultCache | None
     ) -> None:
         self.entry = entry
-        self._words_max = words_max
+        self._task = task
         self._kept = kept
         prices = {entry.endpoint.model: entry.price} if entry.price else {}
         self._client = ChatClient(entry.endpoint, entry.settings, prices=prices, budget=budget)
@@ -114,7 +114,7 @@ class ContenderClient:
     def _request(self, document: Document) -> CompletionRequest:
         payload: dict[str, Any] = {
             "model": self.entry.endpoint.model,
-            "messages": summary_messages(document.text, self._words_max),
+            "messages": self._task.messages(document),
             **self.entry.parameters,
         }
         # The most that it can take, or nearly so: the budget has to hold whatever comes.
@@ -123,4 +123,4 @@ class ContenderClient:
         return CompletionRequest(payload, Usage(prompt_tokens, int(limit)))
 
     def _key(self, document: Document) -> str:
-        return self.entry.key(summary_messages(document.text, self._words_max))
+        return self.entry.key(self._task.messages(document))

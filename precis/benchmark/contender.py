@@ -13,7 +13,6 @@ from precis.llm.providers import Endpoint
 from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
-from precis.summaries.prompt import summary_tokens_max
 
 _FREE = Price(0.0, 0.0)
 
@@ -46,9 +45,13 @@ class ContenderSpec:
 
 
 def hosted_contender(
-    config: ContenderConfig, keys: Mapping[str, str], words_max: int
+    config: ContenderConfig, keys: Mapping[str, str], tokens_max: int
 ) -> ContenderSpec:
     """A model that somebody else serves, for money.
+
+    Args:
+        keys: the keys that are set, by the name of their variable.
+        tokens_max: see `parameters_of`.
 
     Raises:
         ConfigError: its key is not set.
@@ -59,7 +62,7 @@ def hosted_contender(
         Contender(config.called),
         endpoint,
         config,
-        parameters_of(config, words_max),
+        parameters_of(config, tokens_max),
         price,
         identity=endpoint.base_url,
         paid=True,
@@ -72,7 +75,7 @@ def local_contender(
     url: str,
     key: str,
     *,
-    words_max: int,
+    tokens_max: int,
     in_flight: int,
     identity: str | None = None,
 ) -> ContenderSpec:
@@ -81,6 +84,7 @@ def local_contender(
     Args:
         model: its name at the endpoint.
         url: ends in `/v1`.
+        tokens_max: see `parameters_of`.
         identity: see `ContenderSpec`.
     """
     settings = ContenderConfig(
@@ -92,24 +96,26 @@ def local_contender(
         backoff_s=OWN_BACKOFF_S,
     )
     endpoint = Endpoint(url, model, key, role=f"contender '{contender}'")
-    parameters = parameters_of(settings, words_max)
+    parameters = parameters_of(settings, tokens_max)
     return ContenderSpec(contender, endpoint, settings, parameters, _FREE, identity, paid=False)
 
 
-def parameters_of(config: ContenderConfig, words_max: int) -> dict[str, Any]:
+def parameters_of(config: ContenderConfig, tokens_max: int) -> dict[str, Any]:
     """What a contender is sent besides model and messages.
 
     Greedy, as the trained model is. OpenAI's reasoning models take no temperature and know only
     `max_completion_tokens`; OpenRouter takes the effort as `reasoning`, the others by OpenAI's
     name for it.
+
+    Args:
+        tokens_max: the completion tokens to allow, without those that a model thinks with.
     """
-    tokens = summary_tokens_max(words_max)
     effort = config.reasoning_effort
     routed = config.provider == "openrouter"
     thought: dict[str, Any] = {}
     if effort:
         thought = {"reasoning": {"effort": effort}} if routed else {"reasoning_effort": effort}
     if not config.reasoning:
-        return {"temperature": 0.0, "max_tokens": tokens, **thought}
+        return {"temperature": 0.0, "max_tokens": tokens_max, **thought}
     limit = "max_tokens" if routed else "max_completion_tokens"
-    return {limit: tokens + config.thinking_tokens_max, **thought}
+    return {limit: tokens_max + config.thinking_tokens_max, **thought}

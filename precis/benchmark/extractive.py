@@ -18,13 +18,14 @@ from precis.records.ledger import load_ledger
 from precis.run.checkpoints import committed_steps, restore
 from precis.statistics.standings import Contender
 from precis.store import Store
+from precis.task import Task
 
 NAME = "extractive"
 
 
 @asynccontextmanager
 async def serve_rehearsed(
-    store: Store, config: BenchmarkConfig, corpus_digest: str | None
+    store: Store, config: BenchmarkConfig, task: Task, corpus_digest: str | None
 ) -> AsyncIterator[list[ContenderSpec]]:
     """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
 
@@ -52,7 +53,7 @@ async def serve_rehearsed(
                     f"{model}@{step}",
                     f"http://127.0.0.1:{server.port}/v1",
                     key,
-                    words_max=config.rollouts.words_max,
+                    tokens_max=task.tokens_max,
                     in_flight=config.rollouts.in_flight,
                 )
             ]

@@ -12,7 +12,7 @@ from precis.judge.forecast import Forecast, forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
 from precis.records.spend import Usage
-from precis.summaries.prompt import summary_messages
+from precis.task import Task
 
 _WORDS_PER_TOKEN = 0.75
 """Of English prose; the usual rule for the tokenizers of hosted models."""
@@ -59,7 +59,7 @@ async def estimate_cost(
     documents: Sequence[Document],
     judge: JudgeConfig,
     judge_model: str,
-    words_max: int,
+    task: Task,
 ) -> CostEstimate:
     """See what is kept, and what the rest will cost."""
     items = [(writer, document) for writer in writers for document in documents]
@@ -78,14 +78,14 @@ async def estimate_cost(
             judge_model,
             documents,
             summaries=verdicts,
-            summary_words=words_max,
+            summary_words=task.words_max,
             ceiling=False,
         )
     unpriced = {str(entry.contender) for entry, _ in missing if entry.price is None}
     return CostEstimate(
         summaries=len(missing),
         kept=sum(kept.summary for kept in known),
-        usd=sum(_usd(entry, document, words_max) for entry, document in missing),
+        usd=sum(_usd(entry, document, task) for entry, document in missing),
         thinking_usd=sum(_thinking_usd(entry) for entry, _ in missing),
         unpriced=tuple(sorted(unpriced)),
         judging=judging,
@@ -108,11 +108,11 @@ async def _find_kept(writer: ContenderClient, referee: BenchmarkJudge, document:
     return _Kept(True, verdict is not None)
 
 
-def _usd(entry: ContenderSpec, document: Document, words_max: int) -> float:
-    messages = summary_messages(document.text, words_max)
+def _usd(entry: ContenderSpec, document: Document, task: Task) -> float:
+    messages = task.messages(document)
     sent = sum(len(message["content"]) for message in messages)
     prompt_tokens = round(estimate_tokens(sent))
-    return _price(entry, Usage(prompt_tokens, int(words_max / _WORDS_PER_TOKEN)))
+    return _price(entry, Usage(prompt_tokens, int(task.words_max / _WORDS_PER_TOKEN)))
 
 
 def _thinking_usd(entry: ContenderSpec) -> float:

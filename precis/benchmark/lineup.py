@@ -17,9 +17,12 @@ from precis.run.checkpoints import committed_steps, manifest
 from precis.run.trained_on import trained_on
 from precis.statistics.standings import Contender
 from precis.store import Store
+from precis.task import Task
 
 
-def list_hosted(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[ContenderSpec]:
+def list_hosted(
+    config: BenchmarkConfig, task: Task, keys: Mapping[str, str]
+) -> list[ContenderSpec]:
     """The models that somebody else serves.
 
     Args:
@@ -30,22 +33,22 @@ def list_hosted(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[Conten
     """
     wanted = [PRESETS[name].model_copy(update={"name": name}) for name in config.hosted]
     wanted += config.contenders
-    words_max = config.rollouts.words_max
-    return [hosted_contender(each, keys, words_max) for each in wanted]
+    return [hosted_contender(each, keys, task.tokens_max) for each in wanted]
 
 
-def list_baselines(config: BenchmarkConfig, standins: ChildService) -> list[ContenderSpec]:
+def list_baselines(
+    config: BenchmarkConfig, task: Task, standins: ChildService
+) -> list[ContenderSpec]:
     """The baselines, which the stand-ins serve."""
     url = f"{standins.url}/v1"
-    rollouts = config.rollouts
     return [
         local_contender(
             Contender(name),
             name,
             url,
             standins.token,
-            words_max=rollouts.words_max,
-            in_flight=rollouts.in_flight,
+            tokens_max=task.tokens_max,
+            in_flight=config.rollouts.in_flight,
         )
         for name in config.baselines
     ]

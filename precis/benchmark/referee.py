@@ -4,14 +4,14 @@ import hashlib
 import json
 
 from precis.benchmark.cache import ResultCache
-from precis.config import JudgeConfig, RolloutsConfig
+from precis.config import JudgeConfig
 from precis.errors import BudgetReached
 from precis.judge import JudgeClient, Scored, Unscored
 from precis.judge.forecast import forecast
 from precis.llm.budget import Budget
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified
-from precis.summaries.rewards import disqualify, score_zero
+from precis.task import Task
 
 
 class BenchmarkJudge:
@@ -20,7 +20,7 @@ class BenchmarkJudge:
     Args:
         judge: asked about what is neither disqualified nor known.
         config: how the judge is asked.
-        rollouts: the word limit.
+        task: what disqualifies a summary.
         budget: what may still be spent.
         kept: where verdicts are kept; None keeps none.
     """
@@ -29,20 +29,20 @@ class BenchmarkJudge:
         self,
         judge: JudgeClient,
         config: JudgeConfig,
-        rollouts: RolloutsConfig,
+        task: Task,
         budget: Budget,
         kept: ResultCache | None,
     ) -> None:
         self._judge = judge
         self._config = config
-        self._rollouts = rollouts
+        self._task = task
         self._budget = budget
         self._kept = kept
 
     async def find_kept(self, document: Document, text: str) -> Scored | None:
         """The verdict that takes no judge, or None."""
-        if disqualify(text, document, self._rollouts.words_max):
-            return score_zero(document)
+        if self._task.disqualify(text, document):
+            return self._task.score_zero(document)
         return await self._recall(document, text)
 
     async def rule(
@@ -54,9 +54,9 @@ class BenchmarkJudge:
             JudgeError: the judge rejects the key, the model or the request as such.
             StoreError: the verdict can't be kept.
         """
-        why = disqualify(text, document, self._rollouts.words_max)
+        why = self._task.disqualify(text, document)
         if why:
-            return score_zero(document), why
+            return self._task.score_zero(document), why
         kept = await self._recall(document, text)
         if kept is not None:
             return kept, None
@@ -76,7 +76,7 @@ class BenchmarkJudge:
         if not self._budget.is_limited:
             return 0.0
         model = self._judge.identity["model"]
-        words = self._rollouts.words_max
+        words = self._task.words_max
         ahead = forecast(
             self._config, model, [document], summaries=1, summary_words=words, ceiling=False
         )

@@ -18,6 +18,7 @@ from precis.records.results import results_before
 from precis.records.summary import JudgedSummary
 from precis.statistics.nights import NightlyChange, changes
 from precis.store import open_store
+from precis.task import task_of
 
 
 class BenchmarkRun:
@@ -29,6 +30,7 @@ class BenchmarkRun:
         tell: tells the observers of each outcome.
 
     Attributes:
+        task: what the contenders are asked to do.
         id: when it began, and what its results are filed under.
         budget: what contenders and judge together have spent, and still may.
         cache: summaries and verdicts that were paid for already.
@@ -46,6 +48,7 @@ class BenchmarkRun:
         self.corpus = corpus
         self.judge = judge
         self._tell = tell
+        self.task = task_of(config.rollouts)
         self.store = open_store(config.store)
         self.id = BenchmarkId.now()
         self.cache = ResultCache(self.store)
@@ -54,7 +57,7 @@ class BenchmarkRun:
         # What the lexical judge says is free and certain.
         self._judge_costs = config.judge.provider != "lexical"
         kept = self.cache if self._judge_costs else None
-        self.referee = BenchmarkJudge(judge, config.judge, config.rollouts, self.budget, kept)
+        self.referee = BenchmarkJudge(judge, config.judge, self.task, self.budget, kept)
 
     @property
     def name(self) -> str:
@@ -67,8 +70,7 @@ class BenchmarkRun:
     def client_of(self, contender: ContenderSpec) -> ContenderClient:
         """A client of a contender; what is free and certain anyway is not kept."""
         keeps = contender.identity is not None and (contender.paid or self._judge_costs)
-        words_max = self.config.rollouts.words_max
-        return ContenderClient(contender, words_max, self.budget, self.cache if keeps else None)
+        return ContenderClient(contender, self.task, self.budget, self.cache if keeps else None)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from precis.llm.tls import tls_for
 from precis.records.documents import Document
 from precis.records.verdict import Unscored
 from precis.statistics.standings import Contender
-from precis.summaries.prompt import summary_messages
+from precis.summaries.prompt import summary_messages, summary_tokens_max
+from precis.summaries.task import Summarizing
 
 KEY_VARIABLE = "PRECIS_API_KEY"
 CONTEXT_TOKENS = 4096
@@ -177,7 +178,9 @@ class ServedSummarizer:
                 identity=None,
                 paid=False,
             )
-            self._writers[words_max] = ContenderClient(entry, words_max, Budget(None), kept=None)
+            self._writers[words_max] = ContenderClient(
+                entry, Summarizing(words_max), Budget(None), kept=None
+            )
         return self._writers[words_max]
 
 
@@ -239,4 +242,4 @@ def _ids(response: httpx.Response) -> list[str] | None:
 
 
 def _parameters(words_max: int) -> Mapping[str, Any]:
-    return parameters_of(ContenderConfig(model="any"), words_max)
+    return parameters_of(ContenderConfig(model="any"), summary_tokens_max(words_max))

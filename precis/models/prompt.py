@@ -7,7 +7,7 @@ from typing import Any
 from precis.benchmark.contender import parameters_of
 from precis.config import ContenderConfig
 from precis.models.record import TrainingRecord
-from precis.summaries.prompt import summary_messages
+from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.words import WORDS_MAX
 
 PROMPT_FILE = "prompt.json"
@@ -27,7 +27,7 @@ def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
         "messages": summary_messages(DOCUMENT, words_max),
         "document": DOCUMENT,
         "words_max": words_max,
-        **parameters_of(ContenderConfig(model=DOCUMENT), words_max),
+        **parameters_of(ContenderConfig(model=DOCUMENT), summary_tokens_max(words_max)),
     }
 
 

@@ -10,7 +10,7 @@ from precis.benchmark.contender import ContenderSpec
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Ranked
 from precis.sampling.rollouts import Rollout
-from precis.summaries.prompt import summary_messages
+from precis.task import Task
 
 Split = Literal["train", "val", "benchmark"]
 
@@ -62,7 +62,6 @@ def completions_of_step(
     policy: str,
     split: Split,
     step: int,
-    words_max: int,
 ) -> Iterator[CompletionRecord]:
     """A step's summaries; those that were never written are no completions."""
     for row in rollouts:
@@ -76,14 +75,14 @@ def completions_of_step(
                 id=_id(run, policy, split, rollout.document.id, index),
                 run=run,
                 model=policy,
+                messages=[one for one in rollout.conversation if isinstance(one, Mapping)],
                 parameters={},
-                words_max=words_max,
                 notes={"split": split, "step": str(step), "index": index},
             )
 
 
 def completion_of_contender(
-    judged: JudgedSummary, entry: ContenderSpec, run: str, words_max: int
+    judged: JudgedSummary, entry: ContenderSpec, run: str, task: Task
 ) -> CompletionRecord | None:
     """A contender's summary; None where it has none, or had it from an earlier benchmark."""
     if judged.summary is None or judged.kept:
@@ -95,8 +94,8 @@ def completion_of_contender(
         id=_id(run, contender, judged.document.id),
         run=run,
         model=entry.endpoint.model,
+        messages=task.messages(judged.document),
         parameters=entry.parameters,
-        words_max=words_max,
         notes={"split": "benchmark", "contender": contender},
     )
 
@@ -108,15 +107,15 @@ def _record(
     id: str,
     run: str,
     model: str,
+    messages: Sequence[Mapping[str, str]],
     parameters: Mapping[str, Any],
-    words_max: int,
     notes: Mapping[str, str],
 ) -> CompletionRecord:
     return CompletionRecord(
         id=id,
         run=run,
         model=model,
-        messages=summary_messages(judged.document.text, words_max),
+        messages=messages,
         parameters=parameters,
         text=summary.text,
         finish=summary.finish,

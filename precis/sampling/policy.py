@@ -1,6 +1,7 @@
-"""The policy's own summaries, asked for by the same client as everybody else's."""
+"""The policy's own completions, asked for by the same client as everybody else's."""
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,11 +24,9 @@ from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
-from precis.records.documents import Document
 from precis.records.spend import Usage
 from precis.records.summary import Summary
 from precis.records.verdict import Unscored
-from precis.summaries.prompt import summary_messages, summary_tokens_max
 
 _NO_SUCH_MODEL = (401, 404)
 _CALL_TIMEOUT_S = 1200.0
@@ -56,10 +55,14 @@ def policy_client(client: openai.AsyncOpenAI, model: str, config: RolloutsConfig
     return ChatClient(endpoint, settings, prices={})
 
 
-async def summarize(
-    policy: ChatClient, document: Document, config: RolloutsConfig, *, seed: int | None = None
+async def sample(
+    policy: ChatClient,
+    messages: Sequence[Mapping[str, str]],
+    tokens_max: int,
+    temperature: float,
+    seed: int | None = None,
 ) -> SampledSummary | Unscored:
-    """Ask a model for one summary: greedy, or sampled when a seed is given.
+    """Ask a model for one completion: greedy, or sampled when a seed is given.
 
     Raises:
         TrainerLost: nobody listens at the client's address.
@@ -67,7 +70,7 @@ async def summarize(
         StaleAdapter: another adapter than the one asked for has answered.
     """
     model = policy.endpoint.model
-    request = _request(model, document, config, seed)
+    request = _request(model, messages, tokens_max, temperature, seed)
     try:
         return await policy.complete(request, Deadline(_CALL_TIMEOUT_S), partial(_read, model))
     except ProviderFailed as error:
@@ -85,17 +88,18 @@ async def summarize(
 
 
 def _request(
-    model: str, document: Document, config: RolloutsConfig, seed: int | None
+    model: str,
+    messages: Sequence[Mapping[str, str]],
+    tokens_max: int,
+    temperature: float,
+    seed: int | None,
 ) -> CompletionRequest:
     options: dict[str, Any] = {"temperature": 0.0}
     if seed is not None:
-        options = {"temperature": config.temperature, "seed": seed, "logprobs": True}
-    messages = summary_messages(document.text, config.words_max)
-    tokens_max = summary_tokens_max(config.words_max)
-    payload = {"model": model, "messages": messages, "max_tokens": tokens_max, **options}
-    return CompletionRequest(
-        payload, Usage(estimate_tokens_with_margin(len(document.text)), tokens_max)
-    )
+        options = {"temperature": temperature, "seed": seed, "logprobs": True}
+    payload = {"model": model, "messages": list(messages), "max_tokens": tokens_max, **options}
+    prompt_tokens = estimate_tokens_with_margin(sum(len(one["content"]) for one in messages))
+    return CompletionRequest(payload, Usage(prompt_tokens, tokens_max))
 
 
 def _read(model: str, reply: ChatReply) -> SampledSummary:

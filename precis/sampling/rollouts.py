@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -23,12 +23,14 @@ from precis.llm.concurrency import run_together
 from precis.processes.kill_points import reached
 from precis.records.documents import Document
 from precis.records.summary import JudgedSummary
-from precis.sampling.policy import policy_client, summarize
-from precis.summaries.prompt import summary_messages
-from precis.summaries.rewards import disqualify, score_zero
+from precis.sampling.policy import policy_client, sample
+from precis.task import Task
 
 _UNWRITTEN = ("generation_failed", "generation_timeout")
 _UNJUDGED = Unscored("unjudged", "No judge was asked yet.")
+
+Conversation = tuple[Mapping[str, Any] | Choice, ...]
+"""Messages and, where the policy has spoken, its choices: ART's `messages_and_choices`."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,17 @@ class Rollout(JudgedSummary):
 
     Attributes:
         index: its place in the document's group.
-        choice: the policy's answer as it came, with its log probabilities; what is trained on.
+        conversation: what was asked, and the policy's answer as it came, with its log
+            probabilities; what is trained on. Without an answer where none was given.
     """
 
     index: int = 0
-    choice: Choice | None = None
+    conversation: Conversation = ()
 
 
 async def roll_out(
     policy: ChatClient,
+    task: Task,
     judge: JudgeClient | None,
     document: Document,
     config: RolloutsConfig,
@@ -58,27 +62,30 @@ async def roll_out(
 
     Without a judge a summary that is in order is `Unscored("unjudged")`, for a ruler to rank.
     """
+    messages = tuple(task.messages(document))
     try:
         async with asyncio.timeout(config.timeout_s):
-            completion = await summarize(policy, document, config, seed=seed)
-            if isinstance(completion, Unscored):
-                return Rollout(document, None, completion, index=index)
-            summary = completion.summary
-            why = disqualify(summary.text, document, config.words_max)
+            sampled = await sample(policy, messages, task.tokens_max, config.temperature, seed)
+            if isinstance(sampled, Unscored):
+                return Rollout(document, None, sampled, index=index, conversation=messages)
+            summary = sampled.summary
+            why = task.disqualify(summary.text, document)
             if why:
-                verdict: Verdict = score_zero(document)
+                verdict: Verdict = task.score_zero(document)
             else:
                 reached("summary sampled", step)
                 verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
-            return Rollout(document, summary, verdict, why, index=index, choice=completion.choice)
+            conversation: Conversation = (*messages, sampled.choice)
+            return Rollout(document, summary, verdict, why, index=index, conversation=conversation)
     except TimeoutError:
         late = Unscored("rollout_timeout", f"No verdict within {config.timeout_s:g} s.")
-        return Rollout(document, None, late, index=index)
+        return Rollout(document, None, late, index=index, conversation=messages)
 
 
 async def gather(
     client: openai.AsyncOpenAI,
     model: str,
+    task: Task,
     judge: JudgeClient,
     documents: Sequence[Document],
     config: RolloutsConfig,
@@ -101,31 +108,33 @@ async def gather(
     """
     slots = asyncio.Semaphore(config.in_flight)
 
-    async def sample(policy: ChatClient, document: Document, index: int) -> Rollout:
+    async def roll_out_one(policy: ChatClient, document: Document, index: int) -> Rollout:
         async with slots:
             own = sample_seed(seed, step, document.id, index)
             own_judge = None if ruler else judge
             return await roll_out(
-                policy, own_judge, document, config, index=index, seed=own, step=step
+                policy, task, own_judge, document, config, index=index, seed=own, step=step
             )
 
-    async def sample_group(policy: ChatClient, document: Document) -> list[Rollout]:
+    async def roll_out_group(policy: ChatClient, document: Document) -> list[Rollout]:
         indices = range(config.rollouts_per_group)
-        row = await run_together([partial(sample, policy, document, index) for index in indices])
-        return await rank(row, ruler, config) if ruler else row
+        row = await run_together(
+            [partial(roll_out_one, policy, document, index) for index in indices]
+        )
+        return await rank(row, ruler) if ruler else row
 
     async with policy_client(client, model, config) as policy:
         rows = await run_together(
-            [partial(sample_group, policy, document) for document in documents]
+            [partial(roll_out_group, policy, document) for document in documents]
         )
     refuse_too_many_unscored(list(chain.from_iterable(rows)), config)
     return rows
 
 
-async def rank(row: Sequence[Rollout], ruler: RulerJudge, config: RolloutsConfig) -> list[Rollout]:
+async def rank(row: Sequence[Rollout], ruler: RulerJudge) -> list[Rollout]:
     """A group's rollouts with the ruler's scores; the disqualified score zero without it."""
     entered = [one for one in row if one.summary and not one.disqualified]
-    group = art.TrajectoryGroup([_trajectory(one, 0.0, config) for one in entered])
+    group = art.TrajectoryGroup([_trajectory(one, 0.0) for one in entered])
     scores = await ruler.score_group(group)
     verdicts: dict[int, Verdict] = {}
     for place, rollout in enumerate(entered):
@@ -139,6 +148,7 @@ async def rank(row: Sequence[Rollout], ruler: RulerJudge, config: RolloutsConfig
 async def gather_greedy(
     client: openai.AsyncOpenAI,
     model: str,
+    task: Task,
     judge: JudgeClient,
     documents: Sequence[Document],
     config: RolloutsConfig,
@@ -148,7 +158,7 @@ async def gather_greedy(
 
     async def write(policy: ChatClient, document: Document) -> Rollout:
         async with slots:
-            return await roll_out(policy, judge, document, config)
+            return await roll_out(policy, task, judge, document, config)
 
     async with policy_client(client, model, config) as policy:
         return await run_together([partial(write, policy, document) for document in documents])
@@ -171,7 +181,7 @@ def split_groups(
         elif len({rollout.verdict.reward for rollout in scored}) == 1:
             dropped["zero_variance"] += 1
         else:
-            kept.append(_group(scored, config))
+            kept.append(_group(scored))
     return kept, dropped
 
 
@@ -208,15 +218,14 @@ def sample_seed(seed: int, step: int, document_id: str, index: int) -> int:
     return int.from_bytes(hashlib.sha256(key).digest()[:4]) >> 1
 
 
-def _group(scored: Sequence[Rollout], config: RolloutsConfig) -> art.TrajectoryGroup:
-    return art.TrajectoryGroup([_trajectory(one, reward(one), config) for one in scored])
+def _group(scored: Sequence[Rollout]) -> art.TrajectoryGroup:
+    return art.TrajectoryGroup([_trajectory(one, reward(one)) for one in scored])
 
 
-def _trajectory(rollout: Rollout, earned: float, config: RolloutsConfig) -> art.Trajectory:
-    assert rollout.choice is not None
-    messages: list[Any] = [*summary_messages(rollout.document.text, config.words_max)]
+def _trajectory(rollout: Rollout, earned: float) -> art.Trajectory:
+    conversation: list[Any] = [*rollout.conversation]
     return art.Trajectory(
-        messages_and_choices=[*messages, rollout.choice],
+        messages_and_choices=conversation,
         reward=earned,
         metrics={"words": rollout.words, "disqualified": rollout.disqualified is not None},
         metadata={"scenario_id": rollout.document.id, "index": rollout.index},

@@ -14,12 +14,9 @@ import art
 
 from precis.judge import Ranked, Scored, Unscored, Verdict
 from precis.sampling.rollouts import Rollout
-from precis.summaries.prompt import summary_messages
 
 
-def transcript(
-    rollouts: Sequence[Sequence[Rollout]], policy: str, words_max: int
-) -> list[art.TrajectoryGroup]:
+def transcript(rollouts: Sequence[Sequence[Rollout]], policy: str) -> list[art.TrajectoryGroup]:
     """A group for each document, in their order, with each of its rollouts.
 
     A summary without a verdict has the reward NaN, since ART's type knows no missing one; its
@@ -27,21 +24,15 @@ def transcript(
 
     Args:
         policy: the name that the rollouts were asked of, such as `rehearsal@7`.
-        words_max: the limit that the summaries were asked to keep.
     """
-    return [
-        art.TrajectoryGroup([_trajectory(one, policy, words_max) for one in row])
-        for row in rollouts
-    ]
+    return [art.TrajectoryGroup([_trajectory(one, policy) for one in row]) for row in rollouts]
 
 
-def _trajectory(rollout: Rollout, policy: str, words_max: int) -> art.Trajectory:
-    messages: list[Any] = [*summary_messages(rollout.document.text, words_max)]
-    if rollout.choice is not None:
-        messages.append(rollout.choice)
+def _trajectory(rollout: Rollout, policy: str) -> art.Trajectory:
+    conversation: list[Any] = [*rollout.conversation]
     earned = rollout.verdict.reward
     return art.Trajectory(
-        messages_and_choices=messages,
+        messages_and_choices=conversation,
         reward=math.nan if earned is None else earned,
         metrics=_metrics(rollout),
         metadata={

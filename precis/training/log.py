@@ -76,7 +76,6 @@ class RunLog:
         run_id: str,
         split: Split,
         step: int,
-        words_max: int,
     ) -> None:
         """Tell the observers what adapter `step` wrote, and W&B of a validation's samples."""
         told = completions_of_step(
@@ -85,7 +84,6 @@ class RunLog:
             policy=self._model.get_inference_name(step),
             split=split,
             step=step,
-            words_max=words_max,
         )
         self._observers.completions(told)
         if self._wandb and split == "val":

@@ -19,6 +19,7 @@ from precis.records.ledger import Ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.lease import Lease
 from precis.store import Store, open_store
+from precis.task import task_of
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
 from precis.training.commits import CommitPipeline
@@ -69,6 +70,7 @@ class Run:
         trainer: TrainerConnection,
     ) -> None:
         self.config = config
+        self.task = task_of(config.rollouts)
         self.corpus = corpus
         self.judge = services.judge
         self.ruler = services.ruler

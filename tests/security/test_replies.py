@@ -26,6 +26,7 @@ from precis.records.documents import Document, Question
 from precis.sampling.policy import policy_client
 from precis.sampling.rollouts import roll_out
 from precis.summaries.prompt import summary_messages
+from precis.summaries.task import Summarizing
 from tests.security.hostile import (
     MIB,
     bomb,
@@ -38,6 +39,7 @@ from tests.security.hostile import (
 KEY = "sk-or-v1-4f8c1d9b7a2e6035c8"
 DOCUMENT = Document("d", "News", "The mayor spoke.", (Question("q", "Who?", "the mayor", True),))
 DEADLINE_S = 20.0
+TASK = Summarizing(350)
 
 Ask = Callable[[str], Awaitable[object]]
 
@@ -58,8 +60,8 @@ async def ask_ruler(url: str) -> object:
 
 async def ask_contender(url: str) -> object:
     config = ContenderConfig(model="m", provider="url", base_url=url, tries_max=1)
-    entry = hosted_contender(config, {"CONTENDER_API_KEY": KEY}, words_max=350)
-    async with ContenderClient(entry, 350, Budget(None), None) as writer:
+    entry = hosted_contender(config, {"CONTENDER_API_KEY": KEY}, TASK.tokens_max)
+    async with ContenderClient(entry, TASK, Budget(None), None) as writer:
         return await writer.write(DOCUMENT)
 
 
@@ -69,7 +71,7 @@ async def ask_policy(url: str) -> object:
         openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0, http_client=http) as client,
         policy_client(client, "m", RolloutsConfig()) as policy,
     ):
-        return await roll_out(policy, None, DOCUMENT, RolloutsConfig())
+        return await roll_out(policy, TASK, None, DOCUMENT, RolloutsConfig())
 
 
 ASKS = [ask_judge, ask_ruler, ask_contender, ask_policy]

@@ -42,7 +42,7 @@ def store(server: str) -> S3Store:
 
 def test_trajectories_are_read_from_a_bucket(store: S3Store) -> None:
     for step in (1, 2):
-        put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}", 350))
+        put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}"))
     frame = scan_trajectories(store, "m", "train").filter(verdict="ranked").collect()
     assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", 0.25), (2, "m@2", 0.25)]
     since = datetime.now(UTC) - last_modified(store, trajectories_key("m", "train", 1))

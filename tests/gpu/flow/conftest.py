@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.models.record import training_record, write_record
 from precis.records.documents import Document, load_corpus
 from precis.records.ledger import Ledger, write_ledger
-from precis.sampling.policy import SampledSummary, policy_client, summarize
+from precis.sampling.policy import SampledSummary, policy_client, sample
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
+from precis.task import task_of
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.run import PROJECT
@@ -106,7 +108,9 @@ async def _sample(
     chance: random.Random,
 ) -> art.TrajectoryGroup:
     policy = policy_client(model.openai_client(), f"{model.name}@{step}", settings)
-    asked = [summarize(policy, document, settings, seed=step * 100 + at) for at in range(_SAMPLES)]
+    task = task_of(settings)
+    ask = partial(sample, policy, task.messages(document), task.tokens_max, settings.temperature)
+    asked = [ask(seed=step * 100 + at) for at in range(_SAMPLES)]
     answers = await asyncio.gather(*asked)
     await policy.close()
     trajectories = []
@@ -123,9 +127,11 @@ async def write_greedily(
 ) -> list[str]:
     """One summary of each document, from the last step's adapter, one after another."""
     policy = policy_client(model.openai_client(), f"{model.name}@{STEPS}", settings)
+    task = task_of(settings)
     texts = []
     for document in documents:
-        answer = await summarize(policy, document, settings)
+        messages = task.messages(document)
+        answer = await sample(policy, messages, task.tokens_max, settings.temperature)
         assert isinstance(answer, SampledSummary)
         texts.append(answer.summary.text)
     await policy.close()

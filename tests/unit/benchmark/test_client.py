@@ -23,7 +23,7 @@ from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.measure import measure
 from precis.benchmark.presets import PRESETS, endpoint_of
 from precis.benchmark.referee import BenchmarkJudge
-from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
+from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
 from precis.extractive.checkpoint_files import initial_state, save
 from precis.extractive.serving import LoopServer
@@ -37,7 +37,9 @@ from precis.records.summary import JudgedSummary, Summary
 from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
+from precis.summaries.task import Summarizing
 
+TASK = Summarizing(350)
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key", "OPENROUTER_API_KEY": "sk-or"}
 DOCUMENTS = [
     Document(
@@ -92,14 +94,14 @@ def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
 def entry(url: str, **settings: Any) -> ContenderSpec:
     known = {"provider": "url", "model": "m", "backoff_s": 0.001, "prices": (1.0, 10.0)}
     config = ContenderConfig.model_validate({**known, "base_url": url, **settings})
-    return hosted_contender(config, KEYS, words_max=350)
+    return hosted_contender(config, KEYS, tokens_max=TASK.tokens_max)
 
 
 @asynccontextmanager
 async def writer(
     of: ContenderSpec, *, kept: ResultCache | None = None, budget: Budget | None = None
 ) -> AsyncIterator[ContenderClient]:
-    async with ContenderClient(of, 350, budget or Budget(None), kept) as opened:
+    async with ContenderClient(of, TASK, budget or Budget(None), kept) as opened:
         yield opened
 
 
@@ -118,7 +120,7 @@ def referee(
     judge: Judge, kept: ResultCache | None = None, budget: Budget | None = None
 ) -> BenchmarkJudge:
     asked = cast(JudgeClient, judge)
-    return BenchmarkJudge(asked, JudgeConfig(), RolloutsConfig(), budget or Budget(None), kept)
+    return BenchmarkJudge(asked, JudgeConfig(), TASK, budget or Budget(None), kept)
 
 
 async def opened(folder: Path) -> ResultCache:
@@ -145,13 +147,19 @@ async def test_a_summary_says_what_it_took(url: str) -> None:
 
 
 def test_a_reasoning_model_gets_no_temperature_and_room_to_think() -> None:
-    plain = parameters_of(ContenderConfig(model="x"), 350)
+    plain = parameters_of(ContenderConfig(model="x"), TASK.tokens_max)
     thinking = {"reasoning": True, "reasoning_effort": "low", "thinking_tokens_max": 1000}
     routed = ContenderConfig.model_validate({"model": "x", **thinking})
     direct = routed.model_copy(update={"provider": "openai"})
     assert plain == {"temperature": 0.0, "max_tokens": 764}
-    assert parameters_of(routed, 350) == {"max_tokens": 1764, "reasoning": {"effort": "low"}}
-    assert parameters_of(direct, 350) == {"max_completion_tokens": 1764, "reasoning_effort": "low"}
+    assert parameters_of(routed, 764) == {
+        "max_tokens": 1764,
+        "reasoning": {"effort": "low"},
+    }
+    assert parameters_of(direct, 764) == {
+        "max_completion_tokens": 1764,
+        "reasoning_effort": "low",
+    }
 
 
 def test_every_preset_has_an_endpoint_and_a_price() -> None:
@@ -222,7 +230,12 @@ async def test_another_checkpoint_than_the_one_asked_for_is_an_error(
 ) -> None:
     provider.serves_as = "m@3"
     trained = local_contender(
-        Contender("trained", 4), "m@4", url, "sk-secret-key", words_max=350, in_flight=2
+        Contender("trained", 4),
+        "m@4",
+        url,
+        "sk-secret-key",
+        tokens_max=TASK.tokens_max,
+        in_flight=2,
     )
     async with writer(trained) as asked:
         with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
@@ -327,7 +340,7 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
         await measure(priced, referee(judge, kept), DOCUMENTS[:3])
         config = JudgeConfig(provider="google")
         judged_by = referee(judge, kept)
-        ahead = await estimate_cost([priced, unpriced], judged_by, DOCUMENTS, config, "m", 350)
+        ahead = await estimate_cost([priced, unpriced], judged_by, DOCUMENTS, config, "m", TASK)
     assert (ahead.summaries, ahead.kept, ahead.unpriced) == (5, 3, ("x",))
     assert ahead.judging is not None and ahead.judging.calls == 10
     assert "5 summaries are to be paid for, about $" in str(ahead)
@@ -337,8 +350,8 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
 
 def test_prices_may_be_given() -> None:
     config = ContenderConfig(model="vendor/new", provider="openrouter", prices=(1.0, 2.0))
-    assert hosted_contender(config, KEYS, 350).price == Price(1.0, 2.0)
-    assert hosted_contender(ContenderConfig(model="vendor/new"), KEYS, 350).price is None
+    assert hosted_contender(config, KEYS, 764).price == Price(1.0, 2.0)
+    assert hosted_contender(ContenderConfig(model="vendor/new"), KEYS, 764).price is None
 
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
@@ -346,9 +359,9 @@ async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) ->
     folder = save(tmp_path / "small", initial_state(1))
     commit(store, "small", 0, folder, "digest", None)
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
-    async with serve_rehearsed(store, config, "corpus") as (small,), writer(small) as asked:
+    async with serve_rehearsed(store, config, TASK, "corpus") as (small,), writer(small) as asked:
         written = await asked.write(DOCUMENTS[0])
     assert isinstance(written, Summary) and written.text == DOCUMENTS[0].text
     with pytest.raises(ConfigError, match="other documents"):
-        async with serve_rehearsed(store, config, "another corpus"):
+        async with serve_rehearsed(store, config, TASK, "another corpus"):
             raise AssertionError("unreachable")

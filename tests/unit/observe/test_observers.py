@@ -199,9 +199,7 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
 def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     lost = Unscored("timeout", "late")
     row = rollouts(True, lost)
-    told = list(
-        completions_of_step([row], run="r", policy="m@4", split="train", step=4, words_max=350)
-    )
+    told = list(completions_of_step([row], run="r", policy="m@4", split="train", step=4))
     scored, unscored = told
     assert isinstance(row[0].verdict, Scored) and isinstance(row[0].verdict.answers[0], Answer)
     assert scored.scores == {"accuracy": 1.0, "words": 2}

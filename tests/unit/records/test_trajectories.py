@@ -20,14 +20,16 @@ from precis.records.trajectories import (
     trajectories_key,
     trajectory_steps,
 )
-from precis.sampling.rollouts import Rollout
+from precis.sampling.rollouts import Conversation, Rollout
 from precis.sampling.transcript import transcript
 from precis.store import FolderStore
+from precis.summaries.prompt import summary_messages
 from precis.summaries.rewards import score_zero
 
 DOCUMENT = Document(
     "d7", "Local News", "The mayor opened it.", (Question("q", "Who?", "the mayor", True),)
 )
+MESSAGES = tuple(summary_messages(DOCUMENT.text))
 RIGHT = Scored((Answer("q", "the mayor – “hers”", True, True),))
 
 
@@ -39,9 +41,10 @@ def choice(text: str) -> Choice:
 
 def rollout(index: int, text: str | None = "She did.") -> Rollout:
     if text is None:
-        return Rollout(DOCUMENT, None, RIGHT, index=index)
+        return Rollout(DOCUMENT, None, RIGHT, index=index, conversation=MESSAGES)
     summary = Summary(text, "stop", 1.5, 400, 30)
-    return Rollout(DOCUMENT, summary, RIGHT, index=index, choice=choice(text))
+    conversation: Conversation = (*MESSAGES, choice(text))
+    return Rollout(DOCUMENT, summary, RIGHT, index=index, conversation=conversation)
 
 
 ROLLOUTS = [
@@ -58,7 +61,7 @@ ROLLOUTS = [
 
 
 def put(store: FolderStore, step: int, rollouts: Sequence[Sequence[Rollout]] = ROLLOUTS) -> None:
-    put_trajectories(store, "m", "train", step, transcript(rollouts, f"m@{step}", 350))
+    put_trajectories(store, "m", "train", step, transcript(rollouts, f"m@{step}"))
 
 
 @pytest.fixture
@@ -105,8 +108,8 @@ def test_what_was_judged_reads_back_as_it_was(store: FolderStore) -> None:
 def test_all_steps_of_a_model_are_one_frame(store: FolderStore) -> None:
     for step in (10, 2, 9):
         put(store, step)
-    put_trajectories(store, "m", "val", 2, transcript(ROLLOUTS, "m@2", 350))
-    put_trajectories(store, "another", "train", 1, transcript(ROLLOUTS, "m@1", 350))
+    put_trajectories(store, "m", "val", 2, transcript(ROLLOUTS, "m@2"))
+    put_trajectories(store, "another", "train", 1, transcript(ROLLOUTS, "m@1"))
     assert trajectory_steps(store, "m", "train") == [2, 9, 10]
     frame = scan_trajectories(store, "m", "train")
     counted = frame.group_by("step").len().sort("step").collect()

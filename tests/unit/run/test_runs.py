@@ -39,7 +39,7 @@ def make_run(store: Store, model: str, steps: int) -> Ledger:
             commit(store, model, step, Path(temporary), "c", made_by)
     for step in range(steps):
         ledger = ledger.advance(record(step)).add_validation(validation(step + 1, 0.5))
-        put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m", 350))
+        put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m"))
     write_ledger(store, ledger, None)
     return ledger
 
@@ -175,9 +175,9 @@ def test_a_csv_has_every_flat_column(store: FolderStore, tmp_path: Path) -> None
 
 
 def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
-    put_trajectories(store, "m", "train", 3, transcript(ROLLOUTS, "m", 350))
-    put_trajectories(store, "m", "val", 3, transcript(ROLLOUTS, "m", 350))
-    put_trajectories(store, "m", "val", 4, transcript(ROLLOUTS, "m", 350))
+    put_trajectories(store, "m", "train", 3, transcript(ROLLOUTS, "m"))
+    put_trajectories(store, "m", "val", 3, transcript(ROLLOUTS, "m"))
+    put_trajectories(store, "m", "val", 4, transcript(ROLLOUTS, "m"))
     export(store, "m", tmp_path / "out")
     rows = pl.read_parquet(tmp_path / "out" / "trajectories.parquet")
     assert rows.select("split", "step").unique().sort("split", "step").rows() == [

@@ -17,15 +17,18 @@ from precis.llm.budget import Budget
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
 from precis.records.documents import Document, Question
-from precis.sampling.policy import SampledSummary, policy_client, summarize
+from precis.sampling.policy import SampledSummary, policy_client, sample
 from precis.sampling.rollouts import gather_greedy
 from precis.statistics.standings import Contender
 from precis.summaries.rewards import score_zero
+from precis.summaries.task import Summarizing
 
 DOCUMENT = Document(
     "d", "Local News", "The mayor opened the bridge.", (Question("q", "Who?", "the mayor", True),)
 )
 CONFIG = RolloutsConfig()
+TASK = Summarizing(CONFIG.words_max)
+MESSAGES = TASK.messages(DOCUMENT)
 
 
 class Policy:
@@ -73,17 +76,17 @@ def contender_at(client: openai.AsyncOpenAI) -> ContenderClient:
         "m@4",
         str(client.base_url).rstrip("/"),
         client.api_key,
-        words_max=CONFIG.words_max,
+        tokens_max=TASK.tokens_max,
         in_flight=2,
     )
-    return ContenderClient(spec, CONFIG.words_max, Budget(None), None)
+    return ContenderClient(spec, TASK, Budget(None), None)
 
 
 async def test_validation_and_benchmark_send_the_same_request(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:
     judge = cast(JudgeClient, Judge())
-    await gather_greedy(client, "m@4", judge, [DOCUMENT], CONFIG)
+    await gather_greedy(client, "m@4", TASK, judge, [DOCUMENT], CONFIG)
     async with contender_at(client) as contender:
         await contender.write(DOCUMENT)
     validated, benchmarked = policy.requests
@@ -95,7 +98,7 @@ async def test_validation_and_benchmark_try_as_often(
 ) -> None:
     policy.failures = 100
     async with policy_client(client, "m@4", CONFIG) as asked:
-        assert isinstance(await summarize(asked, DOCUMENT, CONFIG), Unscored)
+        assert isinstance(await sample(asked, MESSAGES, TASK.tokens_max, 1.0), Unscored)
     tries = len(policy.requests)
     async with contender_at(client) as contender:
         assert isinstance(await contender.write(DOCUMENT), Unscored)
@@ -108,7 +111,7 @@ async def test_a_passing_failure_costs_a_try_and_no_summary(
 ) -> None:
     policy.failures = 1
     async with policy_client(client, "m@4", CONFIG) as asked:
-        written = await summarize(asked, DOCUMENT, CONFIG, seed=7)
+        written = await sample(asked, MESSAGES, TASK.tokens_max, 1.0, seed=7)
     assert isinstance(written, SampledSummary)
     assert (written.summary.text, written.choice.message.content) == ("The mayor did.",) * 2
     assert [request["seed"] for request in policy.requests] == [7, 7]
@@ -120,9 +123,9 @@ async def test_what_is_wrong_with_one_document_costs_that_document(
     policy.failures = 1
     policy.status = 400
     async with policy_client(client, "m@4", CONFIG) as asked:
-        lost = await summarize(asked, DOCUMENT, CONFIG)
+        lost = await sample(asked, MESSAGES, TASK.tokens_max, 1.0)
         assert isinstance(lost, Unscored) and lost.cause == "generation_failed"
-        assert isinstance(await summarize(asked, DOCUMENT, CONFIG), SampledSummary)
+        assert isinstance(await sample(asked, MESSAGES, TASK.tokens_max, 1.0), SampledSummary)
     assert len(policy.requests) == 2
 
 
@@ -132,6 +135,6 @@ async def test_a_wrong_key_is_the_trainers_fault_and_is_not_told(
     stranger = client.with_options(api_key="sk-secret-key")
     async with policy_client(stranger, "m@4", CONFIG) as asked:
         with pytest.raises(TrainerError, match="m@4 can't be asked") as raised:
-            await summarize(asked, DOCUMENT, CONFIG)
+            await sample(asked, MESSAGES, TASK.tokens_max, 1.0)
     assert not isinstance(raised.value, TrainerLost)
     assert "sk-secret-key" not in str(raised.value)

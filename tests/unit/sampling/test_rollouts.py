@@ -33,8 +33,10 @@ from precis.sampling.rollouts import (
     sample_seed,
     split_groups,
 )
+from precis.summaries.task import Summarizing
 from precis.training.steps import step_record, validation_of
 
+TASK = Summarizing(350)
 DOCUMENT = Document(
     "d", "Local News", "The mayor opened the bridge.", (Question("q", "Who?", "the mayor", True),)
 )
@@ -114,7 +116,9 @@ async def test_a_step_samples_the_same_however_it_is_interleaved(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:
     rows = [
-        await gather(client, "m@0", judge(), [DOCUMENT], config(in_flight=slots), seed=1, step=0)
+        await gather(
+            client, "m@0", TASK, judge(), [DOCUMENT], config(in_flight=slots), seed=1, step=0
+        )
         for slots in (1, 64)
     ]
     texts = [[one.summary.text for one in row[0] if one.summary] for row in rows]
@@ -129,14 +133,14 @@ def test_seeds_differ_by_step_document_and_index() -> None:
 
 
 async def test_validation_is_greedy(client: openai.AsyncOpenAI, policy: Policy) -> None:
-    await gather_greedy(client, "m@0", judge(), [DOCUMENT], config())
+    await gather_greedy(client, "m@0", TASK, judge(), [DOCUMENT], config())
     assert policy.requests[0].temperature == 0
 
 
 async def test_a_stale_adapter_stops_the_step(client: openai.AsyncOpenAI, policy: Policy) -> None:
     policy.serves_as = "m@3"
     with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4' was asked for"):
-        await gather(client, "m@4", judge(), [DOCUMENT], config(), seed=1, step=4)
+        await gather(client, "m@4", TASK, judge(), [DOCUMENT], config(), seed=1, step=4)
 
 
 async def test_nobody_at_the_address_is_a_lost_trainer() -> None:
@@ -144,7 +148,7 @@ async def test_nobody_at_the_address_is_a_lost_trainer() -> None:
         base_url="http://127.0.0.1:9", api_key="x", max_retries=0
     ) as gone:
         with pytest.raises(TrainerLost):
-            await gather(gone, "m@0", judge(), [DOCUMENT], config(), seed=1, step=0)
+            await gather(gone, "m@0", TASK, judge(), [DOCUMENT], config(), seed=1, step=0)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
 ) -> None:
     policy.answer = lambda _: summary
     ruling = Judge(lambda _: scored(True))
-    rollout = await roll_out(asked, cast(JudgeClient, ruling), DOCUMENT, config(), seed=1)
+    rollout = await roll_out(asked, TASK, cast(JudgeClient, ruling), DOCUMENT, config(), seed=1)
     assert (rollout.disqualified, reward(rollout), ruling.asked) == (cause, 0.0, 0)
 
 
@@ -164,7 +168,7 @@ async def test_a_policy_that_fails_leaves_an_unscored_rollout(
     asked: ChatClient, policy: Policy
 ) -> None:
     policy.answer = failing(500, "internal")
-    rollout = await roll_out(asked, judge(), DOCUMENT, config(), seed=1)
+    rollout = await roll_out(asked, TASK, judge(), DOCUMENT, config(), seed=1)
     assert isinstance(rollout.verdict, Unscored)
     assert rollout.verdict.cause == "generation_failed"
 
@@ -176,7 +180,7 @@ async def test_a_slow_rollout_costs_itself(asked: ChatClient) -> None:
             return scored(True)
 
     slow = cast(JudgeClient, Slow(lambda _: scored(True)))
-    rollout = await roll_out(asked, slow, DOCUMENT, config(timeout_s=0.05), seed=1)
+    rollout = await roll_out(asked, TASK, slow, DOCUMENT, config(timeout_s=0.05), seed=1)
     assert isinstance(rollout.verdict, Unscored)
     assert rollout.verdict.cause == "rollout_timeout"
 
@@ -186,7 +190,7 @@ async def test_too_many_unscored_rollouts_stop_the_step_with_their_causes(
 ) -> None:
     failing = judge(lambda _: Unscored("rate_limited", "Too many requests."))
     with pytest.raises(JudgeUnavailable, match=r"4 of 4 .*\(4 rate_limited\).*Too many requests"):
-        await gather(client, "m@0", failing, [DOCUMENT], config(), seed=1, step=0)
+        await gather(client, "m@0", TASK, failing, [DOCUMENT], config(), seed=1, step=0)
 
 
 class Ruler:
@@ -209,6 +213,7 @@ async def test_a_ruler_ranks_what_is_in_order_and_the_rest_scores_zero(
     rows = await gather(
         client,
         "m@0",
+        TASK,
         cast(JudgeClient, judge_never_asked),
         [DOCUMENT],
         config(in_flight=1),
@@ -223,7 +228,9 @@ async def test_a_ruler_ranks_what_is_in_order_and_the_rest_scores_zero(
 async def test_a_ruler_that_fails_leaves_the_group_unscored(client: openai.AsyncOpenAI) -> None:
     failing = cast(Any, Ruler(Unscored("bad_verdict", "Scores out of range.")))
     with pytest.raises(JudgeUnavailable, match=r"4 bad_verdict"):
-        await gather(client, "m@0", judge(), [DOCUMENT], config(), seed=1, step=0, ruler=failing)
+        await gather(
+            client, "m@0", TASK, judge(), [DOCUMENT], config(), seed=1, step=0, ruler=failing
+        )
 
 
 def test_an_unscored_rollout_has_no_reward() -> None:
@@ -236,7 +243,7 @@ async def test_a_model_that_is_not_there_is_the_trainers_fault(
 ) -> None:
     policy.answer = failing(404, "model_not_found")
     with pytest.raises(TrainerError, match="m@7 can't be asked"):
-        await gather(client, "m@7", judge(), [DOCUMENT], config(), seed=1, step=7)
+        await gather(client, "m@7", TASK, judge(), [DOCUMENT], config(), seed=1, step=7)
 
 
 async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(
@@ -244,7 +251,7 @@ async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(
 ) -> None:
     policy.answer = failing(500, "internal")
     with pytest.raises(RolloutError, match=r"4 generation_failed") as caught:
-        await gather(client, "m@0", judge(), [DOCUMENT], config(), seed=1, step=0)
+        await gather(client, "m@0", TASK, judge(), [DOCUMENT], config(), seed=1, step=0)
     assert not isinstance(caught.value, JudgeUnavailable)
 
 
@@ -255,7 +262,7 @@ def rollouts(*verdicts: Verdict | bool) -> list[Rollout]:
             SUMMARY,
             scored(one) if isinstance(one, bool) else one,
             index=at,
-            choice=CHOICE,
+            conversation=(*TASK.messages(DOCUMENT), CHOICE),
         )
         for at, one in enumerate(verdicts)
     ]

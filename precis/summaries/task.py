@@ -1,0 +1,32 @@
+"""Summarizing, as `precis.task.Task` has it."""
+
+from dataclasses import dataclass
+
+from precis.records.documents import Document
+from precis.records.verdict import Disqualified, Scored
+from precis.summaries.prompt import summary_messages, summary_tokens_max
+from precis.summaries.rewards import disqualify, score_zero
+
+
+@dataclass(frozen=True)
+class Summarizing:
+    """The task of keeping a document's facts in so many words."""
+
+    words_max: int
+
+    @property
+    def tokens_max(self) -> int:
+        """See `summary_tokens_max`."""
+        return summary_tokens_max(self.words_max)
+
+    def messages(self, document: Document) -> list[dict[str, str]]:
+        """See `summary_messages`."""
+        return summary_messages(document.text, self.words_max)
+
+    def disqualify(self, answer: str, document: Document) -> Disqualified | None:
+        """See `precis.summaries.rewards.disqualify`."""
+        return disqualify(answer, document, self.words_max)
+
+    def score_zero(self, document: Document) -> Scored:
+        """See `precis.summaries.rewards.score_zero`."""
+        return score_zero(document)
