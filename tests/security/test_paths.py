@@ -28,8 +28,8 @@ from precis.store.s3 import S3Store
 from precis.trainer.client import RemoteTrainer, _error
 from precis.trainer.protocol import Event, FileRequest, ModelSpec, TrainerState
 from precis.training.fork import fork, origin_of
-from tests.unit.records.test_ledger import record
-from tests.unit.run.test_runs import make_run
+from tests.support.ledgers import record
+from tests.support.runs import make_run
 
 ESCAPES = [
     "../outside",

@@ -32,9 +32,9 @@ from precis.store import Blob, FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.reconcile import reconcile
 from tests.services.patience import PATIENCE_S
+from tests.support.ledgers import record
 from tests.support.newest_checkpoint import file_key
-from tests.unit.records.test_ledger import record
-from tests.unit.run.test_runs import make_run
+from tests.support.runs import make_run
 
 NOW = datetime.now(UTC)
 FEW = Retention(keep_last=1, keep_every=0, keep_best=0)

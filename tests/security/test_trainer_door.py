@@ -16,7 +16,7 @@ from precis.extractive.serving import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.trainer.guard import BODY_BYTES_MAX, Guard
 from precis.trainer.server import trainer_app
-from tests.unit.trainer.test_trainer import TOKEN, CountingBackend
+from tests.support.trainers import TOKEN, CountingBackend
 
 PATIENCE_S = 60
 """Longer than any answer takes, and shorter than for ever."""

@@ -19,7 +19,7 @@ from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, created, logs_of, reached, runs_in, tasks_of
-from tests.unit.records.test_documents import rows, write_jsonl
+from tests.support.corpora import rows, write_jsonl
 
 CONFIG: dict[str, Any] = {
     "model": "deployed",

@@ -15,7 +15,7 @@ from precis.report.curve import StepPoint
 from precis.report.page import report_html
 from precis.text import count_words
 from tests.services.needs import need
-from tests.unit.report.test_report import HOSTILE, rows
+from tests.support.reports import HOSTILE, rows
 
 DOCUMENTS = 12
 

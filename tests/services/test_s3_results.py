@@ -20,7 +20,7 @@ from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
 from precis.store.s3 import S3Store
 from tests.services.s3_server import new_store, s3_server
-from tests.unit.records.test_results import DOCUMENT, SUMMARY, provenance
+from tests.support.answers import DOCUMENT, SUMMARY, provenance
 
 
 def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:

@@ -23,8 +23,8 @@ from precis.training.deletion import delete
 from precis.training.fork import fork, origin_of
 from tests.services.s3_server import new_store, s3_server, settings_for
 from tests.support.newest_checkpoint import file_key
-from tests.unit.records.test_trajectories import ROLLOUTS
-from tests.unit.run.test_runs import make_run
+from tests.support.rollouts import ROLLOUTS
+from tests.support.runs import make_run
 
 pytestmark = pytest.mark.services
 

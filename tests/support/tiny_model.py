@@ -15,7 +15,7 @@ from precis.models.tensors import Tensor
 from precis.records.ledger import Ledger, write_ledger
 from precis.run.checkpoints import commit
 from precis.store import Store
-from tests.unit.records.test_ledger import record, validation
+from tests.support.ledgers import record, validation
 
 BASE = "owner/tiny"
 _HIDDEN, _KV, _FFN, _VOCABULARY, _LAYERS = 32, 16, 48, 40, 2

@@ -28,7 +28,7 @@ from precis.task import task_of
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.run import PROJECT
-from tests.unit.records.test_ledger import record
+from tests.support.ledgers import record
 
 STEPS = 3
 _SAMPLES = 4

@@ -12,7 +12,7 @@ from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, write_ledger
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.store import FolderStore
-from tests.unit.records.test_documents import corpus, rows, source, write_jsonl
+from tests.support.corpora import corpus, rows, source, write_jsonl
 
 
 @pytest.fixture

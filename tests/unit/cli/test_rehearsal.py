@@ -13,8 +13,8 @@ from cli import rehearsal
 from cli.rehearsal import rehearsal_config
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.records.ledger import Ledger
-from tests.unit.records.test_documents import rows, write_jsonl
-from tests.unit.records.test_ledger import record, validation
+from tests.support.corpora import rows, write_jsonl
+from tests.support.ledgers import record, validation
 
 
 def config(documents: Path) -> TrainConfig:

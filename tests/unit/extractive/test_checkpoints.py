@@ -1,26 +1,17 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from precis.errors import CorruptCheckpoint
 from precis.extractive.checkpoint_files import (
-    TrainingState,
     initial_state,
     keep_only,
     load,
     save,
     steps,
 )
-from precis.extractive.features import NAMES
-from precis.extractive.grpo import Adam
-from precis.extractive.policy import Policy
-
-
-def trained_at(step: int) -> TrainingState:
-    values = np.random.default_rng(step).normal(size=(4, len(NAMES))) / 3
-    return TrainingState(step, Policy(values[0], 7), values[1], Adam(values[2], values[3], 12))
+from tests.support.policies import trained_at
 
 
 def test_a_checkpoint_comes_back_to_the_bit(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typer.testing import CliRunner, Result
 
 from cli.main import app
 from precis.errors import ConfigError
-from precis.extractive import checkpoint_files
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
@@ -20,7 +19,7 @@ from precis.store import FolderStore
 from precis.summaries.prompt import request_in
 from precis.text import count_words, sentences
 from tests.support.local_server import served
-from tests.unit.records.test_ledger import record, validation
+from tests.support.runs import train_policy
 
 STORY = """The mill was built in 1784 by Thomas Aldery. It closed in 1967.
 Nobody knows where the bell went. People walked by the river."""
@@ -28,18 +27,6 @@ QUESTIONS = [
     {"question": "Who built the mill?", "answer": "Thomas Aldery"},
     {"question": "What is the name of the king's dog?", "answer": "Rex"},
 ]
-
-
-def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) -> None:
-    """A run of the embedded policy in the store, whose best step is its first."""
-    ledger = Ledger(model=name, config="c", corpus="k")
-    for step in range(steps + 1):
-        trained = checkpoint_files.initial_state(step)
-        saved = checkpoint_files.save(folder, trained)
-        commit(store, name, step, saved, "c")
-    for step in range(steps):
-        ledger = ledger.advance(record(step)).add_validation(validation(step, 0.5 - step / 10))
-    write_ledger(store, ledger, None)
 
 
 @pytest.fixture

@@ -12,47 +12,11 @@ from precis.errors import ConfigError
 from precis.judge.audit import agreement, documents_of, draw_samples
 from precis.judge.audit_page import as_jsonl, as_markdown
 from precis.judge.cache import ReplyCache
-from precis.records.documents import Document, Question
-from precis.records.results import Provenance, frame_of, rows_of, write_results
+from precis.records.results import frame_of, write_results
 from precis.records.summary import JudgedSummary, Summary
-from precis.records.verdict import Answer, Scored, Unscored, Verdict
+from precis.records.verdict import Unscored, Verdict
 from precis.summaries.rewards import score_zero
-
-_FROM = Provenance(
-    run="r",
-    model="trained",
-    step=3,
-    judge="lexical-judge",
-    protocol="batched v1",
-    prompts_digest="p",
-    corpus_digest="c",
-    code_version="v",
-)
-_UNKNOWN = Question("x", "Who won?", "UNANSWERABLE", answerable=False)
-
-
-def document(id: str) -> Document:
-    asked = [Question(f"{id}-{n}", f"Question {n}?", f"Gold {n}", answerable=True) for n in (1, 2)]
-    return Document(id, "news", "Some text.", (*asked, _UNKNOWN))
-
-
-def scored(document: Document, *correct: bool) -> Scored:
-    rulings = [*correct, True]
-    return Scored(
-        tuple(
-            Answer(question.id, f"Answer to {question.id}", ruling, question.answerable)
-            for question, ruling in zip(document.questions, rulings, strict=True)
-        )
-    )
-
-
-def judged(id: str, verdict: Verdict | None = None, text: str = "A summary.") -> JudgedSummary:
-    one = document(id)
-    return JudgedSummary(one, Summary(text), verdict or scored(one, True, False))
-
-
-def results(*some: JudgedSummary) -> list[dict[str, object]]:
-    return [row for one in some for row in rows_of(one, _FROM)]
+from tests.support.audits import document, judged, results, scored
 
 
 def runs(file: Path, arguments: Sequence[str]) -> tuple[int, str]:

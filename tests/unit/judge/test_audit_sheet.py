@@ -18,7 +18,7 @@ from precis.records.results import frame_of, write_results
 from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
 from precis.summaries.rewards import score_zero
-from tests.unit.judge.test_audit import document, judged, results
+from tests.support.audits import document, judged, results
 
 EXPERIMENTS = 400
 

@@ -21,8 +21,8 @@ from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
 from precis.store import FolderStore
 from tests.support.hub_server import HubServer
 from tests.support.local_server import served
+from tests.support.runs import train_policy
 from tests.support.tiny_model import put_run, write_adapter
-from tests.unit.inference.test_summarize import train_policy
 
 TOKEN = "hf_token_of_the_test"
 

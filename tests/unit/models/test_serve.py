@@ -18,8 +18,8 @@ from cli.main import app
 from precis.store import FolderStore
 from precis.summaries.prompt import summary_messages
 from tests.services.patience import PATIENCE_S
+from tests.support.runs import train_policy
 from tests.support.tiny_model import put_run, write_adapter, write_base
-from tests.unit.inference.test_summarize import train_policy
 
 PRECIS = str(Path(sys.executable).with_name("precis"))
 

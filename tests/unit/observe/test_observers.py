@@ -21,24 +21,8 @@ from precis.judge import Answer, Scored, Unscored
 from precis.observe.completions import CompletionRecord, completions_of_step
 from precis.observe.observers import Observers, observing, services
 from precis.observe.sender import Sender
-from tests.unit.sampling.test_rollouts import DOCUMENT, rollouts
-
-SEEN = CompletionRecord(
-    id="0123456789abcdef0123456789abcdef",
-    run="run-1",
-    model="m@4",
-    messages=[{"role": "user", "content": "Summarize."}],
-    parameters={"temperature": 0.0},
-    text="The mayor did.",
-    finish="stop",
-    ended_at=1_800_000_000.5,
-    seconds=0.25,
-    prompt_tokens=40,
-    completion_tokens=3,
-    usd=0.001,
-    scores={"accuracy": 0.75, "words": 3.0},
-    notes={"split": "train", "step": "4", "document": "d", "topic": "Local News"},
-)
+from tests.support.completions import SEEN
+from tests.support.rollouts import DOCUMENT, rollouts
 
 
 class Endpoint:

@@ -1,9 +1,7 @@
 """Reading RepLiQA's schema: what is understood, and what is refused with a place."""
 
 import csv
-import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,32 +9,9 @@ import pytest
 
 from precis.config import DocumentsConfig
 from precis.errors import DocumentsError
-from precis.records.documents import Corpus, group, load_corpus, read_documents, split
-from precis.records.rows import COLUMNS, CorpusRow
-
-Rows = list[dict[str, Any]]
-
-
-def rows(documents: int = 4, questions: int = 2) -> Rows:
-    return [
-        {
-            "document_id": f"d{document}",
-            "document_topic": "Local News",
-            "document_path": "",
-            "document_extracted": f"Text of document {document}.",
-            "question_id": f"d{document}-q{question}",
-            "question": f"What is {question}?",
-            "answer": f"answer {question}",
-            "long_answer": "",
-        }
-        for document in range(documents)
-        for question in range(questions)
-    ]
-
-
-def write_jsonl(path: Path, content: Rows) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in content), encoding="utf-8")
-    return path
+from precis.records.documents import load_corpus, read_documents
+from precis.records.rows import COLUMNS
+from tests.support.corpora import Rows, corpus, rows, source, write_jsonl
 
 
 def write_csv(path: Path, content: Rows) -> Path:
@@ -53,12 +28,6 @@ def write_parquet(path: Path, content: Rows) -> Path:
 
 
 WRITERS = {"jsonl": write_jsonl, "csv": write_csv, "parquet": write_parquet}
-
-
-def source(path: Path, **sizes: int) -> DocumentsConfig:
-    return DocumentsConfig.model_validate(
-        {"source": str(path), "train_size": 3, "val_size": 1, **sizes}
-    )
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -227,12 +196,6 @@ def test_a_corpus_that_is_too_small_names_the_sizes(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "c.jsonl", rows())
     with pytest.raises(DocumentsError, match=r"4 documents, but train_size 3500 \+ val_size 91"):
         load_corpus(source(path, train_size=3500, val_size=91))
-
-
-def corpus(documents: int = 10, seed: int = 1) -> Corpus:
-    config = DocumentsConfig(train_size=documents - 2, val_size=2, seed=seed)
-    content = (CorpusRow("memory", at, row) for at, row in enumerate(rows(documents), start=1))
-    return split(group(content), config)
 
 
 def test_the_split_follows_from_its_seed_alone() -> None:

@@ -10,41 +10,16 @@ from pydantic import ValidationError
 from precis.errors import ConfigError, StoreError
 from precis.records.ledger import (
     Ledger,
-    StepRecord,
-    Validation,
     ledger_key,
     load_ledger,
     read_ledger,
     write_ledger,
 )
-from precis.records.spend import Spend
 from precis.store import FolderStore
+from tests.support.ledgers import record, validation
 
 share = st.floats(0, 1)
 counts = st.dictionaries(st.sampled_from(["timeout", "bad_verdict", "empty"]), st.integers(1, 40))
-
-
-def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:
-    return StepRecord(
-        step=step,
-        digest="d",
-        reward=reward,
-        reward_std=0.1,
-        words=300,
-        groups_trained=5,
-        groups_dropped={},
-        unscored={},
-        disqualified={},
-        trainer={"loss/train": 0.1},
-        seconds={"gather": 1.0},
-        judge=Spend(usd=usd),
-    )
-
-
-def validation(step: int, accuracy: float = 0.5) -> Validation:
-    return Validation(
-        step=step, accuracy=accuracy, low=0.4, high=0.6, words=300, seconds=1, unscored={}
-    )
 
 
 @given(rewards=st.lists(share, max_size=8), validated=st.lists(st.integers(0, 8), max_size=5))

@@ -2,7 +2,7 @@
 
 from precis.records.ledger import Ledger
 from precis.records.metrics import metrics_frame
-from tests.unit.records.test_ledger import record, validation
+from tests.support.ledgers import record, validation
 
 
 def test_a_run_is_a_row_for_each_adapter() -> None:

@@ -7,11 +7,9 @@ import polars as pl
 import pytest
 
 from precis.errors import StoreError
-from precis.records.documents import Document, Question
 from precis.records.results import (
     KEY,
     SCHEMA,
-    Provenance,
     frame_of,
     read_results,
     results_before,
@@ -20,26 +18,13 @@ from precis.records.results import (
     scan_results,
     write_results,
 )
-from precis.records.summary import JudgedSummary, Summary
+from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored, Unscored
 from precis.store import Store, open_store
 from precis.summaries.rewards import score_zero
+from tests.support.answers import DOCUMENT, SUMMARY, provenance
 
-DOCUMENT = Document(
-    id="d1",
-    topic="Local News",
-    text="The bridge opened in May.",
-    questions=(
-        Question("q1", "When did the bridge open?", "In May", answerable=True),
-        Question("q2", "Who paid?", "UNANSWERABLE", answerable=False),
-    ),
-)
-SUMMARY = Summary("The bridge opened in May.", seconds=0.5, prompt_tokens=40, usd=0.001)
 SCORED = Scored((Answer("q1", "May", True, True), Answer("q2", "the city", False, False)))
-
-
-def provenance(model: str = "trained", step: int | None = 3) -> Provenance:
-    return Provenance("run-1", model, step, "lexical-judge", "batched/1", "p0", "c0", "0.1.0")
 
 
 def test_a_row_says_what_was_asked_answered_and_ruled() -> None:

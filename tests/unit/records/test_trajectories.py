@@ -1,18 +1,13 @@
 """What the store keeps of a step's rollouts, and how it reads back."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
-from openai.types.chat import ChatCompletionMessage
-from openai.types.chat.chat_completion import Choice, ChoiceLogprobs
 
 from precis.errors import StoreError
-from precis.judge import Answer, Ranked, Scored, Unscored
-from precis.records.documents import Document, Question
-from precis.records.summary import JudgedSummary, Summary
+from precis.records.summary import JudgedSummary
 from precis.records.trajectories import (
     put_trajectories,
     read_judged,
@@ -20,44 +15,10 @@ from precis.records.trajectories import (
     trajectories_key,
     trajectory_steps,
 )
-from precis.sampling.rollouts import Conversation, Rollout
+from precis.sampling.rollouts import Rollout
 from precis.sampling.transcript import transcript
 from precis.store import FolderStore
-from precis.summaries.prompt import summary_messages
-from precis.summaries.rewards import score_zero
-
-DOCUMENT = Document(
-    "d7", "Local News", "The mayor opened it.", (Question("q", "Who?", "the mayor", True),)
-)
-MESSAGES = tuple(summary_messages(DOCUMENT.text))
-RIGHT = Scored((Answer("q", "the mayor – “hers”", True, True),))
-
-
-def choice(text: str) -> Choice:
-    message = ChatCompletionMessage(role="assistant", content=text)
-    logprobs = ChoiceLogprobs(content=[])
-    return Choice(finish_reason="stop", index=0, message=message, logprobs=logprobs)
-
-
-def rollout(index: int, text: str | None = "She did.") -> Rollout:
-    if text is None:
-        return Rollout(DOCUMENT, None, RIGHT, index=index, conversation=MESSAGES)
-    summary = Summary(text, "stop", 1.5, 400, 30)
-    conversation: Conversation = (*MESSAGES, choice(text))
-    return Rollout(DOCUMENT, summary, RIGHT, index=index, conversation=conversation)
-
-
-ROLLOUTS = [
-    [
-        rollout(0),
-        replace(rollout(1), verdict=Unscored("rate_limited", "The judge is busy.")),
-        replace(rollout(2, None), verdict=Unscored("generation_timeout", "Too late.")),
-    ],
-    [
-        replace(rollout(0), verdict=score_zero(DOCUMENT), disqualified="over_length"),
-        replace(rollout(1), verdict=Ranked(0.25)),
-    ],
-]
+from tests.support.rollouts import DOCUMENT, ROLLOUTS
 
 
 def put(store: FolderStore, step: int, rollouts: Sequence[Sequence[Rollout]] = ROLLOUTS) -> None:

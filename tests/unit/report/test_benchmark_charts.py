@@ -17,8 +17,8 @@ from precis.report.topics import accuracy_by_topic, by_topic
 from precis.report.wording import dollars
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
-from tests.unit.report.test_charts import texts
-from tests.unit.statistics.test_statistics import rows
+from tests.support.reports import texts
+from tests.support.results import rows
 
 ABOUT_HALF = Interval(0.5, 0.4, 0.6)
 SPOTS = [

@@ -1,7 +1,6 @@
 import struct
 import sys
 from itertools import pairwise
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from precis.report.charts import DARK, LIGHT, Chart, Theme
 from precis.report.curve import StepPoint, learning_curve
 from precis.report.labels import spread
 from precis.statistics.intervals import Interval
+from tests.support.reports import texts
 
 CURVE = [
     StepPoint(0, 0.41, Interval(0.42, 0.36, 0.48)),
@@ -27,13 +27,6 @@ POSITIONS = st.lists(st.floats(0, 1, allow_nan=False), max_size=8).map(sorted)
 
 def curve() -> Chart:
     return learning_curve(CURVE, {"lead-350": 0.47, "random-350": 0.46}, ceiling=0.93)
-
-
-def texts(svg: str) -> list[str]:
-    return [
-        "".join(each.itertext()).strip()
-        for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
-    ]
 
 
 def test_lines_are_named_where_they_end() -> None:

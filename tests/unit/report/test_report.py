@@ -3,7 +3,6 @@ import gzip
 import json
 import re
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
@@ -15,10 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from precis.records.documents import Document, Question
-from precis.records.results import SCHEMA, Provenance, Row, frame_of, rows_of
-from precis.records.summary import JudgedSummary, Summary
-from precis.records.verdict import Answer, Scored, Unscored, Verdict
+from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import StepPoint
@@ -28,34 +24,7 @@ from precis.report.page_data import reader_data
 from precis.report.sparks import sparks
 from precis.statistics.nights import changes
 from precis.statistics.standings import Contender
-
-HOSTILE = "</script><script>alert(1)</script> | *b* `c` ![x](y)"
-
-
-def document(index: int) -> Document:
-    answerable = [
-        Question(f"d{index}-q{k}", f"What of {k}? {HOSTILE}", f"gold {k}", True) for k in range(4)
-    ]
-    missing = Question(f"d{index}-q4", "Who paid?", "UNANSWERABLE", answerable=False)
-    return Document(f"d{index}", f"Topic {index % 2}", "Text.", (*answerable, missing))
-
-
-def verdict(of: Document, correct: int) -> Scored:
-    return Scored(
-        tuple(
-            Answer(question.id, f"answer {k}", k < correct or k == 4, question.answerable)
-            for k, question in enumerate(of.questions)
-        )
-    )
-
-
-def rows(model: str, step: int | None, corrects: list[int | None]) -> Iterator[Row]:
-    provenance = Provenance("run-1", model, step, "lexical-judge", "batched/1", "p", "c", "0.1.0")
-    for index, correct in enumerate(corrects):
-        of = document(index)
-        ruled: Verdict = Unscored("timeout", "") if correct is None else verdict(of, correct)
-        text = f"{model} on {index}. {HOSTILE}"
-        yield from rows_of(JudgedSummary(of, Summary(text, seconds=1.0), ruled), provenance)
+from tests.support.reports import HOSTILE, rendered, rows
 
 
 @pytest.fixture(scope="module")
@@ -293,10 +262,6 @@ def test_an_empty_benchmark_makes_an_empty_report() -> None:
     assert empty.standings == ()
     assert "Standings" in report_html(empty)
     assert "Contender" in benchmark_report(empty)
-
-
-def rendered(markdown: str) -> str:
-    return str(MarkdownIt("commonmark").enable("table").render(markdown))
 
 
 def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: Benchmark) -> None:

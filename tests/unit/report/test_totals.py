@@ -4,7 +4,7 @@ from precis.records.ledger import Ledger
 from precis.records.spend import Spend
 from precis.report.training_report import totals
 from precis.run.outlook import RunPlan, outlook
-from tests.unit.records.test_ledger import record
+from tests.support.ledgers import record
 
 
 def shown(ledger: Ledger, steps: int = 3, budget_usd: float | None = None) -> str:

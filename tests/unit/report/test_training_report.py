@@ -11,9 +11,8 @@ from precis.report.examples import LatestSamples, best_and_worst, common_words, 
 from precis.report.step_charts import phases, trends
 from precis.report.training_report import TrainingView, progress_line, training_report
 from precis.run.outlook import RunPlan
-from tests.unit.records.test_ledger import record
-from tests.unit.report.test_charts import texts
-from tests.unit.report.test_report import HOSTILE, document, rendered, verdict
+from tests.support.ledgers import record
+from tests.support.reports import HOSTILE, document, rendered, texts, verdict
 
 
 def ledger_of(steps: int) -> Ledger:

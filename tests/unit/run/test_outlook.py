@@ -4,7 +4,7 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
 from precis.run.outlook import RunPlan, in_words, outlook
-from tests.unit.records.test_ledger import record, validation
+from tests.support.ledgers import record, validation
 
 
 def ledger_of(steps: int, usd: float = 0.5) -> Ledger:

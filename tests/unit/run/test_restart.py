@@ -18,7 +18,7 @@ from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.reconcile import reconcile
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.newest_checkpoint import file_key
-from tests.unit.run.test_runs import hold, make_run, precis_runs
+from tests.support.runs import hold, make_run, precis_runs
 
 STEPS, BACK = 4, 1
 

@@ -1,8 +1,6 @@
 """What `precis runs` says of a store, and what it takes away from it."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
@@ -13,40 +11,14 @@ from precis.config import TrainConfig
 from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.trajectories import put_trajectories
-from precis.run.checkpoints import commit, committed_steps
+from precis.run.checkpoints import committed_steps
 from precis.run.export import export
-from precis.run.holder import this_process
-from precis.run.lease import lease_key
 from precis.run.overview import Overview, Unreadable, kept_checkpoints, overviews
 from precis.sampling.transcript import transcript
-from precis.store import FolderStore, Store
+from precis.store import FolderStore
 from tests.support.newest_checkpoint import file_key
-from tests.unit.records.test_ledger import record, validation
-from tests.unit.records.test_trajectories import ROLLOUTS
-
-NOW = datetime.now(UTC)
-
-
-def make_run(store: Store, model: str, steps: int) -> Ledger:
-    """A run in the store, with a checkpoint for each adapter; it cost 25 cents a step."""
-    ledger = Ledger(model=model, config="c", corpus="k", run_id="first").add_validation(
-        validation(0, 0.25)
-    )
-    with TemporaryDirectory() as temporary:
-        for step in range(steps + 1):
-            (Path(temporary) / "weights").write_bytes(bytes([step]) * 1000)
-            made_by = record(step - 1) if step else None
-            commit(store, model, step, Path(temporary), "c", made_by)
-    for step in range(steps):
-        ledger = ledger.advance(record(step)).add_validation(validation(step + 1, 0.5))
-        put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m"))
-    write_ledger(store, ledger, None)
-    return ledger
-
-
-def hold(store: Store, model: str, run: str) -> None:
-    holder = this_process(run, NOW, timedelta(minutes=1))
-    store.put(lease_key(model), holder.model_dump_json().encode())
+from tests.support.rollouts import ROLLOUTS
+from tests.support.runs import NOW, hold, make_run, precis_runs
 
 
 @pytest.fixture
@@ -54,14 +26,6 @@ def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "store")
     make_run(store, "m", 3)
     return store
-
-
-def precis_runs(*arguments: str, store: Store, code: int = 0) -> str:
-    """What the command prints; errors too, and no traceback."""
-    done = CliRunner().invoke(app, [*arguments, "--store", store.url], env={"COLUMNS": "200"})
-    assert done.exit_code == code, done.output
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done.output
 
 
 def test_a_store_lists_its_runs_newest_first(store: FolderStore) -> None:

@@ -29,7 +29,7 @@ from precis.run.reports import report_file
 from precis.store import FolderStore
 from precis.training.deletion import delete
 from precis.training.run import work_folder
-from tests.unit.run.test_runs import NOW, hold, make_run, precis_runs
+from tests.support.runs import NOW, hold, make_run, precis_runs
 
 
 @pytest.fixture

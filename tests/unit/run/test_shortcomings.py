@@ -1,25 +1,21 @@
 """A run that learned nothing, or had nothing to learn from, says so."""
 
 from precis.records.ledger import Ledger, StepRecord, Validation
-from precis.records.spend import Spend
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tasks.states import completed
+from tests.support import ledgers
 
 
 def validation(step: int, accuracy: float, width: float = 0.05) -> Validation:
-    return Validation(
-        step=step, accuracy=accuracy, low=accuracy - width, high=accuracy + width, words=300,
-        seconds=1, unscored={},
-    )  # fmt: skip
+    bounds = {"low": accuracy - width, "high": accuracy + width}
+    return ledgers.validation(step, accuracy).model_copy(update=bounds)
 
 
 def record(step: int, trained: int, dropped: dict[str, int]) -> StepRecord:
-    return StepRecord(
-        step=step, digest="", reward=0.5, reward_std=0.1, words=300, groups_trained=trained,
-        groups_dropped=dropped, unscored={}, disqualified={}, trainer={}, seconds={}, judge=Spend(),
-    )  # fmt: skip
+    changed = {"groups_trained": trained, "groups_dropped": dropped}
+    return ledgers.record(step).model_copy(update=changed)
 
 
 def ledger(first: float, last: float, trained: int, dropped: dict[str, int]) -> Ledger:

@@ -16,16 +16,14 @@ from precis.judge import JudgeClient, Unscored
 from precis.llm.budget import Budget
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
-from precis.records.documents import Document, Question
+from precis.records.documents import Document
 from precis.sampling.policy import SampledSummary, policy_client, sample
 from precis.sampling.rollouts import gather_greedy
 from precis.statistics.standings import Contender
 from precis.summaries.rewards import score_zero
 from precis.summaries.task import Summarizing
+from tests.support.rollouts import DOCUMENT
 
-DOCUMENT = Document(
-    "d", "Local News", "The mayor opened the bridge.", (Question("q", "Who?", "the mayor", True),)
-)
 CONFIG = RolloutsConfig()
 TASK = Summarizing(CONFIG.words_max)
 MESSAGES = TASK.messages(DOCUMENT)

@@ -16,16 +16,14 @@ from precis.errors import (
     TrainerLost,
 )
 from precis.extractive.serving import LoopServer
-from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
+from precis.judge import JudgeClient, Unscored, Verdict
 from precis.llm.client import ChatClient
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
-from precis.records.documents import Document, Question
+from precis.records.documents import Document
 from precis.records.spend import Spend
-from precis.records.summary import Summary
 from precis.sampling.policy import policy_client
 from precis.sampling.rollouts import (
-    Rollout,
     gather,
     gather_greedy,
     reward,
@@ -35,11 +33,9 @@ from precis.sampling.rollouts import (
 )
 from precis.summaries.task import Summarizing
 from precis.training.steps import step_record, validation_of
+from tests.support.rollouts import DOCUMENT, rollouts, scored
 
 TASK = Summarizing(350)
-DOCUMENT = Document(
-    "d", "Local News", "The mayor opened the bridge.", (Question("q", "Who?", "the mayor", True),)
-)
 
 
 class Policy:
@@ -74,10 +70,6 @@ def failing(status: int, code: str) -> Callable[[ChatRequest], str]:
         raise ApiError(status, "no summary today", code)
 
     return fail
-
-
-def scored(correct: bool) -> Scored:
-    return Scored((Answer("q", "the mayor", correct, True),))
 
 
 def judge(rule: Callable[[str], Verdict] = lambda _: scored(True)) -> JudgeClient:
@@ -255,24 +247,7 @@ async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(
     assert not isinstance(caught.value, JudgeUnavailable)
 
 
-def rollouts(*verdicts: Verdict | bool) -> list[Rollout]:
-    return [
-        Rollout(
-            DOCUMENT,
-            SUMMARY,
-            scored(one) if isinstance(one, bool) else one,
-            index=at,
-            conversation=(*TASK.messages(DOCUMENT), CHOICE),
-        )
-        for at, one in enumerate(verdicts)
-    ]
-
-
 LOST = Unscored("timeout", "late")
-SUMMARY = Summary("The mayor.", seconds=0.1, prompt_tokens=10, completion_tokens=2)
-CHOICE = openai.types.chat.chat_completion.Choice.model_validate(
-    {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "x"}}
-)
 
 
 def test_a_failed_verdict_is_never_a_zero() -> None:

@@ -2,7 +2,7 @@ import polars as pl
 
 from precis.statistics.nights import changes, regressions
 from precis.statistics.standings import Contender
-from tests.unit.statistics.test_statistics import rows
+from tests.support.results import rows
 
 RIGHT, WRONG = [True] * 5, [False] * 5
 

@@ -1,12 +1,9 @@
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.records.results import SCHEMA
 from precis.statistics.bootstrap import bca_bounds
 from precis.statistics.comparisons import all_pairs, difference, differences, documents_to_see
 from precis.statistics.intervals import (
@@ -18,32 +15,9 @@ from precis.statistics.intervals import (
     smallest_difference,
 )
 from precis.statistics.standings import Contender, Standing, summarise
+from tests.support.results import rows
 
-Verdicts = Mapping[str, Sequence[bool | None]]
 SHARES = st.floats(0, 1, allow_nan=False)
-
-
-def rows(
-    model: str, verdicts: Verdicts, step: int | None = None, **columns: object
-) -> pl.DataFrame:
-    """Four answerable questions and one unanswerable for each document; None is unscored."""
-    records = [
-        {
-            **dict.fromkeys(SCHEMA, None),
-            "model": model,
-            "step": step,
-            "document_id": document,
-            "question_id": f"{document}-{index}",
-            "answerable": index < 4,
-            "correct": correct,
-            "cause": "timeout" if correct is None else None,
-            "words": 100,
-            **columns,
-        }
-        for document, given in verdicts.items()
-        for index, correct in enumerate(given)
-    ]
-    return pl.DataFrame(records, schema=SCHEMA)
 
 
 def only(standings: list[Standing]) -> Standing:

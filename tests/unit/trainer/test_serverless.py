@@ -21,7 +21,7 @@ from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.trainer.server import trainer_app
 from precis.trainer.serverless import WandbBackend, open_wandb
-from tests.unit.trainer.test_trainer import Model, group
+from tests.support.trainers import Model, group
 
 KEY = "k" * 40
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import art
 import httpx
 import pytest
-from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 
 from precis.cluster.site import TrainerAddress
@@ -18,7 +16,6 @@ from precis.extractive.serving import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.llm.server import Choice as Answer
 from precis.store import FolderStore
-from precis.trainer.backend import Progress
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.host import TrainerService
 from precis.trainer.journal import Journal
@@ -35,70 +32,7 @@ from precis.trainer.protocol import (
 )
 from precis.trainer.server import trainer_app
 from tests.support.newest_checkpoint import file_key
-
-TOKEN = "a-token"
-Model = art.TrainableModel[Any, Any]
-
-
-class CountingBackend:
-    """A backend that trains nothing and remembers what it was asked for."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.step, self.trained = path, 0, 0
-        self.pause = 0.0
-        self.inference_url = "http://127.0.0.1:9/v1"
-        self.error: Exception | None = None
-        self.seen: list[art.TrajectoryGroup] = []
-
-    async def register(self, model: Any) -> None:
-        self._checkpoint(model)
-
-    async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
-        return self.inference_url, "inner"
-
-    def _model_inference_name(self, model: Any, step: int | None = None) -> str:
-        return f"{model.name}@{self.step if step is None else step}"
-
-    async def _get_step(self, model: Any) -> int:
-        return self.step
-
-    async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
-        pass
-
-    async def train(
-        self,
-        model: Any,
-        trajectory_groups: Iterable[art.TrajectoryGroup],
-        on_progress: Progress = lambda _: None,
-        **kwargs: Any,
-    ) -> TrainResult:
-        await asyncio.sleep(self.pause)
-        if self.error:
-            raise self.error
-        self.seen, self.trained, self.step = (
-            list(trajectory_groups),
-            self.trained + 1,
-            self.step + 1,
-        )
-        self._checkpoint(model)
-        return TrainResult(self.step, {"loss/train": 0.5, **kwargs})
-
-    def recover(self, checkpoint: Path) -> dict[str, float] | None:
-        return None
-
-    async def forget(self, model: Any) -> None:
-        pass
-
-    async def _train_sft(self, *_: Any) -> AsyncIterator[dict[str, float]]:
-        yield {}
-
-    async def close(self) -> None:
-        pass
-
-    def _checkpoint(self, model: Model) -> None:
-        folder = self.path / model.project / "models" / model.name / "checkpoints"
-        (folder / f"{self.step:04d}").mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.step:04d}" / "weights").write_text(str(self.step))
+from tests.support.trainers import TOKEN, CountingBackend, Model, group
 
 
 @pytest.fixture
@@ -130,29 +64,6 @@ async def model(trainer: RemoteTrainer, tmp_path: Path) -> AsyncIterator[Model]:
     yield model
     if model._openai_client:  # making one only to close it takes a fifth of a second
         await model._openai_client.close()
-
-
-def group(*rewards: float) -> art.TrajectoryGroup:
-    choice = Choice.model_validate(
-        {
-            "index": 0,
-            "finish_reason": "stop",
-            "message": {"role": "assistant", "content": "words"},
-            "logprobs": {
-                "content": [{"token": "sentence_id:3", "logprob": -1.5, "top_logprobs": []}]
-            },
-        }
-    )
-    return art.TrajectoryGroup(
-        [
-            art.Trajectory(
-                messages_and_choices=[{"role": "user", "content": "summarize"}, choice],
-                reward=reward,
-                metadata={"index": at},
-            )
-            for at, reward in enumerate(rewards)
-        ]
-    )
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "a-token", "Bearer " + TOKEN + "x"])

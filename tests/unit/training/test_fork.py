@@ -17,10 +17,10 @@ from precis.store import FolderStore
 from precis.training.fork import begin_from_origin, check_origin, fork, origin_of
 from precis.training.run import Run
 from tests.support.dying_store import Killed, MortalStore
+from tests.support.ledgers import record
 from tests.support.newest_checkpoint import file_key
-from tests.unit.extractive.test_checkpoints import trained_at
-from tests.unit.records.test_ledger import record
-from tests.unit.run.test_runs import make_run
+from tests.support.policies import trained_at
+from tests.support.runs import make_run
 
 
 @pytest.fixture

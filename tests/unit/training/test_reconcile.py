@@ -10,28 +10,15 @@ from hypothesis import strategies as st
 from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, StepRecord
 from precis.records.manifests import Checkpoint, File, files_digest
-from precis.records.spend import Spend
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.reconcile import ResumePlan, reconcile
+from tests.support import ledgers
 
 RUN = "ours"
 
 
 def record(step: int) -> StepRecord:
-    return StepRecord(
-        step=step,
-        digest=f"groups {step}",
-        reward=0.5,
-        reward_std=0.1,
-        words=300,
-        groups_trained=5,
-        groups_dropped={},
-        unscored={},
-        disqualified={},
-        trainer={},
-        seconds={},
-        judge=Spend(usd=0.25),
-    )
+    return ledgers.record(step).model_copy(update={"digest": f"groups {step}"})
 
 
 def files(step: int, content: str = "weights") -> tuple[File, ...]:

@@ -1,0 +1,63 @@
+"""Runs in a store, and the command that shows them."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from typer.testing import CliRunner
+
+from cli.runs import app
+from precis.extractive import checkpoint_files
+from precis.records.ledger import Ledger, write_ledger
+from precis.records.trajectories import put_trajectories
+from precis.run.checkpoints import commit
+from precis.run.holder import this_process
+from precis.run.lease import lease_key
+from precis.sampling.transcript import transcript
+from precis.store import FolderStore, Store
+from tests.support.ledgers import record, validation
+from tests.support.rollouts import ROLLOUTS
+
+NOW = datetime.now(UTC)
+
+
+def make_run(store: Store, model: str, steps: int) -> Ledger:
+    """A run in the store, with a checkpoint for each adapter; it cost 25 cents a step."""
+    ledger = Ledger(model=model, config="c", corpus="k", run_id="first").add_validation(
+        validation(0, 0.25)
+    )
+    with TemporaryDirectory() as temporary:
+        for step in range(steps + 1):
+            (Path(temporary) / "weights").write_bytes(bytes([step]) * 1000)
+            made_by = record(step - 1) if step else None
+            commit(store, model, step, Path(temporary), "c", made_by)
+    for step in range(steps):
+        ledger = ledger.advance(record(step)).add_validation(validation(step + 1, 0.5))
+        put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m"))
+    write_ledger(store, ledger, None)
+    return ledger
+
+
+def hold(store: Store, model: str, run: str) -> None:
+    holder = this_process(run, NOW, timedelta(minutes=1))
+    store.put(lease_key(model), holder.model_dump_json().encode())
+
+
+def precis_runs(*arguments: str, store: Store, code: int = 0) -> str:
+    """What the command prints; errors too, and no traceback."""
+    done = CliRunner().invoke(app, [*arguments, "--store", store.url], env={"COLUMNS": "200"})
+    assert done.exit_code == code, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done.output
+
+
+def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) -> None:
+    """A run of the embedded policy in the store, whose best step is its first."""
+    ledger = Ledger(model=name, config="c", corpus="k")
+    for step in range(steps + 1):
+        trained = checkpoint_files.initial_state(step)
+        saved = checkpoint_files.save(folder, trained)
+        commit(store, name, step, saved, "c")
+    for step in range(steps):
+        ledger = ledger.advance(record(step)).add_validation(validation(step, 0.5 - step / 10))
+    write_ledger(store, ledger, None)
