@@ -3,8 +3,7 @@
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,6 @@ from botocore.exceptions import (
     IncompleteReadError,
     ReadTimeoutError,
     ResponseStreamingError,
-)
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
 )
 
 from precis.environment import S3Environment
@@ -39,21 +32,15 @@ _PAUSES_S = (0.05, 0.2, 0.8)
 _WRITE = "precis-write"
 """The metadata that names a conditional write, by which we know our own again."""
 
-# botocore retries a request until the answer begins; an answer that then breaks off is ours.
-_retry_broken_bodies = Retrying(
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.2, max=5),
-    retry=retry_if_exception_type(
-        (IncompleteReadError, ReadTimeoutError, ResponseStreamingError, FlexibleChecksumError)
-    ),
-    reraise=True,
+_READS_MAX = 3
+_BROKEN_BODY = (
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
 )
-
-
-@dataclass(frozen=True)
-class _VersionedObject:
-    blob: Blob
-    write: str
+"""An answer that began and broke off. botocore tries a request again until its answer begins, and
+boto3's transfers fetch the rest of a file again; the body of a small object is left to us."""
 
 
 class S3Store:
@@ -82,8 +69,11 @@ class S3Store:
         prove_store(self)
 
     def get(self, key: str) -> Blob | None:
-        found = self._read(key)
-        return found.blob if found else None
+        with self._explaining(f"read {self._at(key)}"):
+            for _ in range(_READS_MAX - 1):
+                with suppress(*_BROKEN_BODY):
+                    return self._read(key)
+            return self._read(key)
 
     def put(self, key: str, data: bytes) -> str:
         return self._put(key, data)
@@ -100,14 +90,14 @@ class S3Store:
             except StoreError as error:
                 # The write may have been carried out and only its acknowledgement lost: then the
                 # retry met our own object, and the refusal means that we have won.
-                present = self._read(key)
-                if present and present.write == write:
-                    return present.blob.version
-                unchanged = (present.blob.version if present else None) == version
+                present = self._head(key) or {}
+                if present.get("Metadata", {}).get(_WRITE) == write:
+                    return str(present["ETag"])
+                unchanged = present.get("ETag") == version
                 is_conflict = isinstance(error, StoreConflict)
                 if tries == len(_PAUSES_S) or not (unchanged and is_conflict):
                     raise
-            # S3 answers 409 to both of two writers at once.
+            # S3 answers 409 to both of two writers at once, which botocore takes for final.
             time.sleep(_PAUSES_S[tries])
             tries += 1
 
@@ -125,8 +115,9 @@ class S3Store:
 
     def download(self, key: str, path: Path) -> None:
         patience_s = self._patience_s(self._size(key))
-        with self._explaining(f"download {self._at(key)} to {path}"):
-            _retry_broken_bodies(self._download_once, key, path, patience_s)
+        doing = f"download {self._at(key)} to {path}"
+        with self._explaining(doing), downloads(self._s3) as manager:
+            finish(manager.download(self.bucket, self._key(key), str(path)), patience_s)
 
     def keys(self, prefix: str) -> list[str]:
         return sorted(self.sizes(prefix))
@@ -177,26 +168,28 @@ class S3Store:
                         aborted += 1
         return aborted
 
-    def _read(self, key: str) -> _VersionedObject | None:
-        with self._explaining(f"read {self._at(key)}"):
+    def _read(self, key: str) -> Blob | None:
+        try:
+            answer = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
+        except ClientError as error:
+            if is_absent(error):
+                return None
+            raise
+        # As a context manager the body would be the raw one, which checks no checksum.
+        with closing(answer["Body"]):
+            refuse_too_large(answer["ContentLength"], self._at(key))
+            return Blob(answer["Body"].read(), answer["ETag"])
+
+    def _head(self, key: str) -> dict[str, Any] | None:
+        """What the server says of an object, its version among it; None where there is none."""
+        with self._explaining(f"look at {self._at(key)}"):
             try:
-                return _retry_broken_bodies(self._read_once, key)
+                found: dict[str, Any] = self._s3.head_object(Bucket=self.bucket, Key=self._key(key))
             except ClientError as error:
                 if is_absent(error):
                     return None
                 raise
-
-    def _read_once(self, key: str) -> _VersionedObject:
-        answer = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
-        # As a context manager the body would be the raw one, which checks no checksum.
-        with closing(answer["Body"]):
-            refuse_too_large(answer["ContentLength"], self._at(key))
-            blob = Blob(answer["Body"].read(), answer["ETag"])
-        return _VersionedObject(blob, answer.get("Metadata", {}).get(_WRITE, ""))
-
-    def _download_once(self, key: str, path: Path, patience_s: float) -> None:
-        with downloads(self._s3) as manager:
-            finish(manager.download(self.bucket, self._key(key), str(path)), patience_s)
+            return found
 
     def _put(self, key: str, data: bytes, **options: Any) -> str:
         with self._explaining(f"write {self._at(key)}"):
@@ -215,9 +208,10 @@ class S3Store:
         return str(answer["ETag"])
 
     def _size(self, key: str) -> int:
-        with self._explaining(f"look at {self._at(key)}"):
-            answer = self._s3.head_object(Bucket=self.bucket, Key=self._key(key))
-        return int(answer["ContentLength"])
+        found = self._head(key)
+        if found is None:
+            raise StoreError(f"Can't look at {self._at(key)}: it is not there.")
+        return int(found["ContentLength"])
 
     def _patience_s(self, size: int) -> float:
         """How long a transfer may take in all: timeouts alone let a dripping one go on."""

@@ -16,10 +16,12 @@ from precis.store.s3_errors import is_absent
 _MIB = 1024 * 1024
 _IN_FLIGHT = 8
 _CONNECT_TIMEOUT_S = 5
+_DOWNLOADS_MAX = 5
 
 # An upload reads its parts from disk as it sends them. A download holds 4 MiB for each of its 8
 # connections, and as much again while it waits for the disk: larger pieces cost memory, smaller
-# ones processor time.
+# ones processor time. A piece that breaks off is fetched again here: botocore's own tries end
+# where an answer begins.
 _UPLOAD = TransferConfig(
     multipart_threshold=16 * _MIB,
     multipart_chunksize=16 * _MIB,
@@ -32,6 +34,7 @@ _DOWNLOAD = TransferConfig(
     max_concurrency=_IN_FLIGHT,
     io_chunksize=4 * _MIB,
     max_io_queue=_IN_FLIGHT,
+    num_download_attempts=_DOWNLOADS_MAX,
     preferred_transfer_client="classic",
 )
 

@@ -123,6 +123,19 @@ def test_an_answer_altered_on_its_way_is_fetched_again(
     assert not (tmp_path / "again").exists()
 
 
+def test_an_answer_that_always_breaks_off_is_tried_again_in_one_place(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    direct.put("m/key", b"content" * 100)
+    proxy.spoil(Fault.TORN_ANSWER, "GET", times=99)
+    with pytest.raises(StoreError, match="no whole answer came"):
+        store.get("m/key")
+    read = proxy.counts[Fault.TORN_ANSWER]
+    with pytest.raises(StoreError, match="no whole answer came"):
+        store.download("m/key", tmp_path / "down")
+    assert (read, proxy.counts[Fault.TORN_ANSWER] - read) == (3, 5)
+
+
 def test_a_lost_acknowledgement_is_our_success_even_without_another_try(
     direct: S3Store, proxy: FaultProxy
 ) -> None:
