@@ -63,9 +63,9 @@ from precis.report.publish import own_folder, standings_lines, store_report
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.training.run import trainable, work_folder
+from precis.training.serving import CheckpointServer
 from tasks.policy import RETRIED
 from tasks.rollouts import judge_slots
-from tasks.serving import CheckpointServer
 from tasks.ui import artifact_key
 
 

@@ -1,10 +1,9 @@
 """A model's checkpoints, served by a trainer while they are benchmarked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TypeVar
 
 from prefect import task
 from prefect.logging import get_run_logger
@@ -12,7 +11,6 @@ from prefect.logging import get_run_logger
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.benchmark.lineup import TrainedLineup, checkpoint_digest
 from precis.benchmark.run import BenchmarkRun
-from precis.errors import TrainerLost
 from precis.processes.child import Launch, child_service
 from precis.records.results import TRAINED
 from precis.statistics.standings import Contender
@@ -20,72 +18,10 @@ from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.connection import TrainerConnection
 from precis.training.run import trainable
+from precis.training.serving import CheckpointServer
 from tasks.policy import RETRIED
 from tasks.services import connect_serving_trainer
 from tasks.states import show_running_as
-
-T = TypeVar("T")
-
-
-class CheckpointServer:
-    """Serves checkpoints, and is brought up again where its trainer is lost.
-
-    Attributes:
-        contenders: the checkpoints, asked where the trainer is now.
-    """
-
-    def __init__(
-        self, run: BenchmarkRun, trained: TrainedLineup, trainer: TrainerConnection
-    ) -> None:
-        self.contenders: list[ContenderSpec] = []
-        self._run = run
-        self._trained = trained
-        self._trainer = trainer
-        self._losses = 0
-
-    async def fetch(self) -> None:
-        """Have the trainer serve the checkpoints.
-
-        Raises:
-            TrainerLost: it was lost more than `recoveries_max` times in this benchmark.
-        """
-        await self._retrying(self._fetch)
-
-    async def with_checkpoint(
-        self, contender: Contender, work: Callable[[ContenderSpec, RemoteTrainer], Awaitable[T]]
-    ) -> T:
-        """Do what needs a checkpoint; where the trainer is lost, do all of it again.
-
-        Raises:
-            TrainerLost: it was lost more than `recoveries_max` times in this benchmark.
-        """
-
-        async def work_where_it_is_now() -> T:
-            spec = next(one for one in self.contenders if one.contender == contender)
-            return await work(spec, self._trainer.client)
-
-        return await self._retrying(work_where_it_is_now)
-
-    async def _retrying(self, work: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await work()
-            except TrainerLost as error:
-                self._losses += 1
-                if self._losses > self._run.config.recoveries_max:
-                    raise
-                get_run_logger().warning("%s It is brought up again.", error)
-                await show_running_as("Preempted", str(error))
-            await show_running_as("Recovering", "The trainer is brought up again.")
-            await self._retrying(self._bring_up)
-            await show_running_as("Running", "The trainer is back.")
-
-    async def _bring_up(self) -> None:
-        await self._trainer.bring_up()
-        await self._fetch()
-
-    async def _fetch(self) -> None:
-        self.contenders = await fetch_checkpoints(self._run, self._trained, self._trainer.client)
 
 
 @asynccontextmanager
@@ -107,7 +43,13 @@ async def serve_checkpoints(
         if trainer is None:
             own = connect_serving_trainer(run.config, launch)
             trainer = await stack.enter_async_context(own)
-        server = CheckpointServer(run, trained, trainer)
+        server = CheckpointServer(
+            partial(fetch_checkpoints, run, trained),
+            trainer,
+            run.config.recoveries_max,
+            get_run_logger().warning,
+            show_running_as,
+        )
         await server.fetch()
         yield server
 

@@ -1,0 +1,115 @@
+"""Which checkpoints of the trained model take part in a benchmark, and with which warning."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
+from precis.benchmark.lineup import checkpoint_digest, line_up_trained, turns
+from precis.config import BenchmarkConfig, ContenderConfig
+from precis.errors import ConfigError, StoreError, UnusableRun
+from precis.records.documents import Corpus
+from precis.records.ledger import ledger_key
+from precis.run.trained_on import keep_trained_on
+from precis.statistics.standings import Contender
+from precis.store import FolderStore
+from tests.support.corpora import corpus
+from tests.support.runs import make_run
+
+HELD_OUT = corpus()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    """With the run `m` of three steps, trained on the benchmark's corpus."""
+    store = FolderStore(tmp_path / "store")
+    ledger = make_run(store, "m", 3).model_copy(update={"corpus": HELD_OUT.digest})
+    store.put(ledger_key("m"), ledger.model_dump_json().encode())
+    return store
+
+
+def line_up(
+    store: FolderStore, corpus: Corpus = HELD_OUT, **settings: Any
+) -> tuple[tuple[int, ...], int, list[str]]:
+    """The steps that take part, how many documents were seen, and the warnings."""
+    warnings: list[str] = []
+    config = BenchmarkConfig.model_validate({"model": "m", **settings})
+    found = line_up_trained(store, config, corpus, warnings.append)
+    assert found is not None
+    return found.steps, found.documents_seen, warnings
+
+
+def test_no_checkpoint_takes_part_where_none_is_wanted(store: FolderStore) -> None:
+    config = BenchmarkConfig(model="nobody", checkpoints="none")
+    assert line_up_trained(store, config, HELD_OUT, print) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({"checkpoints": "last"}, (3,)),
+        ({"checkpoints": "ends"}, (0, 3)),
+        ({"checkpoints": "every"}, (0, 1, 2, 3)),
+        ({"checkpoints": "every", "every": 2}, (0, 2, 3)),
+    ],
+)
+def test_the_checkpoints_that_are_wanted_take_part(
+    store: FolderStore, settings: dict[str, Any], steps: tuple[int, ...]
+) -> None:
+    assert line_up(store, **settings) == (steps, 0, [])
+
+
+def test_a_checkpoint_that_no_ledger_knows_takes_no_part(store: FolderStore) -> None:
+    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 2)
+    behind = ledger.model_copy(update={"corpus": HELD_OUT.digest})
+    store.put(ledger_key("m"), behind.model_dump_json().encode())
+    assert line_up(store, checkpoints="last")[0] == (2,)
+
+
+def test_a_model_of_other_documents_is_refused(store: FolderStore) -> None:
+    with pytest.raises(ConfigError, match="trained on other documents"):
+        line_up(store, corpus(seed=2))
+
+
+def test_documents_of_its_own_may_be_unknown_to_the_store(store: FolderStore) -> None:
+    _, seen, (warning,) = line_up(store, corpus(seed=2), test_documents={"source": "own.csv"})
+    assert seen == 0
+    assert "does not say which documents 'm' was trained on" in warning
+
+
+def test_documents_that_were_trained_on_are_counted_and_told(store: FolderStore) -> None:
+    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 1)
+    keep_trained_on(store, ledger, Corpus(train=HELD_OUT.validation, validation=()))
+    _, seen, (warning,) = line_up(store)
+    assert seen == 2
+    assert "trained on 2 of these 2 documents" in warning
+
+
+def test_a_model_that_is_not_there_is_said_to_be_missing(store: FolderStore) -> None:
+    with pytest.raises(UnusableRun, match="no ledger of 'nobody'"):
+        line_up_trained(store, BenchmarkConfig(model="nobody"), HELD_OUT, print)
+
+
+def test_a_checkpoints_digest_follows_from_its_files(store: FolderStore) -> None:
+    digests = {checkpoint_digest(store, "m", step) for step in (1, 2)}
+    assert len(digests) == 2
+    with pytest.raises(StoreError, match="holds no checkpoint 9"):
+        checkpoint_digest(store, "m", 9)
+
+
+def test_what_one_process_serves_is_measured_in_turn_and_the_hosted_at_once() -> None:
+    def local(name: str, url: str) -> ContenderSpec:
+        return local_contender(Contender(name), name, url, "key", tokens_max=9, in_flight=1)
+
+    asked = ContenderConfig(model="x", provider="url", base_url="http://far.example/v1")
+    hosted = hosted_contender(asked, {"CONTENDER_API_KEY": "key"}, tokens_max=9)
+    first = local("lead-350", "http://127.0.0.1:1/v1")
+    second = local("centroid", "http://127.0.0.1:1/v1")
+    trained = local("trained", "http://127.0.0.1:2/v1")
+    assert list(turns([first, hosted, second, trained, hosted])) == [
+        [hosted],
+        [hosted],
+        [first, second],
+        [trained],
+    ]

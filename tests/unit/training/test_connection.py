@@ -1,0 +1,82 @@
+"""A trainer that is brought up again is talked to where it is now."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from precis.cluster.site import TrainerAddress
+from precis.config import TrainConfig
+from precis.errors import TrainerError, TrainerLost
+from precis.extractive.serving import LoopServer
+from precis.trainer.client import RemoteTrainer
+from precis.trainer.server import trainer_app
+from precis.training.connection import TrainerConnection
+from precis.training.meter import Meter
+from precis.training.run import trainable
+from tests.support.trainers import TOKEN, CountingBackend
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncIterator[TrainerAddress]:
+    """Of a trainer that is up."""
+    backend = CountingBackend(tmp_path / "trainer")
+    server = LoopServer(trainer_app(backend, backend.path, TOKEN))
+    await server.start()
+    yield TrainerAddress(f"http://127.0.0.1:{server.port}", TOKEN)
+    await server.stop()
+
+
+@pytest.fixture
+async def lost(tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    """A client of a trainer that is gone."""
+    client = RemoteTrainer("http://127.0.0.1:9", "an-old-token", tmp_path / "art")
+    yield client
+    await client.close()
+
+
+async def test_a_lost_trainer_is_found_at_its_new_address(
+    lost: RemoteTrainer, address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precis.trainer.client._RECONNECTS", (0.0,))
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
+    model = trainable(TrainConfig(model="m"))
+
+    async def start() -> TrainerAddress:
+        return address
+
+    connection = TrainerConnection(lost, start, Meter())
+    with pytest.raises(TrainerLost):
+        await lost.state(model)
+    await connection.bring_up()
+    await model.register(connection.client)
+    assert await model.get_step() == 0
+
+
+async def test_the_lost_machine_is_paid_for_until_the_next_one_is_asked_for(
+    lost: RemoteTrainer,
+) -> None:
+    hour = 0.0
+    meter = Meter(now=lambda: 3600 * hour)
+    meter.start(2.0)
+    hour = 1.5
+
+    async def start() -> TrainerAddress:
+        nonlocal hour
+        hour += 10  # nothing is held while places are asked
+        raise TrainerError("No place has one.")
+
+    connection = TrainerConnection(lost, start, meter)
+    with pytest.raises(TrainerError, match="No place"):
+        await connection.bring_up()
+    assert meter.usd == pytest.approx(3.0)
+
+
+def test_losses_in_a_row_count_until_something_is_committed(lost: RemoteTrainer) -> None:
+    async def start() -> TrainerAddress:
+        raise AssertionError("nobody asked for it")
+
+    connection = TrainerConnection(lost, start, Meter())
+    assert [connection.count_loss(2) for _ in range(3)] == [True, True, False]
+    connection.count_progress()
+    assert connection.count_loss(2)

@@ -1,0 +1,97 @@
+"""What a run tells of itself: ART's files always, W&B and the observers while it is open."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from precis.config import TrainConfig
+from precis.extractive.serving import LoopServer
+from precis.records.ledger import Ledger
+from precis.training.log import RunLog
+from precis.training.run import PROJECT, trainable, work_folder
+from tests.support.ledgers import record, validation
+from tests.support.rollouts import rollouts
+
+CONFIG = TrainConfig(model="m")
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of its own, and no key of the shell's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    for name in ("WANDB_API_KEY", "OPENPIPE_API_KEY", "LANGFUSE_PUBLIC_KEY", "WEAVE_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def log() -> RunLog:
+    return RunLog(trainable(CONFIG))
+
+
+@pytest.fixture
+async def told(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Any]]:
+    """What OpenPipe is told of completions."""
+    reports: list[Any] = []
+
+    async def take(request: Request) -> Response:
+        reports.append(await request.json())
+        return JSONResponse({})
+
+    server = LoopServer(Starlette(routes=[Route("/{path:path}", take, methods=["POST"])]))
+    await server.start()
+    monkeypatch.setenv("OPENPIPE_API_KEY", "opk-key")
+    monkeypatch.setenv("OPENPIPE_BASE_URL", f"http://127.0.0.1:{server.port}")
+    yield reports
+    await asyncio.wait_for(server.stop(), 10)
+
+
+def history() -> list[dict[str, Any]]:
+    """The lines of ART's own file."""
+    folder = work_folder(CONFIG) / "art" / PROJECT / "models" / "m"
+    lines = (folder / "history.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+async def test_steps_and_validations_stand_in_arts_files_without_any_key(log: RunLog) -> None:
+    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0, reward=0.25))
+    await log.log_step(ledger, 0, None)
+    await log.log_validation(validation(1, 0.75))
+    step, validated = history()
+    assert (step["step"], step["train/reward"]) == (0, 0.25)
+    assert (validated["step"], validated["val/accuracy"]) == (1, 0.75)
+
+
+async def test_nobody_has_a_page_where_no_key_is_set(log: RunLog, tmp_path: Path) -> None:
+    async with log.open(CONFIG, "run", tmp_path / "wandb"):
+        assert log.wandb_url == ""
+        log.tell_samples([rollouts(True)], "run", "val", 0)
+    assert not (tmp_path / "wandb").exists()
+
+
+async def test_the_observers_hear_of_samples_while_it_is_open(
+    log: RunLog, told: list[Any], tmp_path: Path
+) -> None:
+    group = [rollouts(True, False)]
+    log.tell_samples(group, "run", "train", 0)
+    async with log.open(CONFIG, "run", tmp_path / "wandb"):
+        log.tell_samples(group, "run", "train", 4)
+    assert [report["metadata"]["step"] for report in told] == ["4", "4"]
+    assert {report["metadata"]["score.accuracy"] for report in told} == {"1", "0"}
+
+
+def test_the_report_compares_the_last_validation_with_the_first(log: RunLog) -> None:
+    for step in (0, 5, 10):
+        log.show_validation(step, rollouts(True, False))
+    log.show_rollouts([rollouts(True, False), rollouts(False)])
+    assert log.seen.first is not None and log.seen.first.step == 0
+    assert log.seen.last is not None and log.seen.last.step == 10
+    assert len(log.seen.rollouts) == 3

@@ -1,0 +1,126 @@
+"""What is found out about a run before anything is rented."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from precis.checks import run_checks
+from precis.config import TrainConfig
+from precis.errors import ConfigError, JudgeRejected, UnusableRun
+from precis.judge import JudgeClient, Unscored
+from precis.processes.child import ChildService
+from precis.records.documents import Document
+from precis.records.verdict import Answer, Scored
+from precis.training.preflight import Preflight
+from precis.training.run import Services
+from tests.support.corpora import corpus
+
+LOCAL = {"documents", "judge", "store", "W&B", "licence"}
+RENTED = {"SkyPilot's keys", "GPU", "budget"}
+
+
+class Judge:
+    """Answers so many of a document's two questions; `error` is what it answers a trial with."""
+
+    def __init__(self, right: int = 2) -> None:
+        self.identity = {"model": "a-judge"}
+        self.right = right
+        self.error: Exception | None = None
+        self.fails_on = ""
+
+    async def check(self) -> None:
+        if self.error:
+            raise self.error
+
+    async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
+        return {document.id: self._rule(document) for document in documents}
+
+    def _rule(self, document: Document) -> Scored | Unscored:
+        if document.id == self.fails_on:
+            return Unscored("timeout", "It took too long.")
+        answers = []
+        for place, question in enumerate(document.questions):
+            answers.append(Answer(question.id, "", place < self.right, question.answerable))
+        return Scored(tuple(answers))
+
+
+@pytest.fixture(autouse=True)
+def no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the shell say nothing about the checks."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+
+
+def preflight(
+    folder: Path, judge: Judge, warnings: list[str] | None = None, **settings: Any
+) -> Preflight:
+    config = TrainConfig.model_validate({"store": str(folder / "store"), **settings})
+    standins = ChildService("http://127.0.0.1:9", "token", pid=0)
+    services = Services(cast(JudgeClient, judge), None, standins)
+    told = [] if warnings is None else warnings
+    return Preflight(config, corpus(), services, told.append)
+
+
+async def test_a_run_on_this_machine_asks_nobody_for_a_gpu(tmp_path: Path) -> None:
+    checks = preflight(tmp_path, Judge()).checks()
+    assert checks.keys() == LOCAL
+    found = {row.name: (row.ok, row.detail) for row in await run_checks(checks)}
+    assert found["documents"] == (True, "8 to train on, 2 held out")
+    assert found["judge"] == (True, "a-judge")
+    assert found["store"] == (True, str(tmp_path / "store"))
+    assert all(ok for ok, _ in found.values())
+
+
+def test_a_run_on_a_rented_machine_is_checked_for_key_gpu_and_budget(tmp_path: Path) -> None:
+    rented = preflight(tmp_path, Judge(), cluster={"where": "sky"}, store="s3://bucket")
+    assert rented.checks().keys() == LOCAL | RENTED
+
+
+async def test_a_judge_that_refuses_is_one_failed_check_among_others(tmp_path: Path) -> None:
+    judge = Judge()
+    judge.error = JudgeRejected("The key is wrong.", "Set JUDGE_API_KEY.")
+    rows = await run_checks(preflight(tmp_path, judge).checks())
+    assert [(row.name, row.remedy) for row in rows if not row.ok] == [
+        ("judge", "Set JUDGE_API_KEY.")
+    ]
+
+
+async def test_a_checkpoint_to_begin_with_has_to_be_there(tmp_path: Path) -> None:
+    wanted = {"model": "nobody", "step": 3}
+    with pytest.raises(UnusableRun, match="no ledger of 'nobody'"):
+        await preflight(tmp_path, Judge(), from_checkpoint=wanted).store()
+
+
+async def test_serverless_training_needs_its_key_and_any_other_none(tmp_path: Path) -> None:
+    assert "no WANDB_API_KEY" in await preflight(tmp_path, Judge()).wandb()
+    serverless = preflight(
+        tmp_path,
+        Judge(),
+        trainer={"kind": "serverless", "base_model": "OpenPipe/Qwen3-14B-Instruct"},
+    )
+    with pytest.raises(ConfigError, match="needs WANDB_API_KEY"):
+        await serverless.wandb()
+
+
+async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    found = await preflight(tmp_path / "high", Judge(right=2), warnings).ceiling()
+    assert "answers 100% of the questions" in found
+    assert warnings == []
+    low = preflight(tmp_path / "low", Judge(right=0), warnings, ceiling_min=0)
+    found = await low.ceiling()
+    assert "answers 0% of the questions" in found
+    assert len(warnings) == 1 and "rewards will be sparse" in warnings[0]
+
+
+async def test_a_ceiling_below_its_floor_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="less than ceiling_min"):
+        await preflight(tmp_path, Judge(right=1), ceiling_min=0.9).ceiling()
+
+
+async def test_a_judge_that_fails_on_a_document_measures_no_ceiling(tmp_path: Path) -> None:
+    judge = Judge()
+    judge.fails_on = corpus().validation[0].id
+    assert "not measured" in await preflight(tmp_path, judge).ceiling()
