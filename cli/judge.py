@@ -16,8 +16,7 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 from precis.judge.audit import AuditSample, documents_of, draw_samples
-from precis.judge.audit_page import as_jsonl, as_markdown
-from precis.judge.audit_report import audit_report
+from precis.judge.audit_report import as_jsonl, as_markdown, report_on_sheet
 from precis.judge.audit_sheet import as_sheet
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.client import JudgeClient
@@ -95,7 +94,7 @@ def audit(
     """
     if filled is not None:
         with sentences():
-            typer.echo(audit_report(read_results(results), filled))
+            typer.echo(report_on_sheet(read_results(results), filled))
         return
     try:
         rows = _rows_of(read_results(results), contender)

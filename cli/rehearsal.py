@@ -33,7 +33,7 @@ from precis.records.ledger import Ledger, load_ledger
 from precis.run.shortcomings import shortcoming
 from precis.store import open_store
 from precis.training.run import work_folder
-from tasks.benchmark import BenchmarkReport
+from tasks.benchmark_report import BenchmarkReport
 
 _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32

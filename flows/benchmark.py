@@ -10,17 +10,15 @@ from precis.processes.child import Launch, child_service
 from precis.training.connection import TrainerConnection
 from precis.training.run import Services
 from tasks.benchmark import (
-    BenchmarkReport,
     announce_cost,
-    compare_with_before,
     line_up,
     load_test_documents,
     look_up_run,
     measure_all,
     open_benchmark,
-    publish_report,
     serve_others,
 )
+from tasks.benchmark_report import BenchmarkReport, compare_with_before, publish_report
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
 from tasks.services import start_services

@@ -16,7 +16,7 @@ from precis.report.training_report import progress_line
 from precis.training.batch import TrainingBatch, filter_groups
 from precis.training.run import Run
 from precis.training.view import training_view
-from tasks.benchmark import BenchmarkReport
+from tasks.benchmark_report import BenchmarkReport
 from tasks.checkpoints import (
     commit_step,
     delete_old_checkpoints,

@@ -2,15 +2,8 @@
 
 import math
 
+from precis.llm.tokens import BYTES_PER_TOKEN_MIN, estimate_most_tokens
 from precis.text import sentences
-
-_BYTES_A_TOKEN = 3
-"""Fewer bytes than a token of any usual script has in a usual tokenizer: a cautious estimate."""
-
-
-def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many than too few."""
-    return math.ceil(len(text.encode()) / _BYTES_A_TOKEN)
 
 
 def split(text: str, tokens_max: int) -> list[str]:
@@ -18,7 +11,7 @@ def split(text: str, tokens_max: int) -> list[str]:
 
     A sentence that is too long by itself, such as a table without line ends, is cut between words.
     """
-    total = estimate_tokens(text)
+    total = estimate_most_tokens(text)
     if total <= tokens_max:
         return [text]
     wanted = total / math.ceil(total / tokens_max)
@@ -26,12 +19,12 @@ def split(text: str, tokens_max: int) -> list[str]:
     part = ""
     for sentence in _pieces(text, tokens_max):
         longer = f"{part}\n{sentence}" if part else sentence
-        if part and estimate_tokens(longer) > tokens_max:
+        if part and estimate_most_tokens(longer) > tokens_max:
             parts.append(part)
             part = sentence
         else:
             part = longer
-        if estimate_tokens(part) >= wanted:
+        if estimate_most_tokens(part) >= wanted:
             parts.append(part)
             part = ""
     return [*parts, part] if part else parts
@@ -41,7 +34,7 @@ def _pieces(text: str, tokens_max: int) -> list[str]:
     """Sentences, those over the limit in pieces under it."""
     pieces: list[str] = []
     for sentence in sentences(text):
-        if estimate_tokens(sentence) <= tokens_max:
+        if estimate_most_tokens(sentence) <= tokens_max:
             pieces.append(sentence)
         else:
             pieces.extend(_cut(sentence, tokens_max))
@@ -54,7 +47,7 @@ def _cut(sentence: str, tokens_max: int) -> list[str]:
     for word in sentence.split():
         for chunk in _chunks(word, tokens_max):
             longer = f"{piece} {chunk}" if piece else chunk
-            if estimate_tokens(longer) > tokens_max:
+            if estimate_most_tokens(longer) > tokens_max:
                 pieces.append(piece)
                 piece = chunk
             else:
@@ -64,5 +57,5 @@ def _cut(sentence: str, tokens_max: int) -> list[str]:
 
 def _chunks(word: str, tokens_max: int) -> list[str]:
     """A word in pieces that fit: scripts without spaces have very long ones."""
-    size = max(1, tokens_max * _BYTES_A_TOKEN // 4)  # no character takes more than four bytes
+    size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
     return [word[start : start + size] for start in range(0, len(word), size)]

@@ -14,11 +14,12 @@ from precis.benchmark.contender import ContenderSpec, parameters_of
 from precis.config import ContenderConfig
 from precis.errors import ConfigError, SummaryError
 from precis.extractive.endpoint import PolicyEndpoint
-from precis.inference.parts import estimate_tokens, split
+from precis.inference.parts import split
 from precis.llm.budget import Budget
 from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest
 from precis.llm.tls import tls_for
+from precis.llm.tokens import estimate_most_tokens
 from precis.records.documents import Document
 from precis.records.verdict import Unscored
 from precis.statistics.standings import Contender
@@ -96,7 +97,7 @@ def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
     """
     if context_tokens is None:
         return None
-    prompt = sum(estimate_tokens(one["content"]) for one in summary_messages("", words_max))
+    prompt = sum(estimate_most_tokens(one["content"]) for one in summary_messages("", words_max))
     room = context_tokens - prompt - _parameters(words_max)["max_tokens"]
     if room < 2 * words_max:
         raise ConfigError(

@@ -10,7 +10,7 @@
     cache      replies on disk
     ruler      ranking the summaries of a document against each other
     forecast   what a run will ask and pay
-    audit, audit_page, audit_sheet, audit_report, correction
+    audit, audit_sheet, correction, audit_report
                checking its verdicts: a sample, to read or to rule on, and what follows
     ceiling    whether it can read the documents at all
 

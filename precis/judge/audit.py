@@ -1,7 +1,7 @@
 """Checking the judge: some of its verdicts for a person to read, and its protocols compared.
 
 A judge is trusted by reading it. `draw_samples` draws summaries out of a benchmark's results,
-`agreement` says how far two verdicts on the same summaries agree, and `precis.judge.audit_page`
+`agreement` says how far two verdicts on the same summaries agree, and `precis.judge.audit_report`
 writes both down.
 """
 

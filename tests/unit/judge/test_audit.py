@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli.judge import app
 from precis.errors import ConfigError
 from precis.judge.audit import agreement, documents_of, draw_samples
-from precis.judge.audit_page import as_jsonl, as_markdown
+from precis.judge.audit_report import as_jsonl, as_markdown
 from precis.judge.cache import ReplyCache
 from precis.records.results import frame_of, write_results
 from precis.records.summary import JudgedSummary, Summary
