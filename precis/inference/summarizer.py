@@ -86,7 +86,7 @@ async def summarize_text(summarizer: Summarizer, text: str, words_max: int) -> L
             return LongSummary(summaries[0], len(first))
         assert room is not None
         parts = split("\n\n".join(summaries), room)
-    raise SummaryError("The summaries of its parts do not get shorter: raise --context.")
+    raise SummaryError("The summaries of its parts do not get shorter.", "Raise --context.")
 
 
 def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
@@ -102,7 +102,8 @@ def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
     if room < 2 * words_max:
         raise ConfigError(
             f"A context of {context_tokens} tokens has no room for a document beside a summary of "
-            f"{words_max} words: raise --context, or lower --words."
+            f"{words_max} words.",
+            "Raise --context, or lower --words.",
         )
     return int(room)
 
@@ -206,7 +207,7 @@ async def find_served(url: str, wanted: str, key: str) -> str:
         return fitting[0]
     there = ", ".join(names) if names else "none that it names"
     asked = f"has no single model {wanted!r}" if wanted else "has not just one model"
-    raise ConfigError(f"The server at {url} {asked}; there are: {there}. Name one with --model.")
+    raise ConfigError(f"The server at {url} {asked}; there are: {there}.", "Name one with --model.")
 
 
 async def _list_models(url: str, key: str) -> list[str] | None:
@@ -221,13 +222,13 @@ async def _list_models(url: str, key: str) -> list[str] | None:
             response = await client.get(f"{url}/models", headers=headers)
     except (httpx.TransportError, httpx.InvalidURL) as error:
         raise ConfigError(
-            f"No server answers at {url} ({error or type(error).__name__}): start it with "
-            "`precis model serve`, or give another --url, which ends in /v1."
+            f"No server answers at {url} ({error or type(error).__name__}).",
+            "Start it with `precis model serve`, or give another --url, which ends in /v1.",
         ) from error
     if response.status_code in (401, 403):
         raise ConfigError(
-            f"The server at {url} rejects the key: set {KEY_VARIABLE} in the environment or in "
-            ".env to one that it takes."
+            f"The server at {url} rejects the key.",
+            f"Set {KEY_VARIABLE} in the environment or in .env to one that it takes.",
         )
     if response.status_code != 200:
         return None

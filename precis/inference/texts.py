@@ -56,8 +56,8 @@ def read_text(path: Path) -> Text:
         kind = path.suffix.lower()
     if kind not in _READERS:
         raise DocumentsError(
-            f"{name}: {kind or 'a file without a suffix'} can't be read. Give one of "
-            f"{', '.join(sorted(_READERS))}, or text on standard input (-)."
+            f"{name}: {kind or 'a file without a suffix'} can't be read.",
+            f"Give one of {', '.join(sorted(_READERS))}, or text on standard input (-).",
         )
     text = _READERS[kind](name, content).strip()
     if not text:
@@ -130,7 +130,7 @@ def _decode(name: str, content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DocumentsError(
-            f"{name}, line {line}: not UTF-8 ({error.reason}). Convert the file to UTF-8."
+            f"{name}, line {line}: not UTF-8 ({error.reason}).", "Convert the file to UTF-8."
         ) from error
 
 
@@ -141,7 +141,7 @@ def _pdf(name: str, content: bytes) -> str:
     try:
         reader = pypdf.PdfReader(BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise DocumentsError(f"{name} is encrypted: remove its password first.")
+            raise DocumentsError(f"{name} is encrypted.", "Remove its password first.")
         pages = [page.extract_text() for page in reader.pages]
     except DocumentsError:
         raise
@@ -149,7 +149,7 @@ def _pdf(name: str, content: bytes) -> str:
         raise DocumentsError(f"{name} can't be read as PDF: {_reason(error)}.") from error
     if not any(page.strip() for page in pages):
         raise DocumentsError(
-            f"{name} has no text in it, only pictures of pages: run OCR on it first."
+            f"{name} has no text in it, only pictures of pages.", "Run OCR on it first."
         )
     return "\n\n".join(unwrap(page) for page in pages)
 

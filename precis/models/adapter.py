@@ -89,7 +89,8 @@ def read_adapter(folder: Path) -> dict[str, Product]:
         if match is None:
             raise ConfigError(
                 f"{path} holds {key}, which is no part of a plain LoRA of linear layers: it can't "
-                "be merged here. Export the adapter itself (--format adapter)."
+                "be merged here.",
+                "Export the adapter itself (--format adapter).",
             )
         module, half = match.groups()
         halves.setdefault(module, {})[half] = read_tensor(path, key)
@@ -137,11 +138,11 @@ def _refuse_what_is_no_product(folder: Path, config: Mapping[str, Any]) -> None:
     for name, words in _REFUSED.items():
         if config.get(name):
             raise ConfigError(
-                f"The adapter in {folder} is {words}: it can't be merged here. Export the adapter "
-                "itself (--format adapter)."
+                f"The adapter in {folder} is {words}: it can't be merged here.",
+                "Export the adapter itself (--format adapter).",
             )
     if config.get("bias", "none") != "none":
         raise ConfigError(
-            f"The adapter in {folder} trains biases too: it can't be merged here. Export the "
-            "adapter itself (--format adapter)."
+            f"The adapter in {folder} trains biases too: it can't be merged here.",
+            "Export the adapter itself (--format adapter).",
         )

@@ -25,7 +25,9 @@ def find_base(name: str) -> Path:
         ConfigError: neither is there.
     """
     if not name:
-        raise ConfigError("The adapter does not say what its base model is: name it with --base.")
+        raise ConfigError(
+            "The adapter does not say what its base model is.", "Name it with --base."
+        )
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
@@ -36,8 +38,8 @@ def find_base(name: str) -> Path:
         return Path(snapshot_download(name, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError) as error:
         raise ConfigError(
-            f"The base model {name} is neither a folder nor in the Hub's cache on this machine: "
-            f"fetch it with `hf download {name}`, or give its folder with --base."
+            f"The base model {name} is neither a folder nor in the Hub's cache on this machine.",
+            f"Fetch it with `hf download {name}`, or give its folder with --base.",
         ) from error
 
 
@@ -61,13 +63,15 @@ def refuse_quantized(folder: Path, targets: list[str]) -> None:
         if name not in weights.files:
             raise ConfigError(
                 f"The base in {folder} has no tensor {name}, which the adapter adds to: it is "
-                "another model than the one that was trained. Name the right one with --base."
+                "another model than the one that was trained.",
+                "Name the right one with --base.",
             )
         quantized = quantized or weights.type_of(name) in _QUANTIZED
     if quantized:
         raise ConfigError(
             f"The base in {folder} is quantized (4 or 8 bits), and nothing can be merged into "
-            "that: give the same model in 16 or 32 bits with --base."
+            "that.",
+            "Give the same model in 16 or 32 bits with --base.",
         )
 
 

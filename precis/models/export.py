@@ -70,8 +70,8 @@ def export_model(
     options = options or MergeOptions()
     if model.kind == "policy" and file_format != "adapter":
         raise ConfigError(
-            f"{model.serving_name} is the embedded policy, which has no language model's weights: "
-            "export it with --format adapter."
+            f"{model.serving_name} is the embedded policy, which has no language model's weights.",
+            "Export it with --format adapter.",
         )
     if file_format == "gguf":
         find_converter(options.converter)  # before minutes are spent on merging
@@ -140,7 +140,7 @@ def _write_atomically(to: Path) -> Iterator[Path]:
     """A folder to write in, which becomes `to` when the block has ended well."""
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ConfigError(
-            f"{to} is there already, and is not empty: name another folder with --to."
+            f"{to} is there already, and is not empty.", "Name another folder with --to."
         )
     incoming = to.with_name(f".{to.name}.incoming")
     try:
@@ -150,7 +150,7 @@ def _write_atomically(to: Path) -> Iterator[Path]:
         os.replace(incoming, to)
     except OSError as error:
         raise ConfigError(
-            f"Can't write {error.filename or to}: {error.strerror}. Choose another folder."
+            f"Can't write {error.filename or to}: {error.strerror}.", "Choose another folder."
         ) from error
     finally:
         shutil.rmtree(incoming, ignore_errors=True)

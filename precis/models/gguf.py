@@ -29,8 +29,8 @@ def find_converter(given: Path | None) -> Path:
     if found is None or not Path(found).is_file():
         where = f"at {given}" if given else "on PATH"
         raise ConfigError(
-            f"llama.cpp's {CONVERTER} is not {where}: clone llama.cpp, install its "
-            "requirements, and name the script with --converter."
+            f"llama.cpp's {CONVERTER} is not {where}.",
+            "Clone llama.cpp, install its requirements, and name the script with --converter.",
         )
     return Path(found).absolute()
 

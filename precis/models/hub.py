@@ -20,8 +20,9 @@ def token_for_hub() -> str:
     token = Environment().hf_token
     if token is None:
         raise ConfigError(
-            "HF_TOKEN is not set: make a token with write access on huggingface.co, and set it in "
-            "the environment or in .env."
+            "HF_TOKEN is not set.",
+            "Make a token with write access on huggingface.co, and set it in the environment or "
+            "in .env.",
         )
     return token.get_secret_value()
 
@@ -33,7 +34,7 @@ def check_repo(repo: str) -> None:
         ConfigError: it is not.
     """
     if not _REPO.fullmatch(repo):
-        raise ConfigError(f"--repo {repo!r} names no repository: write OWNER/NAME.")
+        raise ConfigError(f"--repo {repo!r} names no repository.", "Write OWNER/NAME.")
 
 
 def push_folder(folder: Path, repo: str, token: str, private: bool, message: str) -> str:
@@ -66,11 +67,12 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
         raise HubError(f"The Hub did not take {repo}: {said}") from error
     except RuntimeError as error:  # a large file's upload, whose cause the library hides in it
         said = Redactor(token).clean_text(str(error))
-        raise HubError(f"{said} Push again: what is there already is not sent twice.") from error
+        raise HubError(said, "Push again: what is there already is not sent twice.") from error
     except (httpx.TransportError, OSError) as error:
         raise HubError(
-            f"The Hub at {api.endpoint} does not answer ({error or type(error).__name__}): see "
-            "whether it can be reached, and push again; what is there already is not sent twice."
+            f"The Hub at {api.endpoint} does not answer ({error or type(error).__name__}).",
+            "See whether it can be reached, and push again; what is there already is not sent "
+            "twice.",
         ) from error
     return str(commit.commit_url)
 

@@ -87,8 +87,8 @@ def verify(
     if kept is not None and kept < _KEPT_MIN:
         raise MergeError(
             f"Merged in 16 bits, {kept:.0%} of what the adapter adds is left, since it is small "
-            "beside the base's weights: that is not the model that was trained. Merge in 32 bits "
-            "(--dtype float32), or serve the adapter itself."
+            "beside the base's weights: that is not the model that was trained.",
+            "Merge in 32 bits (--dtype float32), or serve the adapter itself.",
         )
     return Proof(len(products), len(before.files) - len(products), kept)
 
@@ -115,7 +115,8 @@ def _add(name: str, tensor: Tensor, product: Product, kind: np.dtype[np.generic]
     if tensor.shape != product.shape:
         raise ConfigError(
             f"The base's {name} has shape {tensor.shape}, but the adapter adds {product.shape} to "
-            "it: it is another model than the one that was trained. Name the right one with --base."
+            "it: it is another model than the one that was trained.",
+            "Name the right one with --base.",
         )
     merged: Tensor = np.empty(tensor.shape, kind)
     for first, last in _blocks(tensor.shape[0]):
@@ -138,7 +139,8 @@ def _compare(name: str, old: Tensor, new: Tensor, product: Product, kind: str) -
         if not (error <= _half_a_step(base + added, kind)).all():
             raise MergeError(
                 f"The merged tensor {name} is not base + product: a number is off by "
-                f"{np.nanmax(error):.3g}. The weights in this folder are not to be used."
+                f"{np.nanmax(error):.3g}.",
+                "The weights in this folder are not to be used.",
             )
         wanted += float(np.sum(added * added))
         held += float(np.sum(added * (merged - base)))

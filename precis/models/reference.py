@@ -39,7 +39,7 @@ class Reference:
         if step == "newest":
             return cls(name)
         if not name or (step and not step.isdecimal()) or text.endswith("@"):
-            raise ConfigError(f"{text!r} names no model: write NAME, NAME@STEP or NAME@best.")
+            raise ConfigError(f"{text!r} names no model.", "Write NAME, NAME@STEP or NAME@best.")
         return cls(name, int(step)) if step else cls(name)
 
 
@@ -107,8 +107,8 @@ def newest_model(store: Store) -> str:
         if isinstance(run, Overview):
             return run.model
     raise StoreError(
-        f"{store.url} holds no trained model: `make rehearse` trains one in a minute, or name "
-        "another store (--store)."
+        f"{store.url} holds no trained model.",
+        "`make rehearse` trains one in a minute; or name another store (--store).",
     )
 
 
@@ -122,7 +122,7 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
         return complete_manifest(store, ledger.model, reference.step, store.sizes(key))
     except CorruptCheckpoint as error:
         kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
-        raise CorruptCheckpoint(f"{error} Steps that are there: {kept}.") from error
+        raise CorruptCheckpoint(str(error), f"Steps that are there: {kept}.") from error
 
 
 def _newest(store: Store, ledger: Ledger) -> Checkpoint:
@@ -142,7 +142,7 @@ def _best(store: Store, ledger: Ledger) -> Checkpoint:
         except CorruptCheckpoint:  # retention has dropped it, or it is damaged: the next best
             continue
     raise StoreError(
-        f"No checkpoint of {ledger.model!r} that was validated is in {store.url}: name a step."
+        f"No checkpoint of {ledger.model!r} that was validated is in {store.url}.", "Name a step."
     )
 
 

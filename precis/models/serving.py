@@ -72,13 +72,15 @@ def command_for_adapter(
     """
     base = base or base_name(folder)
     if not base:
-        raise ConfigError("The adapter does not say what its base model is: name it with --base.")
+        raise ConfigError(
+            "The adapter does not say what its base model is.", "Name it with --base."
+        )
     rank = rank_of(folder)
     fitting = [each for each in _VLLM_RANKS if each >= rank]
     if not fitting:
         raise ConfigError(
-            f"vLLM serves no adapter of rank {rank}: export it with --format merged, and serve "
-            "that folder."
+            f"vLLM serves no adapter of rank {rank}.",
+            "Export it with --format merged, and serve that folder.",
         )
     adapter = ["--enable-lora", "--max-lora-rank", str(fitting[0])]
     modules = ["--lora-modules", f"{name}={folder}"]
@@ -120,8 +122,9 @@ def run_vllm(command: Sequence[str], key: str) -> None:
     program = shutil.which(command[0])
     if program is None:
         raise ConfigError(
-            "vLLM is not on PATH: install it on a machine with a GPU (`pip install vllm`), or "
-            "leave out --run and copy the command there."
+            "vLLM is not on PATH.",
+            "Install it on a machine with a GPU (`pip install vllm`), or leave out --run and copy "
+            "the command there.",
         )
     os.execve(program, list(command), {**os.environ, "VLLM_API_KEY": key})
 
@@ -161,8 +164,8 @@ def _listener(address: ServerAddress) -> socket.socket:
         listener = socket.create_server((address.host, address.port), family=family)
     except OSError as error:
         raise ConfigError(
-            f"Can't listen at {address.host}:{address.port} ({error.strerror}): choose another "
-            "--port, or --host."
+            f"Can't listen at {address.host}:{address.port} ({error.strerror}).",
+            "Choose another --port, or --host.",
         ) from error
     # Without this each small answer waits 40 ms for the other side's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -52,8 +52,8 @@ class Weights:
         single = self.folder / SINGLE_FILE
         if not single.exists():
             raise ConfigError(
-                f"{self.folder} holds no {SINGLE_FILE} and no {INDEX_FILE}: give a folder with a "
-                "model's weights in safetensors."
+                f"{self.folder} holds no {SINGLE_FILE} and no {INDEX_FILE}.",
+                "Give a folder with a model's weights in safetensors.",
             )
         return dict.fromkeys(names_in(single), single)
 

@@ -203,7 +203,7 @@ def test_a_server_is_asked_as_in_training(
     assert (asked.model, asked.temperature, asked.max_tokens) == ("mine@3", 0.0, 114)
     assert request_in(asked.messages).words_max == 25
     refused = summarize(*arguments, store=store, PRECIS_API_KEY="another")
-    assert "rejects the key: set PRECIS_API_KEY" in refused.stderr
+    assert "rejects the key. Set PRECIS_API_KEY" in refused.stderr
     unclear = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
     assert "there are: mine@3, other@1" in unclear.stderr
 

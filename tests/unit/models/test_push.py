@@ -167,7 +167,7 @@ def test_the_embedded_policy_is_published_too(tmp_path: Path) -> None:
     [
         (("--repo", "me/mine"), "another", "HF_TOKEN must be a valid token"),
         (("--repo", "somebody-else/mine"), TOKEN, "refuses to write to somebody-else/mine (403)"),
-        (("--repo", "mine"), TOKEN, "write OWNER/NAME"),
+        (("--repo", "mine"), TOKEN, "Write OWNER/NAME"),
         (("--repo", "me/mine"), "", "HF_TOKEN is not set"),
     ],
 )
