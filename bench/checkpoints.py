@@ -138,10 +138,13 @@ def race(ways: list[Way], source: Path, rounds: int) -> dict[str, tuple[float, f
             back.unlink()
             if number:
                 times[way.name].append(pair)
-    return {
-        name: (statistics.median(up for up, _ in all_), statistics.median(dn for _, dn in all_))
-        for name, all_ in times.items()
-    }
+    medians = {}
+    for name, all_ in times.items():
+        medians[name] = (
+            statistics.median(up for up, _ in all_),
+            statistics.median(dn for _, dn in all_),
+        )
+    return medians
 
 
 def commit_seconds(settings: S3Environment, folder: Path) -> tuple[float, float]:

@@ -49,7 +49,7 @@ class Usage:
         command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
         while True:
             lines = subprocess.check_output(command, text=True).splitlines()
-            pairs = [[int(number) for number in line.split(",")] for line in lines]
+            pairs = [list(map(int, line.split(","))) for line in lines]
             busy = max(pair[0] for pair in pairs)
             self.samples.append((time.perf_counter(), busy, max(pair[1] for pair in pairs)))
             time.sleep(0.25)
@@ -182,12 +182,13 @@ async def _sample_group(
         )
 
     answers = await asyncio.gather(*[sample() for _ in range(options.rollouts)])
-    trajectories = [
-        art.Trajectory(
-            messages_and_choices=[*messages, answer.choices[0]], reward=random.randint(0, 5) / 5
+    trajectories = []
+    for answer in answers:
+        trajectories.append(
+            art.Trajectory(
+                messages_and_choices=[*messages, answer.choices[0]], reward=random.randint(0, 5) / 5
+            )
         )
-        for answer in answers
-    ]
     return art.TrajectoryGroup(trajectories), [answer.usage for answer in answers]
 
 

@@ -39,10 +39,11 @@ def _row(
     documents: int, ease: tuple[float, float], experiments: int, resamples: int
 ) -> Iterator[str]:
     truth = ease[0] / sum(ease)
-    intervals = [
-        ratio_interval(*_simulated(seed, documents, ease), seed=seed, resamples=resamples)
-        for seed in range(experiments)
-    ]
+    intervals = []
+    for seed in range(experiments):
+        intervals.append(
+            ratio_interval(*_simulated(seed, documents, ease), seed=seed, resamples=resamples)
+        )
     high = sum(each.low > truth for each in intervals) / experiments
     low = sum(each.high < truth for each in intervals) / experiments
     yield str(documents)

@@ -29,7 +29,7 @@ def main(
     for file in files or ["bundled"]:
         documents = read_documents(DocumentsConfig(source=file))
         shares = [*accuracies(documents), declined(documents)]
-        wrong = [_named(share) for share in false_accepts(documents)]
+        wrong = list(map(_named, false_accepts(documents)))
         for share in (*shares, *wrong):
             table.add_row(Path(file).name, share.name, str(share.of), str(share.interval or "–"))
         table.add_section()

@@ -78,9 +78,10 @@ def show(steps: Sequence[StepRecord], megabytes: int, console: Console) -> None:
     both: list[float] = []
     for name, remainder in (("a few kB", 0), (f"{megabytes} MB", 1)):
         # Beside the first step nothing is uploaded.
-        chosen = [
-            (steps[at - 1], step) for at, step in enumerate(steps) if at and at % 2 == remainder
-        ]
+        chosen = []
+        for at, step in enumerate(steps):
+            if at and at % 2 == remainder:
+                chosen.append((steps[at - 1], step))
         gather, wait = (
             _median(step.seconds.get(phase, 0.0) for _, step in chosen) for phase in _PHASES
         )

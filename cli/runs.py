@@ -30,7 +30,7 @@ from precis.run.overview import (
     sizes_of_run,
 )
 from precis.run.reports import report_file
-from precis.run.restart import reached
+from precis.run.restart import load_reached
 from precis.run.restart import restart as restart_run
 from precis.store import Store, open_store
 
@@ -56,7 +56,7 @@ def list_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
         found = overviews(at, datetime.now(UTC))
         runs = [one for one in found if isinstance(one, Overview)]
         if as_json:
-            _print_json([run_record(one) for one in runs])
+            _print_json(list(map(run_record, runs)))
         elif not found:
             _console().print(f"{at.url} holds no runs.", soft_wrap=True)
         elif runs:
@@ -195,7 +195,7 @@ def delete_run(
 
 def _ask_before_deleting(store: Store, model: str, step: int) -> None:
     """Go on only where somebody agrees to lose what came after a step."""
-    ledger = reached(store, model, step)
+    ledger = load_reached(store, model, step)
     later = [one for one in committed_steps(store, model) if one > step]
     lost = f"{ledger.next_step - step} steps and {len(later)} checkpoints after step {step}"
     _agree(f"This deletes the {lost} of {model} in {store.url}, for good. Go on?")

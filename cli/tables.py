@@ -115,7 +115,7 @@ def run_details(
         "settings": ledger["settings"],
         "steps": ledger["steps"][-last:],
         "validations": ledger["validations"],
-        "checkpoints": [asdict(one) for one in checkpoints],
+        "checkpoints": list(map(asdict, checkpoints)),
     }
 
 

@@ -32,7 +32,7 @@ async def cluster_down(config: DownConfig) -> None:
 async def cluster_sweep(config: ClusterSweepConfig) -> list[Swept]:
     """Take down every machine of ours that no live run holds."""
     swept = await sweep_machines(config)
-    rows = [asdict(machine) for machine in swept]
+    rows = list(map(asdict, swept))
     await acreate_table_artifact(key="machines", table=rows, description=f"{len(rows)} machines")
     return swept
 

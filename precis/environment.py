@@ -60,11 +60,11 @@ class Environment(BaseSettings):
 
     def keys(self) -> dict[str, str]:
         """The keys that are set, in clear, by the name of their variable."""
-        return {
-            name.upper(): value.get_secret_value()
-            for name, value in self
-            if isinstance(value, SecretStr)
-        }
+        keys = {}
+        for name, value in self:
+            if isinstance(value, SecretStr):
+                keys[name.upper()] = value.get_secret_value()
+        return keys
 
 
 class S3Environment(BaseSettings):

@@ -40,7 +40,7 @@ def count_words(text: str) -> int:
     spaces, such as Japanese, Chinese or Thai, is divided by ICU's dictionaries. Only empty text
     has no words: signs alone are one.
     """
-    words = sum(_worth(piece) for piece in pieces(text))
+    words = sum(map(_worth, pieces(text)))
     return words or int(bool(text.strip()))
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -115,9 +116,9 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
     """Say what the benchmark will cost, before it costs anything."""
     config = run.config
     async with AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(run.client_of(contender)) for contender in contenders
-        ]
+        clients = []
+        for contender in contenders:
+            clients.append(await stack.enter_async_context(run.client_of(contender)))
         ahead = await estimate_cost(
             clients,
             run.referee,
@@ -156,7 +157,7 @@ async def measure_all(
     work: list[Callable[[], Awaitable[Any]]] = [partial(measure_full, run), *in_turn]
     async with judge_slots(run.config):
         ceiling, *frames = await run_together(work)
-    return Measured(pl.concat(frame for group in frames for frame in group), ceiling)
+    return Measured(pl.concat(chain.from_iterable(frames)), ceiling)
 
 
 @task(name="measure", task_run_name="measure {contender.contender}", **RETRIED)

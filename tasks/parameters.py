@@ -79,20 +79,18 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
             deployed = (await client.read_deployment(run.deployment_id)).parameters
         except ObjectNotFound:  # deleted since
             deployed = {}
-    own = {
-        name: value
-        for name, value in run.parameters.items()
-        if name not in deployed or deployed[name] != value
-    }
+    own = {}
+    for name, value in run.parameters.items():
+        if name not in deployed or deployed[name] != value:
+            own[name] = value
     return overlay(model, _take_apart(model, deployed), _take_apart(model, own))
 
 
 def _take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
-    alone = {
-        name: value
-        for name, value in parameters.items()
-        if name != _CONFIG and value is not PydanticUndefined
-    }
+    alone = {}
+    for name, value in parameters.items():
+        if name != _CONFIG and value is not PydanticUndefined:
+            alone[name] = value
     return overlay(model, alone, parameters.get(_CONFIG) or {})
 
 

@@ -60,7 +60,7 @@ async def make_checks(preflight: Preflight) -> None:
     rows = await run_checks(checks, _DEADLINE_S)
     if all(row.ok for row in rows):
         rows += await run_checks({"ceiling": preflight.ceiling}, _DEADLINE_S)
-    table = [_format_row(row) for row in rows]
+    table = list(map(_format_row, rows))
     await acreate_table_artifact(key=artifact_key(config.model, "preflight"), table=table)
     raise_failures(rows)
 

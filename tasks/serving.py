@@ -72,11 +72,13 @@ async def fetch_checkpoints(
         tokens_max=run.task.tokens_max,
         in_flight=run.config.rollouts.in_flight,
     )
-    return [
-        spec(
-            Contender(TRAINED, step),
-            model.get_inference_name(step),
-            identity=await asyncio.to_thread(checkpoint_digest, run.store, run.name, step),
+    contenders = []
+    for step in trained.steps:
+        contenders.append(
+            spec(
+                Contender(TRAINED, step),
+                model.get_inference_name(step),
+                identity=await asyncio.to_thread(checkpoint_digest, run.store, run.name, step),
+            )
         )
-        for step in trained.steps
-    ]
+    return contenders

@@ -25,7 +25,7 @@ def reference() -> str:
     """All settings of the flows as markdown tables: one for each model."""
     configs = (TrainConfig, BenchmarkConfig, SweepConfig, DownConfig, ClusterSweepConfig)
     models = dict.fromkeys(model for config in configs for model in _models(config))
-    return "\n\n".join(_table(model) for model in models)
+    return "\n\n".join(map(_table, models))
 
 
 def with_reference(page: str) -> str:

@@ -56,9 +56,9 @@ def hosted(
     corpus = load_corpus(DocumentsConfig(source="bundled", train_size=1, val_size=documents))
     with TemporaryDirectory() as folder:
         found, wall_s = asyncio.run(_measured(corpus, in_flight, folder))
-    ideals = {
-        name: _mean_s(latency) * documents / in_flight for name, latency in CONTENDERS.items()
-    }
+    ideals = {}
+    for name, latency in CONTENDERS.items():
+        ideals[name] = _mean_s(latency) * documents / in_flight
     for name, outcomes in found.items():
         scored = sum(isinstance(one.verdict, Scored) for one in outcomes)
         print(f"{name:<12}{scored} of {documents} scored; ideal {ideals[name]:.1f} s")

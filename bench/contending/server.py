@@ -59,10 +59,9 @@ async def _serve(plan: Sequence[tuple[float, float]]) -> None:
     """Serve until standard input ends."""
     apps = [_judge(), *(_contender() for _ in plan[1:])]
     async with AsyncExitStack() as stack:
-        urls = [
-            await stack.enter_async_context(FaultyServer(app, latency=Latency(*each)))
-            for app, each in zip(apps, plan, strict=True)
-        ]
+        urls = []
+        for app, each in zip(apps, plan, strict=True):
+            urls.append(await stack.enter_async_context(FaultyServer(app, latency=Latency(*each))))
         print(json.dumps(urls), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

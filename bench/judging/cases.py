@@ -24,11 +24,11 @@ def cases(groups: int, rollouts: int, seed: int) -> list[Case]:
     """So many summaries of so many documents: a random third of a document's sentences."""
     draw = Random(seed)
     documents = read_documents(DocumentsConfig())
-    return [
-        Case(document, a_third(document.text, draw))
-        for document in draw.sample(documents, groups)
-        for _ in range(rollouts)
-    ]
+    cases = []
+    for document in draw.sample(documents, groups):
+        for _ in range(rollouts):
+            cases.append(Case(document, a_third(document.text, draw)))
+    return cases
 
 
 def a_third(text: str, draw: Random) -> str:

@@ -34,10 +34,9 @@ def app() -> Starlette:
             return _summarized(request)
         completion = await judge(request.model_copy(update={"model": LEXICAL_MODEL}))
         sent = sum(len(str(message["content"])) for message in request.messages)
-        choices = [
-            replace(choice, completion_tokens=len(choice.content) // 4)
-            for choice in completion.choices
-        ]
+        choices = []
+        for choice in completion.choices:
+            choices.append(replace(choice, completion_tokens=len(choice.content) // 4))
         return replace(completion, model=MODEL, choices=choices, prompt_tokens=sent // 4)
 
     return completions_app(complete, lambda: [MODEL, POLICY])
@@ -45,10 +44,11 @@ def app() -> Starlette:
 
 def _summarized(request: ChatRequest) -> Completion:
     summary = a_third(request_in(request.messages).text, Random(request.seed))
-    logprobs = [
-        {"token": word, "logprob": -0.5, "bytes": list(word.encode()), "top_logprobs": []}
-        for word in summary.split()
-    ]
+    logprobs = []
+    for word in summary.split():
+        logprobs.append(
+            {"token": word, "logprob": -0.5, "bytes": list(word.encode()), "top_logprobs": []}
+        )
     return Completion(POLICY, [Choice(summary, logprobs=logprobs)])
 
 

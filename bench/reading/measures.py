@@ -68,13 +68,12 @@ def false_accepts(documents: Sequence[Document]) -> Iterator[Share]:
         ),
         "the opposite": lambda document, one: opposites(one.answer),
     }
-    shares = [
-        Share(name, tuple(_accepted(document, wrong) for document in documents))
-        for name, wrong in kinds.items()
-    ]
+    shares = []
+    for name, wrong in kinds.items():
+        shares.append(Share(name, tuple(_accepted(document, wrong) for document in documents)))
     yield from shares
     by_document = zip(*(share.counts for share in shares), strict=True)
-    yield Share("all of them", tuple(_sum(counts) for counts in by_document))
+    yield Share("all of them", tuple(map(_sum, by_document)))
 
 
 def correct(document: Document, text: str) -> int:
@@ -95,13 +94,12 @@ def _sum(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
 def _accepted(
     document: Document, wrong: Callable[[Document, Question], Iterable[str]]
 ) -> tuple[int, int]:
-    grades = [
-        grade(one.text, one.answer, given)
-        for one in document.questions
-        if one.answerable
-        for given in wrong(document, one)
-        if given != one.answer
-    ]
+    grades = []
+    for one in document.questions:
+        if one.answerable:
+            for given in wrong(document, one):
+                if given != one.answer:
+                    grades.append(grade(one.text, one.answer, given))
     return sum(grades), len(grades)
 
 

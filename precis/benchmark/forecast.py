@@ -62,7 +62,10 @@ async def estimate_cost(
     task: Task,
 ) -> CostEstimate:
     """See what is kept, and what the rest will cost."""
-    items = [(writer, document) for writer in writers for document in documents]
+    items = []
+    for writer in writers:
+        for document in documents:
+            items.append((writer, document))
     known = await asyncio.gather(
         *(_find_kept(writer, referee, document) for writer, document in items)
     )

@@ -41,17 +41,19 @@ def list_baselines(
 ) -> list[ContenderSpec]:
     """The baselines, which the stand-ins serve."""
     url = f"{standins.url}/v1"
-    return [
-        local_contender(
-            Contender(name),
-            name,
-            url,
-            standins.token,
-            tokens_max=task.tokens_max,
-            in_flight=config.rollouts.in_flight,
+    contenders = []
+    for name in config.baselines:
+        contenders.append(
+            local_contender(
+                Contender(name),
+                name,
+                url,
+                standins.token,
+                tokens_max=task.tokens_max,
+                in_flight=config.rollouts.in_flight,
+            )
         )
-        for name in config.baselines
-    ]
+    return contenders
 
 
 def checkpoint_digest(store: Store, model: str, step: int) -> str:

@@ -193,7 +193,7 @@ async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
 
     mode = sky.StatusRefreshMode.FORCE if refresh else sky.StatusRefreshMode.NONE
     records = await _call_in_time(functools.partial(sdk().status, names, refresh=mode), _ASK_S)
-    return [_cluster(record) for record in records]
+    return list(map(_cluster, records))
 
 
 def _cluster(record: Any) -> Cluster:

@@ -81,11 +81,10 @@ def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
 def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
     """What the cluster needs to reach the bucket as this machine does: secrets, and the rest."""
     environment = S3Environment()
-    secrets = {
-        name.upper(): value.get_secret_value()
-        for name, value in environment
-        if hasattr(value, "get_secret_value")
-    }
+    secrets = {}
+    for name, value in environment:
+        if hasattr(value, "get_secret_value"):
+            secrets[name.upper()] = value.get_secret_value()
     plain = {
         "AWS_REGION": environment.aws_region,
         "AWS_ENDPOINT_URL": environment.aws_endpoint_url,

@@ -110,7 +110,7 @@ class ExtractiveBackend:
             trained = self._latest(model)
             seen = []
             kept = advance(trained)
-            samples = with_advantages([samples_of(one) for one in groups])
+            samples = with_advantages(list(map(samples_of, groups)))
             for done in passes(trained, samples, settings):
                 kept = done.trained
                 seen.append(done.metrics)
@@ -140,7 +140,7 @@ class ExtractiveBackend:
         verbose: bool = False,
     ) -> AsyncIterator[dict[str, float]]:
         """Learn to pick the sentences of given summaries: one step, its metrics by batch."""
-        samples = [demonstration_of(trajectory) for trajectory in trajectories]
+        samples = list(map(demonstration_of, trajectories))
         size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
         starts = range(0, len(samples), size)
         rates = _rates(config.learning_rate)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,11 +54,11 @@ def featurize(text: str) -> Features:
     Text without sentence ends (a table, a transcript) is cut into pieces of at most 80 words,
     so that a policy has something to choose from.
     """
-    found = [piece for sentence in sentences(text) for piece in _pieces(sentence)]
-    words = np.array([count_words(sentence) for sentence in found], dtype=np.int64)
+    found = list(chain.from_iterable(map(_pieces, sentences(text))))
+    words = np.array(list(map(count_words, found)), dtype=np.int64)
     if not found:
         return Features((), words, np.zeros((0, len(NAMES))))
-    spoken = [tokens(sentence) for sentence in found]
+    spoken = list(map(tokens, found))
     marks = np.array([count_marks(*pair) for pair in zip(found, spoken, strict=True)], np.float64)
     matrix = _standardise(np.column_stack([np.log1p(marks), _redundancy(spoken)]))
     for array in (words, matrix):
@@ -79,14 +80,13 @@ def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:
     In plain Python and in reading order, so that a long document costs time in proportion to
     its words, and sums do not depend on a BLAS and its number of threads.
     """
-    holders = Counter(word for words in spoken for word in set(words))
+    holders = Counter(chain.from_iterable(map(set, spoken)))
     seen: set[str] = set()
     shares = []
     for words in spoken:
-        weights = {
-            word: count * math.log(len(spoken) / holders[word])
-            for word, count in Counter(words).items()
-        }
+        weights = {}
+        for word, count in Counter(words).items():
+            weights[word] = count * math.log(len(spoken) / holders[word])
         known = sum(weight for word, weight in weights.items() if word in seen)
         shares.append(known / (sum(weights.values()) or 1.0))
         seen.update(weights)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -39,8 +40,8 @@ def with_advantages(groups: Sequence[Sequence[PickedSample]]) -> list[PickedSamp
     put in an order of their own, because floating-point sums depend on it.
     """
     ordered = [sorted(group, key=_key) for group in groups]
-    ordered.sort(key=lambda group: [_key(sample) for sample in group])
-    return [sample for group in ordered for sample in _normalise(group)]
+    ordered.sort(key=lambda group: list(map(_key, group)))
+    return list(chain.from_iterable(map(_normalise, ordered)))
 
 
 def _key(sample: PickedSample) -> tuple[tuple[str, ...], tuple[int, ...], float]:

@@ -21,7 +21,7 @@ def samples_of(group: art.TrajectoryGroup) -> list[PickedSample]:
         RolloutError: the messages before a choice hold no document.
         TrainerError: a trajectory has no choice, or one without usable logprobs.
     """
-    return [_sample(trajectory) for trajectory in group.trajectories]
+    return list(map(_sample, group.trajectories))
 
 
 def demonstration_of(trajectory: art.Trajectory) -> PickedSample:

@@ -151,7 +151,7 @@ def _pdf(name: str, content: bytes) -> str:
         raise DocumentsError(
             f"{name} has no text in it, only pictures of pages.", "Run OCR on it first."
         )
-    return "\n\n".join(unwrap(page) for page in pages)
+    return "\n\n".join(map(unwrap, pages))
 
 
 def _word(name: str, content: bytes) -> str:

@@ -70,13 +70,12 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
 def agreement_with(person: pl.DataFrame) -> Agreement:
     """How the judge, the first, and a person ruled on the same answerable questions."""
     answerable = person.filter("answerable")
-    counts = {
-        (judge, human): answerable.filter(
-            (pl.col("correct") == judge) & (pl.col(VERDICT) == human)
-        ).height
-        for judge in (True, False)
-        for human in (True, False)
-    }
+    counts = {}
+    for judge in (True, False):
+        for human in (True, False):
+            counts[(judge, human)] = answerable.filter(
+                (pl.col("correct") == judge) & (pl.col(VERDICT) == human)
+            ).height
     return Agreement(
         both=counts[True, True],
         only_first=counts[True, False],

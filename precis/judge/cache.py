@@ -242,10 +242,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def _count_used_bytes(connection: sqlite3.Connection) -> int:
     """Bytes of the file's pages in use, by every process: two look-ups in its header."""
-    pages = [
-        connection.execute(f"PRAGMA {pragma}").fetchone()[0]
-        for pragma in ("page_count", "freelist_count", "page_size")
-    ]
+    pages = []
+    for pragma in ("page_count", "freelist_count", "page_size"):
+        pages.append(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
     return int((pages[0] - pages[1]) * pages[2])
 
 

@@ -168,10 +168,10 @@ class JudgeClient:
         shown = document.text if self._config.protocol == "per_question" else None
         grades = await self._grade(list(ungraded.values()), shown, deadline)
         rulings.update(zip(ungraded, grades, strict=True))
-        return [
-            Answer(question.id, given[place], rulings[place], question.answerable)
-            for place, question in enumerate(questions)
-        ]
+        answers = []
+        for place, question in enumerate(questions):
+            answers.append(Answer(question.id, given[place], rulings[place], question.answerable))
+        return answers
 
     async def _grade(
         self, graded: Sequence[Graded], document: str | None, deadline: Deadline

@@ -99,4 +99,4 @@ def _interval(mean: float, variance: float, documents: int) -> Interval:
     """As wide as few documents make it, and within 0 and 1."""
     reach = widened(NORMAL.inv_cdf((1 + CONFIDENCE) / 2), documents) * np.sqrt(variance)
     ends = np.clip([mean, mean - reach, mean + reach], 0.0, 1.0)
-    return Interval(*(float(end) for end in ends))
+    return Interval(*map(float, ends))

@@ -97,9 +97,9 @@ def forecast(
         prices: USD by model; None takes the built-in table and `config.prices`.
     """
     sample = documents[:: max(1, len(documents) // _MEASURED_MAX)]
-    of_summaries = [
-        _cost(config, document, _head(document.text, summary_words)) for document in sample
-    ]
+    of_summaries = []
+    for document in sample:
+        of_summaries.append(_cost(config, document, _head(document.text, summary_words)))
     total = _times(_mean(of_summaries), summaries)
     if ceiling:
         of_documents = [_cost(config, document, document.text) for document in sample]

@@ -265,7 +265,7 @@ def validate_reply(reply: str, shape: type[S]) -> S:
 
 def _explain(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in problem["loc"]) or "the reply"
+    where = ".".join(map(str, problem["loc"])) or "the reply"
     given = str(problem["input"])[:200]
     return f"`{where}` is not what was asked for ({problem['msg']}): {given}"
 

@@ -208,7 +208,7 @@ def _parse(reply: str, wanted: int) -> list[float]:
         detail = f"The judge's reply is no list of scores: {problem}"
         raise ProviderFailed("bad_verdict", detail) from error
     given = [score.trajectory_id for score in scores]
-    if given != [str(number) for number in range(1, wanted + 1)]:
+    if given != list(map(str, range(1, wanted + 1))):
         raise ProviderFailed(
             "bad_verdict",
             f"The judge scored the trajectories {given} where 1 to {wanted} were asked for, "
@@ -234,7 +234,7 @@ def _escape(group: "art.TrajectoryGroup") -> "art.TrajectoryGroup":
     trajectory_type = type(group.trajectories[0])
     escaped = []
     for trajectory in group.trajectories:
-        messages: list[Any] = [_escape_message(message) for message in trajectory.messages()]
+        messages: list[Any] = list(map(_escape_message, trajectory.messages()))
         escaped.append(trajectory_type(messages_and_choices=messages, reward=trajectory.reward))
     return type(group)(escaped)
 

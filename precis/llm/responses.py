@@ -76,11 +76,10 @@ class BoundedClient(httpx.AsyncClient):
     def _whole(self, response: httpx.Response, content: bytes) -> httpx.Response:
         """The response as if it had come without packing."""
         told = ("content-encoding", "content-length", "transfer-encoding")
-        headers = [
-            (name, self._redactor.clean(value))
-            for name, value in response.headers.raw
-            if name.decode("latin-1").lower() not in told
-        ]
+        headers = []
+        for name, value in response.headers.raw:
+            if name.decode("latin-1").lower() not in told:
+                headers.append((name, self._redactor.clean(value)))
         return httpx.Response(
             response.status_code,
             headers=headers,

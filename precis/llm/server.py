@@ -145,7 +145,7 @@ def authorize(request: Request, api_key: str | None) -> None:
 
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in problem["loc"]) or "body"
+    where = ".".join(map(str, problem["loc"])) or "body"
     return f"{where}: {problem['msg']}"
 
 

@@ -52,7 +52,7 @@ class Langfuse:
         )
 
     def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
-        spans = {"resourceSpans": [_resource([_span(seen) for seen in batch])]}
+        spans = {"resourceSpans": [_resource(list(map(_span, batch)))]}
         client.post(f"{self.url}/api/public/otel/v1/traces", json=spans).raise_for_status()
         for seen in batch:
             for score in _scores(seen):
@@ -114,10 +114,11 @@ def _scores(seen: CompletionRecord) -> Iterator[dict[str, Any]]:
 
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
     """Strings and lists of strings, as OTLP's JSON has them."""
-    return [
-        {"key": key, "value": _list(value) if isinstance(value, list) else {"stringValue": value}}
-        for key, value in values.items()
-    ]
+    attributes = []
+    for key, value in values.items():
+        said = _list(value) if isinstance(value, list) else {"stringValue": value}
+        attributes.append({"key": key, "value": said})
+    return attributes
 
 
 def _list(values: Sequence[str]) -> dict[str, Any]:

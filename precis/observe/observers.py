@@ -45,7 +45,7 @@ class Observers:
 @asynccontextmanager
 async def observing(environment: Environment | None = None) -> AsyncIterator[Observers]:
     """Observers for the keys that are set, while the block lasts."""
-    observers = Observers([Sender(each) for each in services(environment or Environment())])
+    observers = Observers(list(map(Sender, services(environment or Environment()))))
     try:
         yield observers
     finally:

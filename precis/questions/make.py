@@ -115,7 +115,7 @@ class QuestionMaker:
         if known is not None:
             return [WrittenQuestion(**one) for one in known]
         written = await self._writer.write(text.text)
-        self._journal.put(key, [asdict(one) for one in written])
+        self._journal.put(key, list(map(asdict, written)))
         return written
 
     async def _try(self, document: Document, text: str | None) -> Scored | Unscored:

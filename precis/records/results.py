@@ -168,7 +168,7 @@ def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
         StoreError: a file is missing, or is not a file of results.
     """
     files = [paths] if isinstance(paths, Path) else list(paths)
-    return pl.concat([_read(file) for file in files]) if files else SCHEMA.to_frame()
+    return pl.concat(list(map(_read, files))) if files else SCHEMA.to_frame()
 
 
 def result_keys(store: Store, model: str) -> list[str]:

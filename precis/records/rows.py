@@ -62,7 +62,7 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
         return _file_rows(Path(str(files("precis.data") / "fictional.parquet")))
     path = Path(config.source).expanduser()
     if path.exists():
-        return chain.from_iterable(_file_rows(file) for file in _data_files(path))
+        return chain.from_iterable(map(_file_rows, _data_files(path)))
     if config.source.count("/") == 1 and not path.suffix:
         return _hub_rows(config.source, config.hub_split)
     raise DocumentsError(

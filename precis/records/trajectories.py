@@ -111,7 +111,7 @@ def put_trajectories(
 
 def trajectory_steps(store: Store, model: str, split: Split) -> list[int]:
     """The steps whose rollouts the store holds, ascending."""
-    names = (Path(key) for key in store.keys(_folder(model, split)))
+    names = map(Path, store.keys(_folder(model, split)))
     return sorted(int(name.stem) for name in names if name.stem.isdecimal())
 
 
@@ -130,9 +130,10 @@ def scan_trajectories(
     Raises:
         StoreError: the store can't be read.
     """
-    wanted = [
-        step for step in trajectory_steps(store, model, split) if steps is None or step in steps
-    ]
+    wanted = []
+    for step in trajectory_steps(store, model, split):
+        if steps is None or step in steps:
+            wanted.append(step)
     keys = {step: trajectories_key(model, split, step) for step in wanted}
     contents = read_files(store, keys.values())
     files = [_scan(store, keys[step], contents[keys[step]], step) for step in wanted]
@@ -152,9 +153,11 @@ def read_judged(
     """
     known = {document.id: document for document in documents}
     rows = scan_trajectories(store, model, split, [step]).collect().iter_rows(named=True)
-    return [
-        _read_summary(row, known[row["scenario_id"]]) for row in rows if row["scenario_id"] in known
-    ]
+    judged = []
+    for row in rows:
+        if row["scenario_id"] in known:
+            judged.append(_read_summary(row, known[row["scenario_id"]]))
+    return judged
 
 
 def _read_summary(row: dict[str, Any], document: Document) -> JudgedSummary:

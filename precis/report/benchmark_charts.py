@@ -71,7 +71,7 @@ def topics_picture(
     two = sorted(order, key=lambda each: each != trained)[:2]
     if not two or len(topics) < 2:
         return {}
-    return {"topics": by_topic(topics, two, [name(each) for each in two])}
+    return {"topics": by_topic(topics, two, list(map(name, two)))}
 
 
 def nights_picture(

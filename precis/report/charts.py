@@ -1,7 +1,7 @@
 """What all charts share: colours, type, axes, and how a chart becomes SVG or PNG."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +9,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from precis.statistics.intervals import Interval
 
 Size = tuple[float, float]
 Draw = Callable[[Figure, "Theme"], None]
@@ -102,6 +104,16 @@ def headline(figure: Figure, theme: Theme, size: Size, title: str, subtitle: str
     height = size[1]
     figure.text(x, 1 - 0.34 / height, title, color=theme.ink, size=13.5, weight="bold")
     figure.text(x, 1 - 0.60 / height, subtitle, color=theme.muted, size=9.5)
+
+
+def shade_intervals(
+    axes: Axes, places: Sequence[float], intervals: Sequence[Interval], colour: str
+) -> list[float]:
+    """A band from the lows to the highs of intervals; their means, to draw a line through."""
+    lows = [interval.low for interval in intervals]
+    highs = [interval.high for interval in intervals]
+    axes.fill_between(places, lows, highs, color=colour, alpha=0.16, linewidth=0)
+    return [interval.mean for interval in intervals]
 
 
 def shorten(name: str) -> str:

@@ -10,7 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
 from precis.records.ledger import Ledger
-from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.charts import (
+    Chart,
+    Size,
+    Theme,
+    axes_in,
+    headline,
+    shade_intervals,
+    shorten,
+)
 from precis.report.labels import Label, label_ends
 from precis.statistics.intervals import Interval
 
@@ -96,7 +104,7 @@ def _draw_curve(
     )
     headline(figure, theme, _CURVE_SIZE, title, subtitle)
     names = [name for name, _ in baselines]
-    widest = max(len(name) for name in [*names, "full document"])
+    widest = max(map(len, [*names, "full document"]))
     right = max(2.0, 0.35 + _CHARACTER * (widest + len("  99%")))
     axes = axes_in(figure, theme, _CURVE_SIZE, (_LEFT, _BOTTOM, right, _TOP))
     labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points)]
@@ -112,24 +120,32 @@ def _draw_curve(
     label_ends(axes, labels, gap=(high - low) * min(_LABEL_GAP, 1 / max(1, len(labels))))
 
 
+def _rewards(points: Sequence[StepPoint]) -> list[tuple[int, float]]:
+    """The training reward of each step that has one."""
+    return [(point.step, point.reward) for point in points if point.reward is not None]
+
+
+def _validations(points: Sequence[StepPoint]) -> list[tuple[int, Interval]]:
+    """The accuracy of each step that was validated."""
+    return [(point.step, point.accuracy) for point in points if point.accuracy is not None]
+
+
 def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label]:
     labels = []
-    rewards = [(point.step, point.reward) for point in points if point.reward is not None]
+    rewards = _rewards(points)
     if rewards:
-        steps = [step for step, _ in rewards]
-        values = _smooth([value for _, value in rewards])
+        steps, raw = zip(*rewards, strict=True)
+        values = _smooth(raw)
         axes.plot(steps, values, color=theme.second, linewidth=1.1, alpha=0.6)
         labels.append(Label("training reward", values[-1], theme.second))
-    held = [(point.step, point.accuracy) for point in points if point.accuracy is not None]
+    held = _validations(points)
     if held:
-        steps = [step for step, _ in held]
-        lows = [each.low for _, each in held]
-        highs = [each.high for _, each in held]
-        axes.fill_between(steps, lows, highs, color=theme.accent, alpha=0.16, linewidth=0)
+        steps, accuracies = zip(*held, strict=True)
+        means = shade_intervals(axes, steps, accuracies, theme.accent)
         marker = "o" if len(held) <= _MARKERS_MAX else ""
         axes.plot(
             steps,
-            [each.mean for _, each in held],
+            means,
             color=theme.accent,
             linewidth=2.2,
             marker=marker,
@@ -169,12 +185,11 @@ def _percent_axis(
     axes: Axes, theme: Theme, points: Sequence[StepPoint], levels: Sequence[float]
 ) -> None:
     """Ten-point steps around everything that is drawn."""
-    rewards = [point.reward for point in points if point.reward is not None]
-    drawn = [*rewards, *levels]
-    for point in points:
-        if point.accuracy is not None:
-            drawn.append(point.accuracy.low)
-            drawn.append(point.accuracy.high)
+    drawn = list(levels)
+    for _, reward in _rewards(points):
+        drawn.append(reward)
+    for _, accuracy in _validations(points):
+        drawn += [accuracy.low, accuracy.high]
     drawn = drawn or [0.0, 1.0]
     low = min(0.8, max(0.0, (min(drawn) - 0.03) // 0.1 * 0.1))
     high = min(1.0, -(-(max(drawn) + 0.03) // 0.1) * 0.1)
@@ -185,7 +200,7 @@ def _percent_axis(
 
 
 def _curve_alt(points: Sequence[StepPoint], title: str) -> str:
-    held = [(point.step, point.accuracy) for point in points if point.accuracy is not None]
+    held = _validations(points)
     if not held:
         return f"{title}: no step was validated yet"
     first, start = held[0]

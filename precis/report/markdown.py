@@ -65,7 +65,7 @@ def picture(chart: Chart) -> str:
 
 def _standings(standings: Sequence[Standing]) -> str:
     head = ["Contender", "Accuracy (95% interval)", "Words", "Over length", "Honest", "Not scored"]
-    return table(head, [_standing(each) for each in standings])
+    return table(head, list(map(_standing, standings)))
 
 
 def _standing(standing: Standing) -> list[str]:
@@ -84,7 +84,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of plain text."""
     lines = [_line(head), _line(["---"] * len(head))]
     for row in rows:
-        lines.append(_line([escape(cell) for cell in row]))
+        lines.append(_line(list(map(escape, row))))
     return "\n".join(lines)
 
 

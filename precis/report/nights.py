@@ -11,7 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.charts import (
+    Chart,
+    Size,
+    Theme,
+    axes_in,
+    headline,
+    shade_intervals,
+    shorten,
+)
 from precis.report.labels import Label, label_ends
 from precis.report.wording import name
 from precis.statistics.intervals import Interval
@@ -120,13 +128,12 @@ def _line(
     last = line[-1]
     colour = theme.accent if last.trained else theme.muted
     days = [times.index(each.night) for each in line]
+    accuracies = [each.accuracy for each in line]
     if last.trained:
-        lows = [each.accuracy.low for each in line]
-        highs = [each.accuracy.high for each in line]
-        axes.fill_between(days, lows, highs, color=colour, alpha=0.16, linewidth=0)
+        shade_intervals(axes, days, accuracies, colour)
     axes.plot(
         days,
-        [each.accuracy.mean for each in line],
+        [each.mean for each in accuracies],
         color=colour,
         linewidth=2.2 if last.trained else 1.2,
         marker="o",

@@ -41,7 +41,7 @@ def report_html(
         title=title,
         facts=facts or {},
         benchmark=benchmark,
-        pictures=[_picture(chart) for chart in benchmark.charts().values()],
+        pictures=list(map(_picture, benchmark.charts().values())),
         ranked=[each.contender for each in select_ranked(benchmark.shown)],
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
@@ -77,7 +77,7 @@ def _sources(benchmark: Benchmark) -> dict[str, list[str]]:
     sources = {}
     for column in _SOURCES:
         values = benchmark.frame[column].drop_nulls().unique().sort()
-        sources[column] = [str(value) for value in values]
+        sources[column] = list(map(str, values))
     return sources
 
 

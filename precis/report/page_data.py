@@ -101,6 +101,6 @@ def _summaries(rows: pl.DataFrame) -> dict[str, Any]:
         answers = of_document.select("answer", "correct").iter_rows()
         summaries[of_document["document_id"][0]] = {
             **summary.row(0, named=True),
-            "answers": [list(answer) for answer in answers],
+            "answers": list(map(list, answers)),
         }
     return summaries

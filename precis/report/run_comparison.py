@@ -93,7 +93,7 @@ def as_record(found: RunComparison) -> dict[str, Any]:
         "runs": [_run_record(found.first), _run_record(found.second)],
         "difference": _difference_record(found.difference) if found.difference else None,
         "judges": list(found.protocols),
-        "documents": [asdict(one) for one in found.documents],
+        "documents": list(map(asdict, found.documents)),
     }
 
 

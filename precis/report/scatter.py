@@ -91,7 +91,7 @@ def _draw_dollars(points: Sequence[Point], title: str, figure: Figure, theme: Th
     at = [math.log10(point.cost) if point.cost else free for point in points]
     prices = _prices(min(paid), max(paid))
     ticks = [math.log10(price) for price in prices]
-    labels = [dollars(price) for price in prices]
+    labels = list(map(dollars, prices))
     if free in at:
         ticks.insert(0, free)
         labels.insert(0, "free")
@@ -105,7 +105,10 @@ def _prices(low: float, high: float) -> list[float]:
     """Round prices within powers of ten: 1, 2, 5 where there is room, else 1 alone."""
     steps = (1.0, 2.0, 5.0) if high - low < _DECADES_FINE else (1.0,)
     powers = range(math.floor(low - _ROOM), math.ceil(high + _ROOM))
-    prices = [step * 10.0**power for power in powers for step in steps]
+    prices = []
+    for power in powers:
+        for step in steps:
+            prices.append(step * 10.0**power)
     return [price for price in prices if low - _ROOM <= math.log10(price) <= high + _ROOM]
 
 

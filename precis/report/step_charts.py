@@ -138,7 +138,7 @@ def _panel(
     values = []
     middles = []
     for group in columns(len(steps)):
-        values.append(fmean(value(step) for step in steps[group.start : group.stop]))
+        values.append(fmean(map(value, steps[group.start : group.stop])))
         middles.append(group.start + (len(group) - 1) / 2)
     axes.plot(middles, values, color=colour, linewidth=1.8, marker="o" if len(values) == 1 else "")
     if not any(values):

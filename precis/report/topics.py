@@ -60,7 +60,7 @@ def _draw(
     theme: Theme,
 ) -> None:
     headline(figure, theme, size, title, "Every contender is a dot; 95% interval of the first")
-    labels = [shorten(topic) for topic in ordered]
+    labels = list(map(shorten, ordered))
     widest = max(map(len, labels), default=0)
     axes = axes_in(figure, theme, size, (0.4 + _CHARACTER * widest, 0.5, 0.35, 1.25))
     axes.set_xlim(-0.01, 1.01)

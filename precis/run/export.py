@@ -66,9 +66,10 @@ def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
     }
     frames = []
     for split, is_committed in begun.items():
-        steps = [
-            step for step in trajectory_steps(store, ledger.model, split) if is_committed(step)
-        ]
+        steps = []
+        for step in trajectory_steps(store, ledger.model, split):
+            if is_committed(step):
+                steps.append(step)
         frame = scan_trajectories(store, ledger.model, split, steps)
         frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
     return pl.concat(frames)

@@ -25,7 +25,7 @@ def report_file(store: Store, model: str, step: int | None = None) -> Path:
     found = reports_in(store, model)
     wanted = [one for one in found if step in (None, one[0])]
     if not wanted:
-        others = ", ".join(str(one) for one in sorted({one for one, _, _ in found}))
+        others = ", ".join(map(str, sorted({one for one, _, _ in found})))
         there = f"there are reports of step {others}" if others else "it had no benchmark yet"
         at = "" if step is None else f" of step {step}"
         raise StoreError(f"{store.url} holds no report{at} of {model!r}: {there}.")

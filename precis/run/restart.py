@@ -38,7 +38,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
         CorruptCheckpoint: the checkpoint of that step is not whole; nothing was changed.
         StoreError: there is no such run, or the store can't be read or written.
     """
-    reached(store, model, step)  # a wrong name gets no lease
+    load_reached(store, model, step)  # a wrong name gets no lease
     try:
         async with leased(store, model, f"restart at step {step}") as lease:
             return await _restart(store, model, step, lease)
@@ -49,7 +49,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
         ) from error
 
 
-def reached(store: Store, model: str, step: int) -> Ledger:
+def load_reached(store: Store, model: str, step: int) -> Ledger:
     """The ledger of a run that came to a step.
 
     Raises:

@@ -25,7 +25,10 @@ def transcript(rollouts: Sequence[Sequence[Rollout]], policy: str) -> list[art.T
     Args:
         policy: the name that the rollouts were asked of, such as `rehearsal@7`.
     """
-    return [art.TrajectoryGroup([_trajectory(one, policy) for one in row]) for row in rollouts]
+    groups = []
+    for row in rollouts:
+        groups.append(art.TrajectoryGroup([_trajectory(one, policy) for one in row]))
+    return groups
 
 
 def _trajectory(rollout: Rollout, policy: str) -> art.Trajectory:
@@ -65,5 +68,5 @@ def _ruling(verdict: Verdict) -> Mapping[str, str | None]:
         return {"verdict": "unscored", "cause": verdict.cause, "detail": verdict.detail}
     if isinstance(verdict, Ranked):
         return {"verdict": "ranked"}
-    answers = json.dumps([asdict(answer) for answer in verdict.answers], ensure_ascii=False)
+    answers = json.dumps(list(map(asdict, verdict.answers)), ensure_ascii=False)
     return {"verdict": "scored", "answers": answers}

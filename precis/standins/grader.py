@@ -78,7 +78,7 @@ def grade(question: str, gold: str, answer: str) -> bool:
         return gold.strip() == answer.strip()
     asked = _read(question)
     wanted = _read(gold)
-    parts = [_read(sentence) for sentence in sentences(answer)]
+    parts = list(map(_read, sentences(answer)))
     given = _together(parts)
     if wanted.verdict and given.verdict and wanted.verdict != given.verdict:
         return False
@@ -140,16 +140,26 @@ def _denials(statement: _Statement, asked: _Statement) -> int:
     return sum(word not in asked.denied for word in statement.denied)
 
 
+_NOTHING_SAID = _Statement(
+    frozenset(), frozenset(), frozenset(), frozenset(), length=0, denied=(), verdict=""
+)
+
+
 def _together(parts: Sequence[_Statement]) -> _Statement:
-    return _Statement(
-        frozenset[str]().union(*(part.stems for part in parts)),
-        frozenset[str]().union(*(part.facts for part in parts)),
-        frozenset[str]().union(*(part.openings for part in parts)),
-        frozenset[tuple[str, str]]().union(*(part.names for part in parts)),
-        sum(part.length for part in parts),
-        tuple(word for part in parts for word in part.denied),
-        parts[0].verdict if parts else "",
-    )
+    if not parts:
+        return _NOTHING_SAID
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = _Statement(
+            whole.stems | part.stems,
+            whole.facts | part.facts,
+            whole.openings | part.openings,
+            whole.names | part.names,
+            whole.length + part.length,
+            whole.denied + part.denied,
+            whole.verdict,
+        )
+    return whole
 
 
 @lru_cache(maxsize=32_768)

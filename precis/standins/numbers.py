@@ -120,7 +120,7 @@ def _western_digit(character: str) -> str:
 
 
 def _dated(match: re.Match[str]) -> str:
-    year, month, day = (int(part) for part in match.groups())
+    year, month, day = map(int, match.groups())
     return f"{day} {_MONTHS[month - 1]} {year}" if 1 <= month <= 12 else match.group()
 
 

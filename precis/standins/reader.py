@@ -145,11 +145,10 @@ def _known(index: _Index, question: str) -> list[Weights]:
 
 def _likeness(index: _Index, word: str) -> Weights:
     """The text's words that may stand for a word, with what each counts for."""
-    found = {
-        one: _VARIANT
-        for one in index.by_prefix.get(word[:VARIANT_PREFIX], ())
-        if is_variant(one, word)
-    }
+    found = {}
+    for one in index.by_prefix.get(word[:VARIANT_PREFIX], ()):
+        if is_variant(one, word):
+            found[one] = _VARIANT
     found |= {one: _SYNONYM for one in sorted(synonyms(word)) if one in index.places}
     if word in index.places:
         found[word] = 1.0
@@ -204,9 +203,9 @@ def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
     for own, share in zip(known, kept, strict=True):
         carried = {word: share * weight for word, weight in carried.items() if weight > 1e-3}
         found.append(carried)
-        carried = carried | {
-            word: max(weight, carried.get(word, 0.0)) for word, weight in own.items()
-        }
+        carried = dict(carried)
+        for word, weight in own.items():
+            carried[word] = max(weight, carried.get(word, 0.0))
     return found
 
 

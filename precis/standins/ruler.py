@@ -52,13 +52,13 @@ def facts(text: str) -> frozenset[str]:
     """The numbers of a text, and the words that it capitalizes in mid-sentence, as stems."""
     numbers = (token for token in tokens(text) if any(letter.isdigit() for letter in token))
     names = (name.lower() for sentence in sentences(text) for name in _NAME.findall(sentence))
-    return frozenset(stem(token) for token in (*numbers, *names))
+    return frozenset(map(stem, (*numbers, *names)))
 
 
 def _score(id: str, trajectory: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     wanted = facts(request_in(trajectory).text)
     answers = [str(message["content"]) for message in trajectory if message["role"] == "assistant"]
-    kept = wanted & {stem(token) for token in tokens(" ".join(answers))}
+    kept = wanted & set(map(stem, tokens(" ".join(answers))))
     return {
         "trajectory_id": id,
         "explanation": f"{len(kept)} of the document's {len(wanted)} facts are kept.",

@@ -13,7 +13,7 @@ def _table() -> dict[str, frozenset[str]]:
     text = (files("precis.standins") / "synonyms.txt").read_text("utf-8")
     for line in text.splitlines():
         if not line.startswith("#"):
-            group = {stem(word) for word in line.split()}
+            group = set(map(stem, line.split()))
             for word in group:
                 found[word] |= group - {word}
     return {word: frozenset(group) for word, group in found.items()}

@@ -104,7 +104,11 @@ def _irregular() -> dict[str, str]:
     """The base form of each irregular form."""
     text = (files("precis.standins") / "irregular.txt").read_text("utf-8")
     groups = [line.split() for line in text.splitlines() if not line.startswith("#")]
-    return {form: base for base, *forms in groups for form in forms}
+    bases = {}
+    for base, *forms in groups:
+        for form in forms:
+            bases[form] = base
+    return bases
 
 
 @cache

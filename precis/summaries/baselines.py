@@ -8,6 +8,7 @@ import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from math import log, sqrt
 
 import numpy as np
@@ -69,7 +70,7 @@ def centroid(text: str, words_max: int) -> str:
     query; a sentence counts as a document for the inverse document frequency.
     """
     found = sentences(text)
-    chosen = _central_picks(found, [count_words(sentence) for sentence in found], words_max)
+    chosen = _central_picks(found, list(map(count_words, found)), words_max)
     return " ".join(found[index] for index in sorted(chosen))
 
 
@@ -104,7 +105,7 @@ def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> lis
     Similarities go by an index of who holds a word, so that a pick costs what its own words are
     held, and not a look at all pairs.
     """
-    units = _tf_idf([tokens(sentence) for sentence in found])
+    units = _tf_idf(list(map(tokens, found)))
     centre: defaultdict[str, float] = defaultdict(float)
     holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for index, unit in enumerate(units):
@@ -139,7 +140,7 @@ def _similarities(
 
 def _tf_idf(bags: Sequence[Sequence[str]]) -> list[dict[str, float]]:
     """One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros."""
-    document_frequency = Counter(token for bag in bags for token in set(bag))
+    document_frequency = Counter(chain.from_iterable(map(set, bags)))
     return [_unit(Counter(bag), document_frequency, len(bags)) for bag in bags]
 
 

@@ -91,7 +91,7 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
     groups: dict[str, list[TrialResult]] = {}
     for result in results:
         groups.setdefault(str(sorted(result.trial.changes.items())), []).append(result)
-    found = [_summarize(trials) for trials in groups.values()]
+    found = list(map(_summarize, groups.values()))
     measured = [one for one in found if one.accuracy is not None]
     measured.sort(key=lambda one: one.accuracy.mean if one.accuracy else 0.0, reverse=True)
     ranked = measured[:1]

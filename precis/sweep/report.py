@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 
 from precis.report.markdown import escape
 from precis.statistics.intervals import Interval
@@ -24,7 +25,9 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     """The ranking: a sentence, a table, and what failed."""
     rows = [_row(rank, one) for rank, one in enumerate(ranked, 1)]
     parts = [escape(verdict(ranked)), "\n".join([_HEAD, *rows])]
-    failures = [trial for one in ranked for trial in one.trials if trial.failure]
+    failures = []
+    for one in ranked:
+        failures += [trial for trial in one.trials if trial.failure]
     if failures:
         lines = [f"- {escape(one.trial.model)}: {escape(one.failure)}" for one in failures]
         parts.append("\n".join(["Runs that did not end well:", "", *lines]))
@@ -52,7 +55,7 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
 
 def trial_lines(ranked: Sequence[SettingsResult]) -> str:
     """One JSON object a line for each trial, in the order of the ranking."""
-    trials = [trial for one in ranked for trial in one.trials]
+    trials = chain.from_iterable(one.trials for one in ranked)
     return "".join(f"{json.dumps(_fields(trial))}\n" for trial in trials)
 
 

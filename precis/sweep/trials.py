@@ -58,11 +58,11 @@ def plan_trials(config: SweepConfig) -> list[Trial]:
             f"The sweep comes to {count} runs ({len(combinations)} combinations with "
             f"{len(config.seeds)} seeds each), more than {TRIALS_MAX}: name fewer values."
         )
-    return [
-        Trial(f"{config.name}-{_digest(changes)}-seed{seed}", changes, seed)
-        for seed in config.seeds
-        for changes in combinations
-    ]
+    trials = []
+    for seed in config.seeds:
+        for changes in combinations:
+            trials.append(Trial(f"{config.name}-{_digest(changes)}-seed{seed}", changes, seed))
+    return trials
 
 
 def check_trials(trials: list[Trial], deployed: Mapping[str, Any], store: str) -> None:

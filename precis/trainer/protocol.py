@@ -131,13 +131,14 @@ def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
         RolloutError: a reward is not a finite number, which JSON can't carry.
     """
     groups = list(groups)
-    for trajectory in (one for group in groups for one in group.trajectories):
-        if not math.isfinite(trajectory.reward):
-            raise RolloutError(
-                f"A trajectory's reward is {trajectory.reward}: leave the rollout out of its group "
-                "instead."
-            )
-    return [_encode_group(group) for group in groups]
+    for group in groups:
+        for trajectory in group.trajectories:
+            if not math.isfinite(trajectory.reward):
+                raise RolloutError(
+                    f"A trajectory's reward is {trajectory.reward}: leave the rollout out of its "
+                    "group instead."
+                )
+    return list(map(_encode_group, groups))
 
 
 def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
@@ -146,15 +147,17 @@ def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
     ART's own validation turns every Choice into a plain message and so loses the log
     probabilities that training needs; here each is built as what it was.
     """
-    return [
-        art.TrajectoryGroup(
-            [_trajectory(one) for one in group["trajectories"]],
-            metadata=group["metadata"],
-            metrics=group["metrics"],
-            logs=group["logs"],
+    groups = []
+    for group in encoded:
+        groups.append(
+            art.TrajectoryGroup(
+                list(map(_trajectory, group["trajectories"])),
+                metadata=group["metadata"],
+                metrics=group["metrics"],
+                logs=group["logs"],
+            )
         )
-        for group in encoded
-    ]
+    return groups
 
 
 def digest_of(encoded: Iterable[Json]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import art
@@ -91,7 +92,7 @@ class RunLog:
 
     def show_rollouts(self, rows: Sequence[Sequence[Rollout]]) -> None:
         """Have the report show these as the last step's."""
-        rollouts = tuple(rollout for row in rows for rollout in row)
+        rollouts = tuple(chain.from_iterable(rows))
         self.seen = replace(self.seen, rollouts=rollouts)
 
     def show_validation(self, step: int, summaries: Iterable[JudgedSummary]) -> None:

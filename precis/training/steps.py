@@ -4,6 +4,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from precis.errors import JudgeUnavailable
 from precis.judge import Scored, Unscored
@@ -25,12 +26,12 @@ def step_record(
     machine_usd: float = 0.0,
 ) -> StepRecord:
     """What the ledger will say of a step, as far as it is known before it is trained."""
-    everyone = [rollout for row in rollouts for rollout in row]
+    everyone = list(chain.from_iterable(rollouts))
     scored = [one for one in everyone if not isinstance(one.verdict, Unscored)]
     return StepRecord(
         step=step,
         digest="",
-        reward=statistics.fmean([reward(one) for one in scored] or [0.0]),
+        reward=statistics.fmean(list(map(reward, scored)) or [0.0]),
         reward_std=reward_spread(rollouts),
         words=statistics.fmean([one.words for one in scored] or [0.0]),
         groups_trained=groups_trained,

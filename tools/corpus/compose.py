@@ -116,9 +116,9 @@ def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]
         first = place == 0
         side = after if first or (not last and rng.random() < 0.6) else before
         side[place].append(sentence)
-    whole = [
-        " ".join([*before[place], passage, *after[place]]) for place, passage in enumerate(passages)
-    ]
+    whole = []
+    for place, passage in enumerate(passages):
+        whole.append(" ".join([*before[place], passage, *after[place]]))
     return _join(whole, rng)
 
 

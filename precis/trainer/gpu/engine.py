@@ -50,7 +50,7 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
 def _seeing(gpu: int) -> Iterator[None]:
     """Have a process that starts in the block see one GPU, of those that this one sees."""
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    seen = before.split(",") if before else [str(number) for number in range(gpu + 1)]
+    seen = before.split(",") if before else list(map(str, range(gpu + 1)))
     os.environ["CUDA_VISIBLE_DEVICES"] = seen[gpu]
     try:
         yield

@@ -194,10 +194,11 @@ class Learner:
             )
             states = hidden.last_hidden_state[0, predicting]
             head = self._model.get_output_embeddings().weight
-            pieces = [
-                recomputed(_score_tokens, states[part], head, target, use_reentrant=False)
-                for part, target in _parts(tokens[predicting + 1])
-            ]
+            pieces = []
+            for part, target in _parts(tokens[predicting + 1]):
+                pieces.append(
+                    recomputed(_score_tokens, states[part], head, target, use_reentrant=False)
+                )
         logprobs = torch.zeros(len(tokens), device=device)
         logprobs[predicting] = torch.cat([logprob for logprob, _ in pieces])
         entropy = torch.cat([entropy for _, entropy in pieces]).mean()

@@ -11,6 +11,7 @@ answer sees the prompt and itself, and stands at the positions that it had when 
 import random
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -122,7 +123,7 @@ def _shuffle(samples: Sequence[Sample], seed: str) -> list[Sample]:
     chance.shuffle(prompts)
     for prompt in prompts:
         chance.shuffle(prompt)
-    return [sample for prompt in prompts for sample in prompt]
+    return list(chain.from_iterable(prompts))
 
 
 def _advantage_scale(samples: Sequence[Sample], weighting: Weighting) -> float:

@@ -29,7 +29,7 @@ def tokenize_groups(
     """
     samples: list[Sample] = []
     for number, group in enumerate(groups):
-        if all(_is_one_answer(trajectory) for trajectory in group.trajectories):
+        if all(map(_is_one_answer, group.trajectories)):
             samples += _tokenize_answers(group, number, tokenizer, scale_rewards)
         else:
             samples += _tokenize_turns(group, tokenizer, scale_rewards)
@@ -89,14 +89,16 @@ def _tokenize_turns(
         scale_rewards=scale_rewards,
         shuffle_group_trajectories=False,
     )
-    return [
-        Sample(
-            token_ids=one.token_ids,
-            assistant_mask=one.assistant_mask,
-            logprobs=one.logprobs,
-            advantage=one.advantage,
-            prompt_id=one.prompt_id,
-            prompt_length=one.prompt_length,
+    samples = []
+    for one in tokenized:
+        samples.append(
+            Sample(
+                token_ids=one.token_ids,
+                assistant_mask=one.assistant_mask,
+                logprobs=one.logprobs,
+                advantage=one.advantage,
+                prompt_id=one.prompt_id,
+                prompt_length=one.prompt_length,
+            )
         )
-        for one in tokenized
-    ]
+    return samples
