@@ -76,6 +76,7 @@ async def run_training(
 
 async def train_to_the_end(run: Run) -> None:
     """Take step after step until the last one is committed and its adapter is validated."""
+    # Left in the other order: the last commit ends first, and can still be shown and logged.
     async with (
         run.log.open(run.config, run.ledger.run_id, run.wandb_folder),
         report_progress(run.name, lambda: training_view(run)) as reporter,
@@ -90,6 +91,7 @@ async def go_on(run: Run, reporter: ProgressReporter) -> None:
     """What comes next: a validation where one is due, and a step of training."""
     await stop_at_limits(run)
     if run.validation_is_due:
+        # A validation goes into the ledger, which a commit writes too.
         await wait_for_commit(run)
         validation = await validate(run, run.next_step)
         await log_validation(run, validation)
@@ -104,6 +106,7 @@ async def take_step(run: Run, step: int, reporter: ProgressReporter) -> None:
     batch = filter_groups(rollouts, run.config.rollouts)
     await wait_for_commit(run)
     record = await train_step(run, step, batch)
+    # What is timed from here on is the next step's; the commit times itself.
     run.stopwatch.reset()
     run.commits.start(step, commit_and_log(run, record, batch, reporter))
 

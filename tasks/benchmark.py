@@ -88,6 +88,7 @@ async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
             than the benchmark's.
         StoreError: the store holds no such model.
     """
+    # Only to see that all keys are set, before a trainer is started for nothing.
     list_hosted(run.config, run.task, Environment().keys())
     await run.cache.open()
     warn = get_run_logger().warning
@@ -176,6 +177,7 @@ async def measure_contender(
     async with run.client_of(contender) as client:
         outcomes = await measure(client, run.referee, run.corpus.validation, tell)
     if trainer is not None and any(map(_is_unreachable, outcomes)):
+        # Raises if it is the trainer that is gone, and not the network for a moment.
         await trainer.state(trainable(run.config))
     return results_of(contender, outcomes, run.judge, run.corpus, run.id)
 

@@ -25,8 +25,10 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     reached("lease renewed", record.step)
     client = run.trainer.client
     checkpoint = await client.commit(run.model, record.step + 1, run.stored_model, record)
+    # Where an earlier try has committed it, the record is the one in its manifest.
     record = checkpoint.record or record
     timed = record.model_copy(update={"commit_s": time.perf_counter() - start})
+    # The ledger moves only now that the manifest is there: who resumes trusts the ledger.
     await run.write_ledger(run.ledger.advance(timed, checkpoint.digest), record.judge)
     run.trainer.count_progress()
 

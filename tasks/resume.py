@@ -44,9 +44,11 @@ async def resume(run: Run) -> None:
     training = training_record(run.config, run.judge.identity["model"])
     await asyncio.to_thread(write_record, run.store, run.name, training)
     repair_art_files(run.config)
+    # Only a trainer that agrees with the ledger is given the model.
     await run.model.register(run.trainer.client)
     if plan.upload:
         await _upload(run, run.ledger.next_step)
+    # Steps that were trained when the process before this one died: committed, not done again.
     for trained in plan.ahead:
         await commit_step(run, as_remembered(trained))
         await log_step(run, run.ledger.next_step - 1)

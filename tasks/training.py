@@ -21,6 +21,7 @@ async def train_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
     so that a run that dies before the commit need not sample and judge the step again.
     """
     rows = batch.rollouts.rows
+    # Before the training: once a step is trained, it is not sampled again.
     await keep_rollouts(run, "train", step, rows)
     record = step_record(
         step,

@@ -34,7 +34,10 @@ TRIAL_TAG = "sweep-trial"
 """The tag of a run of training that a sweep has started."""
 _PAUSE_S = 1.0
 _REPORT_PAUSE_S = 5.0
+# The next report waits so many times as long as the last one took: drawing a long run's report
+# then takes a hundredth of its time at most.
 _REPORT_SHARE = 100
+# A server that is out must not hold up the end of a run for longer.
 _LAST_WORD_S = 10.0
 
 

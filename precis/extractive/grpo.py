@@ -12,9 +12,11 @@ from precis.extractive.features import Floats
 from precis.extractive.grids import pick_logprobs
 from precis.extractive.samples import Batch
 
+# Adam's, as its authors recommend them.
 _BETA_MEAN = 0.9
 _BETA_SQUARE = 0.999
 _EPSILON = 1e-8
+# Far beyond any clip, and far below where `exp` overflows.
 _LOG_RATIO_MAX = 20.0
 
 

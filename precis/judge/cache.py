@@ -22,10 +22,12 @@ CACHE_FILE = "judge-cache.sqlite"
 BYTES_MAX = 256 * 2**20
 """The default bound of the file: replies to some 100,000 summaries."""
 
+# The event loop stands still for as long: a miss is cheaper than a wait.
 _BUSY_S = 0.02
 _CLOSE_BUSY_S = 2.0
 _FRESH_S = 3600
 _TOUCHED_MAX = 512
+# Replies that wait in memory while the file is busy; what comes on top is not kept.
 _PENDING_MAX = 4096
 _EVICTED_AT_ONCE = 64
 

@@ -15,6 +15,7 @@ from precis.llm.tls import tls_for
 REPLY_BYTES_MAX = 4 * 2**20
 """The largest reply, unpacked: a hundred times that of a summary with its logprobs."""
 
+# zlib's `wbits`: 15 for the largest window, and 32 to find out which of the two a reply is.
 _GZIP_OR_ZLIB = 47
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -81,6 +81,8 @@ class Retrier:
         raise failure
 
     def _pause_s(self, tried: int, failure: ProviderFailed) -> float:
+        # The exponent is bounded as well, or the power would overflow after a thousand tries. The
+        # random factor keeps requests that failed together from coming back together.
         growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
         pause_s = self._config.backoff_s * growth * self._random.uniform(0.5, 1.0)
         if failure.retry_after_s is None:

@@ -138,6 +138,7 @@ async def child_service(
             pass_fds=[writer],
             start_new_session=True,  # Ctrl-C is for the parent, which then stops us in order
         )
+        # Ours is closed, so that the pipe ends when the child does, whether it spoke or not.
         os.close(writer)
     try:
         port = await _read_port(reader)

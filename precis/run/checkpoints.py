@@ -74,6 +74,8 @@ def commit(
         LeaseLost: another run has taken the model over.
         StoreConflict: another run has committed the step, or moved the pointer, in between.
     """
+    # Read before anything is uploaded: if another run moves one of them from here on, our
+    # conditional write of it is refused.
     pointer = store.get(pointer_key(model))
     before = store.get(manifest_key(model, step))
     checkpoint = Checkpoint(
@@ -89,8 +91,11 @@ def commit(
     there = _same_in(store, checkpoint)
     if there is None:
         _upload(store, checkpoint, folder)
+    # Asked again after the upload, which may take longer than a lease.
     check_lease(store, model, lease)
     if there is None:
+        # With its manifest the checkpoint exists: all of its files are there by now. The pointer
+        # comes last, so that it never names a checkpoint that does not exist.
         version = before.version if before else None
         store.put_if(manifest_key(model, step), _json(checkpoint), version)
         reached("manifest written", step)
@@ -168,6 +173,7 @@ def complete_around(
             found[step] = complete_manifest(store, model, step, sizes, expected.get(step, ""))
         except CorruptCheckpoint as error:
             warn(str(error))
+        # The steps run from the newest down: what is older is not needed to go on from `at`.
         if step <= at and step in found:
             break
     return found

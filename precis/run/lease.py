@@ -98,6 +98,7 @@ class Lease:
     async def _keep(self) -> None:
         """Renew until lost; a store that can't be reached is asked again."""
         while not self._lost:
+            # Three times in its life: one renewal, or two, may fail without others taking it.
             await asyncio.sleep(self._ttl.total_seconds() / 3)
             try:
                 await self._renew()
@@ -149,6 +150,7 @@ async def leased(
     try:
         yield lease
     finally:
+        # No renewal may come after the release, which would bring the lease back to life.
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping

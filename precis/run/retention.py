@@ -67,6 +67,8 @@ def prune(
     surplus = [step for step in steps_begun(sizes) if step < newest and step not in keep]
     for step in surplus:
         remove(store, model, step, lease)
+    # An attempt that was cut off before its manifest has left files beside those of the one that
+    # came through.
     for step in sorted(keep):
         for folder in _find_abandoned(whole[step], sizes):
             check_lease(store, model, lease)

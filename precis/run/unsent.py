@@ -17,6 +17,7 @@ _RECORD = "record.json"
 
 def keep_record(folder: Path, record: StepRecord) -> None:
     """Put a step's record beside its checkpoint's files: what is kept is complete with it."""
+    # The files have to be on the disk before the record says that they are.
     sync_tree(folder / FILES)
     temporary = folder / f"{_RECORD}.tmp"
     temporary.write_text(record.model_dump_json())

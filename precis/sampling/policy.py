@@ -103,6 +103,7 @@ def _request(
 
 
 def _read(model: str, reply: ChatReply) -> SampledSummary:
+    # An adapter is asked for as `name@step`; a base model has no step to be stale by.
     if "@" in model and reply.served_by != model:
         raise StaleAdapter(f"{reply.served_by!r} answered where {model!r} was asked for.")
     try:

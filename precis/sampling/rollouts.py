@@ -111,6 +111,7 @@ async def gather(
     async def roll_out_one(policy: ChatClient, document: Document, index: int) -> Rollout:
         async with slots:
             own = sample_seed(seed, step, document.id, index)
+            # A ruler compares whole groups: single summaries are left unjudged for it.
             own_judge = None if ruler else judge
             return await roll_out(
                 policy, task, own_judge, document, config, index=index, seed=own, step=step
@@ -178,6 +179,7 @@ def split_groups(
         scored = [rollout for rollout in row if rollout.verdict.reward is not None]
         if len(scored) < config.scored_min:
             dropped["too_few_scored"] += 1
+        # GRPO's advantage is the distance from the group's mean: here it would be zero for all.
         elif len({rollout.verdict.reward for rollout in scored}) == 1:
             dropped["zero_variance"] += 1
         else:
@@ -249,6 +251,7 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
         f"than the allowed share of {config.unscored_share_max:.0%}. The first: "
         f"{unscored[0].detail}"
     )
+    # Without summaries the policy or its server is to blame, and waiting for the judge is no help.
     unwritten = sum(causes[cause] for cause in _UNWRITTEN)
     if 2 * unwritten > causes.total():
         raise RolloutError(message)

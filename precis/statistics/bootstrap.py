@@ -9,6 +9,7 @@ Floats = npt.NDArray[np.float64]
 
 NORMAL = NormalDist()
 
+# Resamples that are held in memory at a time.
 _BLOCK = 200
 
 

@@ -20,6 +20,7 @@ DOCUMENTS_MIN = 5
 POWER = 0.8
 """How often a difference that is there is to be seen."""
 
+# Random swaps of the permutation test: no p-value can be smaller than one in so many.
 _SWAPS = 20_000
 
 

@@ -116,6 +116,7 @@ class FolderStore:
         """A temporary file that takes the key's place, whole and on disk, when the block ends."""
         path = self._path(key)
         with self._writing(path):
+            # In the same folder: a rename is atomic within a file system only.
             handle, name = tempfile.mkstemp(prefix=f"{_OWN}-", suffix=".tmp", dir=path.parent)
             os.close(handle)
             temporary = Path(name)

@@ -37,6 +37,8 @@ from precis.trainer.protocol import (
     encode_groups,
 )
 
+# A trainer at work gives a sign of life every HEARTBEAT_S; after five that did not come, the
+# connection is lost.
 _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 """Pauses before each new try of a connection that was lost without a sign of life, in seconds."""

@@ -89,6 +89,8 @@ class TrainerService:
                 f"The trainer is at step {at} of {request.model.name}, not at {request.step}: "
                 "restore the checkpoint to continue from."
             )
+        # Noted before and after: a trainer that is killed in between can tell at its next start
+        # (`_settle`) whether the weights were saved, and the step is not trained twice.
         journal.began(request.step, request.digest, request.note)
         result = await self.backend.train(
             model, decode_groups(request.groups), on_progress=progress, **request.options
@@ -132,6 +134,7 @@ class TrainerService:
             request.run,
             request.lease,
         )
+        # Only now: until the store has this checkpoint, an older one may be needed here.
         await self._prune(request)
         return checkpoint.model_dump(mode="json")
 
@@ -149,6 +152,7 @@ class TrainerService:
             journal = self._journal(request.model)
             await self._forget(request.model)
             answer = await self.fetch(request)
+            # Last: killed before this, the trainer holds nobody's model and is asked again.
             journal.belongs(request.run, request.step)
         return answer
 

@@ -75,6 +75,8 @@ class Journal:
         if not self._is_logged("trained", step, trained.digest):
             self._log("trained", step, trained.digest)
             reached("training logged", step)
+        # The result before the mark of a pending training is taken away: a kill in between
+        # leaves both, and `finished` is said again.
         _write(self._record(step), trained)
         (self.folder / "pending.json").unlink(missing_ok=True)
         reached("result stored", step)
@@ -83,6 +85,7 @@ class Journal:
         """The training that had begun came to nothing: its weights are dropped."""
         pending = self.pending
         if pending is not None:
+            # The weights first: half of them must not outlive the note that they are unfinished.
             shutil.rmtree(self.checkpoint(pending.step + 1), ignore_errors=True)
             (self.folder / "pending.json").unlink(missing_ok=True)
 

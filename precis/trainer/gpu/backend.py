@@ -37,6 +37,7 @@ from precis.trainer.gpu.tokens import tokenize_groups
 from precis.trainer.watchdog import STALL_S, end_process, watch_steps
 
 _ADAPTER = "adapter_model.safetensors"
+# How long the process outlives a training that failed, so that the client still hears why.
 _LAST_WORDS_S = 1.0
 _SERVICE = "precis-gpu"
 """The name of the process that holds the GPU. Not ART's `model-service`, which every trainer of
