@@ -19,6 +19,7 @@ from precis.errors import ConfigError
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.llm.server import completions_app
 from precis.models.adapter import base_name, rank_of
+from precis.models.base import base_config
 from precis.models.export import export_model
 from precis.models.prompt import PROMPT_FILE
 from precis.models.reference import NamedCheckpoint
@@ -90,8 +91,16 @@ def command_for_adapter(
 def command_for_merged(
     name: str, folder: Path, context_tokens: int, address: ServerAddress
 ) -> list[str]:
-    """vLLM's command for merged weights in a folder."""
-    return [*_vllm(str(folder), context_tokens, address), "--served-model-name", name]
+    """vLLM's command for merged weights in a folder.
+
+    Raises:
+        ConfigError: the folder is no model's.
+    """
+    command = [*_vllm(str(folder), context_tokens, address), "--served-model-name", name]
+    if base_config(folder).get("torch_dtype") != "float32":
+        return command
+    # By itself it would load 32 bits into 16, and round away what they were written for.
+    return [*command, "--dtype", "float32"]
 
 
 def is_merged(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,9 @@ async def trainer_in(
         await trainer.close()
     finally:
         await site.down()
+
+
+def count_alike(one: str, other: str) -> int:
+    """How many words two texts begin with in common."""
+    pairs = zip(one.split(), other.split(), strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))

@@ -77,6 +77,17 @@ def test_merged_weights_are_served_from_their_folder(store: FolderStore, tmp_pat
     assert words_in(shown)[-2:] == ["--served-model-name", "mine@2"]
 
 
+def test_weights_of_32_bits_are_not_loaded_into_16(store: FolderStore, tmp_path: Path) -> None:
+    write_base(tmp_path / "base")
+    merged = tmp_path / "merged"
+    command = ["model", "export", "mine", "--format", "merged", "--base", str(tmp_path / "base")]
+    options = ["--dtype", "float32", "--to", str(merged), "--store", store.url]
+    done = CliRunner().invoke(app, [*command, *options])
+    assert done.exit_code == 0, done.output
+    shown = serve(merged, store=store, home=tmp_path / "home").stdout
+    assert words_in(shown)[-2:] == ["--dtype", "float32"]
+
+
 def test_without_vllm_run_says_what_to_do(store: FolderStore, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     path = str(tmp_path / "bin")
@@ -106,11 +117,14 @@ def test_run_becomes_vllm_with_the_key_in_its_environment(
 
 @contextmanager
 def policy_served(store: FolderStore, port: int) -> Iterator[str]:
+    """A server of the policy that answers; its address, with /v1."""
     env = {**os.environ, "PRECIS_API_KEY": "the-key"}
     command = [PRECIS, "model", "serve", "small@1", "--run", "--port", str(port)]
     process = subprocess.Popen([*command, "--store", store.url], env=env, stderr=subprocess.PIPE)
+    url = f"http://127.0.0.1:{port}/v1"
     try:
-        yield f"http://127.0.0.1:{port}/v1"
+        _wait_until_up(url, process)
+        yield url
     finally:
         process.terminate()
         _, said = process.communicate(timeout=PATIENCE_S)
@@ -118,14 +132,19 @@ def policy_served(store: FolderStore, port: int) -> Iterator[str]:
         assert b"the-key" not in said
 
 
-def _until_up(url: str) -> httpx.Response:
+def _wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while True:
+    while process.poll() is None and time.monotonic() < deadline:
         try:
-            return httpx.get(f"{url}/models", headers={"Authorization": "Bearer the-key"})
+            _list_models(url)
+            return
         except httpx.TransportError:
-            assert time.monotonic() < deadline, "it does not answer"
             time.sleep(0.2)
+    raise AssertionError("it does not answer")
+
+
+def _list_models(url: str) -> httpx.Response:
+    return httpx.get(f"{url}/models", headers={"Authorization": "Bearer the-key"})
 
 
 def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
@@ -134,7 +153,7 @@ def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with policy_served(store, port) as url:
-        assert [one["id"] for one in _until_up(url).json()["data"]] == ["small@1"]
+        assert [one["id"] for one in _list_models(url).json()["data"]] == ["small@1"]
         asked = {"model": "small", "messages": summary_messages("It was built in 1784.", 20)}
         assert httpx.post(f"{url}/chat/completions", json=asked).status_code == 401
         answer = httpx.post(
