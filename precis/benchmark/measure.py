@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Self
 
 import polars as pl
@@ -20,7 +19,7 @@ from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, RunConfig
 from precis.errors import ConfigError, UnusableRun
 from precis.judge import JudgeClient, Scored, Unscored
-from precis.llm.concurrency import run_together
+from precis.llm.concurrency import run_for_each
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.results import Provenance, Row, frame_of, rows_of
@@ -65,7 +64,7 @@ async def measure(
         tell(outcome)
         return outcome
 
-    return await run_together([partial(write_and_judge, document) for document in documents])
+    return await run_for_each(write_and_judge, documents)
 
 
 async def _measure_one(

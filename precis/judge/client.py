@@ -1,7 +1,6 @@
 """The judge's client: a document and a summary go in, a verdict comes out."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 from typing import Self
 
@@ -22,7 +21,7 @@ from precis.judge.protocol import (
     prompts_digest,
     ruling,
 )
-from precis.llm.concurrency import run_together
+from precis.llm.concurrency import run_for_each
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
@@ -93,13 +92,12 @@ class JudgeClient:
             JudgeRejected: the judge rejects the key, the model or the request as such.
         """
         batched = batches(document.questions, self._config.protocol)
+
+        async def judge(questions: Sequence[Question]) -> list[Answer]:
+            return await self._judge(document, answer_prompt(summary, questions), questions)
+
         try:
-            answers = await run_together(
-                [
-                    partial(self._judge, document, answer_prompt(summary, batch), batch)
-                    for batch in batched
-                ]
-            )
+            answers = await run_for_each(judge, batched)
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
         return Scored(tuple(chain.from_iterable(answers)))
@@ -126,9 +124,11 @@ class JudgeClient:
         Raises:
             JudgeRejected: as for `score`.
         """
-        verdicts = await run_together(
-            [partial(self.score, document, document.text) for document in documents]
-        )
+
+        async def read(document: Document) -> Scored | Unscored:
+            return await self.score(document, document.text)
+
+        verdicts = await run_for_each(read, documents)
         ids = [document.id for document in documents]
         return dict(zip(ids, verdicts, strict=True))
 

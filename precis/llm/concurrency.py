@@ -1,10 +1,12 @@
 """Running many requests at the same time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 async def run_together(work: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -16,3 +18,8 @@ async def run_together(work: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run_for_each(act: Callable[[Item], Awaitable[T]], items: Iterable[Item]) -> list[T]:
+    """The same for each item, all at the same time; see `run_together`."""
+    return await run_together([partial(act, item) for item in items])

@@ -18,7 +18,7 @@ from precis.errors import ProviderFailed
 from precis.inference.texts import Text
 from precis.judge import Answer, JudgeClient, Scored, Unscored
 from precis.judge.protocol import is_too_long
-from precis.llm.concurrency import run_together
+from precis.llm.concurrency import run_for_each
 from precis.questions.journal import PaymentJournal
 from precis.questions.prompts import WrittenQuestion, question_messages
 from precis.questions.writer import QuestionWriter
@@ -86,7 +86,7 @@ class QuestionMaker:
                 request as such.
             DocumentsError: what was paid for can't be kept.
         """
-        return await run_together([partial(self._make_in_turn, text, tell) for text in texts])
+        return await run_for_each(partial(self._make_in_turn, tell=tell), texts)
 
     async def _make_in_turn(self, text: Text, tell: Tell) -> DocumentQuestions:
         async with self._turns:

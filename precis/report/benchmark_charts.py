@@ -14,7 +14,7 @@ from precis.report.scatter import Point, against_dollars, against_words
 from precis.report.topics import Topics, by_topic
 from precis.report.wording import name
 from precis.statistics.intervals import Interval
-from precis.statistics.standings import Contender, Standing
+from precis.statistics.standings import Contender, Standing, contenders_of
 
 _WIDTH = 8.4
 _ROW = 0.40
@@ -67,7 +67,7 @@ def topics_picture(
     topics: Topics, shown: Iterable[Standing], trained: Contender | None
 ) -> dict[str, Chart]:
     """`topics`, where there are two or more: the trained policy and the best of the others."""
-    order = [each.contender for each in select_ranked(shown)]
+    order = contenders_of(select_ranked(shown))
     two = sorted(order, key=lambda each: each != trained)[:2]
     if not two or len(topics) < 2:
         return {}

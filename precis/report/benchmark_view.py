@@ -14,7 +14,7 @@ from precis.report.wording import bounds, chance, name, percent, point_bounds, p
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange, Regression
-from precis.statistics.standings import Contender, Standing, rows_by, summarise
+from precis.statistics.standings import Contender, Standing, contenders_of, rows_by, summarise
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ def benchmark_of(
     """
     standings = tuple(summarise(frame))
     trained = _last_checkpoint(standings)
-    shown = [each.contender for each in side_by_side(standings)]
-    ranked = [each.contender for each in benchmark_charts.select_ranked(side_by_side(standings))]
+    shown = contenders_of(side_by_side(standings))
+    ranked = contenders_of(benchmark_charts.select_ranked(side_by_side(standings)))
     return Benchmark(
         frame=frame,
         standings=standings,

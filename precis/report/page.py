@@ -14,7 +14,7 @@ from precis.report.charts import DARK, LIGHT, Chart
 from precis.report.page_data import pack, reader_data
 from precis.report.sparks import sparks
 from precis.statistics import intervals as statistics
-from precis.statistics.standings import UNSCORED_SHARE_MAX
+from precis.statistics.standings import UNSCORED_SHARE_MAX, contenders_of
 
 _SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code_version")
 
@@ -42,7 +42,7 @@ def report_html(
         facts=facts or {},
         benchmark=benchmark,
         pictures=list(map(_picture, benchmark.charts().values())),
-        ranked=[each.contender for each in select_ranked(benchmark.shown)],
+        ranked=contenders_of(select_ranked(benchmark.shown)),
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
         sources=_sources(benchmark),

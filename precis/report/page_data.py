@@ -11,7 +11,7 @@ from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.statistics.comparisons import Pair
 from precis.statistics.intervals import Difference
-from precis.statistics.standings import Contender, rows_by
+from precis.statistics.standings import Contender, contenders_of, rows_by
 
 
 def pack(data: dict[str, Any]) -> str:
@@ -30,7 +30,7 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     Questions stand once for each document; an answer is [text, correct] in their order. The
     page opens with the trained policy on the left and the best of the others on the right.
     """
-    shown = [standing.contender for standing in benchmark.shown]
+    shown = contenders_of(benchmark.shown)
     own = [index for index, each in enumerate(shown) if each == benchmark.trained]
     others = [index for index, each in enumerate(shown) if each != benchmark.trained]
     return {

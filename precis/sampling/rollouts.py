@@ -19,7 +19,7 @@ from precis.errors import JudgeUnavailable, RolloutError
 from precis.judge import JudgeClient, Ranked, Unscored, Verdict
 from precis.judge.ruler import RulerJudge
 from precis.llm.client import ChatClient
-from precis.llm.concurrency import run_together
+from precis.llm.concurrency import run_for_each
 from precis.processes.kill_points import reached
 from precis.records.documents import Document
 from precis.records.summary import JudgedSummary
@@ -119,15 +119,11 @@ async def gather(
 
     async def roll_out_group(policy: ChatClient, document: Document) -> list[Rollout]:
         indices = range(config.rollouts_per_group)
-        row = await run_together(
-            [partial(roll_out_one, policy, document, index) for index in indices]
-        )
+        row = await run_for_each(partial(roll_out_one, policy, document), indices)
         return await rank(row, ruler) if ruler else row
 
     async with policy_client(client, model, config) as policy:
-        rows = await run_together(
-            [partial(roll_out_group, policy, document) for document in documents]
-        )
+        rows = await run_for_each(partial(roll_out_group, policy), documents)
     refuse_too_many_unscored(list(chain.from_iterable(rows)), config)
     return rows
 
@@ -162,7 +158,7 @@ async def gather_greedy(
             return await roll_out(policy, task, judge, document, config)
 
     async with policy_client(client, model, config) as policy:
-        return await run_together([partial(write, policy, document) for document in documents])
+        return await run_for_each(partial(write, policy), documents)
 
 
 def split_groups(

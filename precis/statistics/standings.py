@@ -85,6 +85,11 @@ def contenders(frame: pl.DataFrame) -> list[Contender]:
     return [Contender(model, step) for model, step in found.iter_rows()]
 
 
+def contenders_of(standings: Iterable[Standing]) -> list[Contender]:
+    """Whose standings they are, in their order."""
+    return [standing.contender for standing in standings]
+
+
 def newest(found: Iterable[Contender]) -> list[Contender]:
     """Those that no later checkpoint of the same model has followed."""
     ordered = sorted(found, key=lambda each: -1 if each.step is None else each.step)
