@@ -13,8 +13,8 @@ from precis.questions.prompts import UNANSWERED, WrittenQuestion
 from precis.records.documents import Document, Question
 from precis.records.rows import COLUMNS
 
-UNANSWERABLE_SHARE = 0.2
-"""The share of a corpus' questions that its documents do not answer, as in RepLiQA."""
+ANSWERED_FOR_EACH_UNANSWERABLE = 4
+"""A fifth of a corpus' questions have no answer in its documents, as in RepLiQA."""
 TOPIC = "documents"
 """The topic of what lies in no folder of its own."""
 
@@ -22,8 +22,8 @@ TOPIC = "documents"
 def rows_of(made: Sequence[DocumentQuestions], folder: Path) -> list[dict[str, str]]:
     """A row for each question; documents that nothing was kept of have none.
 
-    Of the unanswerable ones as many are taken as make a fifth of all, if there are as many: one
-    of each document first, then the second ones, in an order that only the documents decide.
+    As many unanswerable ones are taken as come nearest to a fifth of all, or all that there are:
+    one of each document first, then the second ones, in an order that only the documents decide.
     """
     usable = [one for one in made if one.answered]
     taken = _unanswerable(usable)
@@ -71,7 +71,9 @@ def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
 def _unanswerable(usable: Sequence[DocumentQuestions]) -> dict[int, list[WrittenQuestion]]:
     """Those to take, by the place of their document."""
     answered = sum(len(one.answered) for one in usable)
-    wanted = round(answered * UNANSWERABLE_SHARE / (1 - UNANSWERABLE_SHARE))
+    each = ANSWERED_FOR_EACH_UNANSWERABLE
+    # Halves round up: of 2 answered ones and 1, a third; of 2 and none, nothing.
+    wanted = (answered + each // 2) // each
     order = list(range(len(usable)))
     Random(answered).shuffle(order)
     offered: list[tuple[int, WrittenQuestion]] = []
