@@ -6,7 +6,10 @@ Everything in this package is true without Prefect, and nothing in it imports Pr
 
 import os
 
-# litellm, which ART imports, would otherwise fetch a price list from the network on import.
+from precis.deferred_litellm import defer_litellm
+
+defer_litellm()
+# litellm would otherwise fetch a price list from the network on import.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 __version__ = "0.1.0"

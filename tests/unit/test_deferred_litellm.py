@@ -1,0 +1,51 @@
+"""Processes that train don't wait for litellm, and those that use it do so as ever."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+WRITE = """
+import json, sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import precis
+import art
+assert "litellm" not in sys.modules
+from litellm.types.utils import Choices, Message
+from art.utils.trajectory_logging import write_trajectory_groups_parquet
+import polars
+
+choice = Choices(message=Message(role="assistant", content="Ann won."))
+question = {"role": "user", "content": "Who won?"}
+trajectory = art.Trajectory(messages_and_choices=[question, choice], reward=1)
+with TemporaryDirectory() as folder:
+    path = Path(folder) / "groups.parquet"
+    write_trajectory_groups_parquet([art.TrajectoryGroup([trajectory])], path)
+    print(json.dumps(polars.read_parquet(path)["messages"][0].to_list()))
+"""
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["flows.train", "precis.trainer.server"])
+def test_what_trains_imports_art_without_litellm(module: str) -> None:
+    found = run(f"import {module}, art, sys; print('litellm' in sys.modules)")
+    assert found == "False\n"
+
+
+def test_art_tells_litellm_s_choices_from_messages_all_the_same() -> None:
+    messages = json.loads(run(WRITE))
+    assert [(one["role"], one["content"]) for one in messages] == [
+        ("user", "Who won?"),
+        ("assistant", "Ann won."),
+    ]
+    assert [one["trainable"] for one in messages] == [False, True]
