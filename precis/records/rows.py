@@ -6,7 +6,7 @@ What can't be read, or is not what RepLiQA's columns promise, is refused with it
 import csv
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
@@ -28,6 +28,8 @@ COLUMNS = (
 )
 _MAY_BE_EMPTY = {"document_path", "long_answer"}
 _READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
+_BATCH = 256
+"""Rows that are Python's at a time; of a file's other rows only Arrow's columns are held."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _file_rows(path: Path) -> Iterator[CorpusRow]:
     try:
         if reader != "parquet":
             _check_utf8(path)
-        rows = _load(path, reader)
+        names, rows = _load(path, reader)
     except DocumentsError:
         raise
     except Exception as error:  # the readers raise Arrow's, pandas' and datasets' own errors
@@ -95,19 +97,21 @@ def _file_rows(path: Path) -> Iterator[CorpusRow]:
             f"{path} can't be read as {reader} ({_innermost(error)}): see whether the file is "
             "whole, and is what its name says."
         ) from error
-    return _check_columns(str(path), rows)
+    return _check_columns(str(path), names, rows)
 
 
-def _load(path: Path, reader: str) -> Any:
-    """All rows of a file.
+def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
+    """The columns and all rows of a file.
 
     Raises:
         DocumentsError: there are none.
     """
-    import datasets  # takes a second: only those who read documents wait for it
-
     if not _has_rows(path, reader):
         raise DocumentsError(f"{path} holds no rows: give one for each question.")
+    if reader == "parquet":
+        return _load_parquet(path)
+    import datasets  # takes a second, and 60 MiB
+
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(logging.CRITICAL)  # it tells of errors before it raises them
     options: dict[str, Any] = {}
@@ -115,7 +119,16 @@ def _load(path: Path, reader: str) -> Any:
         # Ids and amounts stay text, whatever they look like.
         strings = {column: datasets.Value("string") for column in _header(path)}
         options = {"features": datasets.Features(strings), "keep_default_na": False}
-    return datasets.load_dataset(reader, data_files=str(path), split="train", **options)
+    rows = datasets.load_dataset(reader, data_files=str(path), split="train", **options)
+    return rows.column_names, rows
+
+
+def _load_parquet(path: Path) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    batches = table.to_batches(max_chunksize=_BATCH)
+    return table.column_names, chain.from_iterable(batch.to_pylist() for batch in batches)
 
 
 def _has_rows(path: Path, reader: str) -> bool:
@@ -144,17 +157,18 @@ def _hub_rows(name: str, hub_split: str) -> Iterator[CorpusRow]:
             f"{_innermost(error)}.",
             "Check its name and split and the network, or give a local file.",
         ) from error
-    return _check_columns(f"{name} ({hub_split})", rows)
+    return _check_columns(f"{name} ({hub_split})", rows.column_names, rows)
 
 
-def _check_columns(origin: str, rows: Any) -> Iterator[CorpusRow]:
+def _check_columns(
+    origin: str, names: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> Iterator[CorpusRow]:
     """Rows in order, once every column is known to be there."""
     for column in COLUMNS:
-        if column not in rows.column_names:
+        if column not in names:
             raise DocumentsError(
                 f"{origin}, row 1, column {column!r}: missing.",
-                "The file has "
-                f"{', '.join(rows.column_names)}; RepLiQA's columns are {', '.join(COLUMNS)}.",
+                f"The file has {', '.join(names)}; RepLiQA's columns are {', '.join(COLUMNS)}.",
             )
     return (CorpusRow(origin, number, values) for number, values in enumerate(rows, start=1))
 

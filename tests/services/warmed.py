@@ -5,7 +5,7 @@ import gc
 import ssl
 
 import botocore.session
-import datasets  # noqa: F401  (otherwise imported where the documents are read)
+import pyarrow.parquet  # noqa: F401  (otherwise imported where the documents are read)
 
 from precis.environment import Environment, S3Environment
 from precis.report.curve import StepPoint, learning_curve
