@@ -68,25 +68,16 @@ def start(host: str, port: int | None = None) -> bool:
     """
     (private_home() / "prefect").mkdir(exist_ok=True)
     with _alone():
-        if address() is not None and is_up():
-            return False
-        if port is None:
-            port = _last_port(host) or _free_port()
-        elif not _is_free(host, port):
-            raise ConfigError(
-                f"Port {port} is in use: something else listens there. Give another --port, or "
-                "leave it out for one that is free."
-            )
-        _record("password", server_password() or password() or _new_password())
-        _record("host", host)
-        _record("api-url", f"http://{LOOPBACK}:{port}/api")
-        _launch(host, port)
-    return True
+        return _start(host, port)
 
 
 def start_again() -> bool:
     """Start the server anew where it was, if it has died; whether it had to be."""
-    return has_died() and start(_read_record("host") or LOOPBACK)
+    if not has_died():
+        return False
+    with _alone():
+        # One that is being stopped looks like that for a moment.
+        return has_died() and _start(_read_record("host") or LOOPBACK)
 
 
 def stop() -> bool:
@@ -126,6 +117,23 @@ def is_up() -> bool:
 def has_died() -> bool:
     """Whether it ended although nobody has stopped it."""
     return (home() / "server.pid").exists() and not is_up()
+
+
+def _start(host: str, port: int | None = None) -> bool:
+    if address() is not None and is_up():
+        return False
+    if port is None:
+        port = _last_port(host) or _free_port()
+    elif not _is_free(host, port):
+        raise ConfigError(
+            f"Port {port} is in use: something else listens there. Give another --port, or "
+            "leave it out for one that is free."
+        )
+    _record("password", server_password() or password() or _new_password())
+    _record("host", host)
+    _record("api-url", f"http://{LOOPBACK}:{port}/api")
+    _launch(host, port)
+    return True
 
 
 def _launch(host: str, port: int) -> None:

@@ -10,9 +10,10 @@ leaves at once. SIGTERM, which comes from those who do not wait long, cancels ri
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx
@@ -30,6 +31,7 @@ _CANCEL_PATIENCE_S = 90.0
 """Longer than Prefect's own: 30 seconds after a run is cancelled its process is killed."""
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 class ShutdownStage(IntEnum):
@@ -63,6 +65,21 @@ class WorkerShutdown:
         except TimeoutError:
             return
         self._changed.clear()
+
+    async def result_before_signal(self, call: Coroutine[Any, Any, T]) -> T | None:
+        """What the call returns; the next signal cancels it, for None.
+
+        Without a server Prefect's client tries on for two minutes.
+        """
+        called = asyncio.create_task(call)
+        told = asyncio.create_task(self._changed.wait())
+        try:
+            await asyncio.wait([called, told], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+            called.cancel()
+        await asyncio.wait([called])
+        return None if called.cancelled() else called.result()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -119,7 +136,9 @@ async def _work(limit: int, query_s: float, say: Say) -> None:
             try:
                 answered = True
                 while shift.stage == ShutdownStage.WORKING:
-                    failure = await _error_of(worker.get_and_submit_flow_runs)
+                    # Cancelled it starts nothing: it starts runs once it has all that it asks for.
+                    looking = _error_of(worker.get_and_submit_flow_runs)
+                    failure = await shift.result_before_signal(looking)
                     if failure and answered:
                         say(f"The Prefect server did not answer, and is asked on: {failure}")
                     answered = not failure
