@@ -36,7 +36,12 @@ except PrecisError as error:
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("precis")
-SERVER = "from cli.prefect_server import find_or_start; find_or_start().wait()"
+SERVER = f"""
+from cli import prefect_server
+
+prefect_server._READY_TIMEOUT_S = {PATIENCE_S}
+prefect_server.find_or_start().wait()
+"""
 
 LONGEST = (
     "test_rented.py",

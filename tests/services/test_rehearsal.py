@@ -183,10 +183,20 @@ def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
     while len(ledger_of(tmp_path).steps) < done + 2 and time.monotonic() < deadline:
         assert first.poll() is None, "the refused run has disturbed the first"
         time.sleep(0.2)
+    first.send_signal(signal.SIGSTOP)  # all that it did meanwhile would be benchmarked
     done = len(ledger_of(tmp_path).steps)
     steps = str(done + 5)
-    precis.run("rehearse", "--steps", steps, "--store", str(tmp_path), "--take-over", **FEW)
+    held = (folder(tmp_path) / "lease.json").read_bytes()
+    other = precis.start(
+        "rehearse", "--steps", steps, "--store", str(tmp_path), "--take-over", **FEW
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while (folder(tmp_path) / "lease.json").read_bytes() == held and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGCONT)
     lost, _ = first.communicate(timeout=PATIENCE_S)
+    output, _ = other.communicate(timeout=PATIENCE_S)
+    assert other.returncode == 0, output
     assert first.returncode == 1
     assert "was taken over by" in lost
     assert len(ledger_of(tmp_path).steps) >= done + 5

@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from tests.services.conftest import ROOT, Precis, the_migrated
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import PATIENCE_S, stretched
 from tests.services.prefect_api import client_of
 from tests.services.test_up import Up
 
-STEPS = 12
+STEPS = 6
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
 SOON = """
 import sys
@@ -106,7 +106,7 @@ def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_p
     kill_server(other)
     began = time.monotonic()
     output, _ = process.communicate(timeout=PATIENCE_S)
-    assert time.monotonic() - began < 120, "eight seconds on an idle machine"
+    assert time.monotonic() - began < stretched(60), "eight seconds on an idle machine"
     assert process.returncode == 1
     assert "does not answer any more. The same command continues" in " ".join(output.split())
     assert "Traceback" not in output and "EventsWorker" not in output
@@ -117,8 +117,10 @@ def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -
     precis = Precis(tmp_path / "home")
     process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
     kill_server(other)
+    began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert time.monotonic() - began < stretched(60), "three seconds on an idle machine"
     assert process.returncode == 1
     assert "Interrupted. The same command continues" in " ".join(output.split())
     assert "Traceback" not in output
@@ -143,8 +145,10 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{precis.api}/health")
     finally:
+        began = time.monotonic()
         ended = up.ends(signal.SIGTERM)
     assert ended == 0
+    assert time.monotonic() - began < stretched(60), "ten seconds on an idle machine; it took 137"
     assert "Traceback" not in up.output.read_text()
 
 
@@ -189,7 +193,7 @@ def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path:
     precis = Precis(tmp_path / "home")
     began = time.monotonic()
     output, _, code = precis.outcome(command, PREFECT_API_URL="http://127.0.0.1:9/api")
-    assert time.monotonic() - began < 60, "a minute covers a busy machine; it waited 180 s once"
+    assert time.monotonic() - began < stretched(60), "it waited 180 s once"
     assert code == 1
     assert "at http://127.0.0.1:9/api does not answer" in " ".join(output.split())
     assert "Traceback" not in output
