@@ -133,9 +133,12 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
     up = Up(precis, tmp_path / "up.txt")
     try:
         up.prints("Worker takes")
-        kill_server(precis)
-        up.prints("was started again")
         with client_of(precis.api) as api:
+            deadline = time.monotonic() + PATIENCE_S
+            while not _has_a_worker(api) and time.monotonic() < deadline:
+                time.sleep(0.2)
+            kill_server(precis)
+            up.prints("was started again")
             deadline = time.monotonic() + PATIENCE_S
             while not _answers(api) and time.monotonic() < deadline:
                 time.sleep(0.2)
@@ -160,6 +163,12 @@ def test_a_server_that_ends_at_once_is_not_started_for_ever(tmp_path: Path) -> N
     said = precis.python(KEEP_UP).splitlines()
     assert len(said) == 2
     assert "can't be started again" in said[1] and "server.log" in said[1]
+
+
+def _has_a_worker(api: httpx.Client) -> bool:
+    """Whether the worker has started, which without a server takes two minutes."""
+    workers = api.post("/work_pools/precis/workers/filter", json={}).raise_for_status().json()
+    return bool(workers)
 
 
 def _answers(api: httpx.Client) -> bool:
