@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from precis.environment import Environment
 from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.cluster import ClusterConfig
-from precis.settings.identity import ByIdentity, Decides, MayChange, decisive_settings
+from precis.settings.identity import ByIdentity, Decides, MayChange, Since, decisive_settings
 from precis.settings.store import StoreUrl
 from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
@@ -258,7 +258,9 @@ class TrainConfig(RunConfig):
     """Whether to run the benchmark at the end."""
     retention: MayChange[Retention] = Retention()
     """Which checkpoints stay in the store."""
-    from_checkpoint: Decides[FromCheckpoint | None] = Field(None, title="From Checkpoint")
+    from_checkpoint: Annotated[Decides[FromCheckpoint | None], Since(None)] = Field(
+        None, title="From Checkpoint"
+    )
     """Begin with another run's checkpoint in place of the untrained policy."""
     take_over: MayChange[bool] = False
     """Take the model from another run that holds it, which then stops."""
@@ -284,9 +286,6 @@ class TrainConfig(RunConfig):
             judge: which judge rules and how it is asked (`JudgeClient.identity`).
         """
         decisive = {"corpus": corpus_digest, "judge": dict(judge), **decisive_settings(self)}
-        if self.from_checkpoint is None:
-            # Runs that were begun before it was a setting have the same digest as ever.
-            del decisive["from_checkpoint"]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 

@@ -37,7 +37,7 @@ from precis.llm.server import completions_app
 from precis.processes.kill_points import reached
 from precis.settings.trainer import ExtractiveTrainer
 
-_OPTIONS = ("learning_rate", "epochs", "clip_epsilon", "kl_coefficient")
+_OPTIONS = tuple(name for name in ExtractiveTrainer.model_fields if name != "kind")
 _SFT_BATCH = 8
 
 Progress = Callable[[dict[str, float]], None]
@@ -98,7 +98,7 @@ class ExtractiveBackend:
             trajectory_groups: with choices of this backend's endpoint, sampled with
                 `logprobs=True`. Their order, and that within a group, does not matter.
             on_progress: told the metrics of each pass over the batch.
-            options: learning_rate, epochs, clip_epsilon and kl_coefficient, for this step.
+            options: those of `ExtractiveTrainer`, for this step.
 
         Raises:
             TypeError: an option is not known.
@@ -110,7 +110,8 @@ class ExtractiveBackend:
             trained = self._latest(model)
             seen = []
             kept = advance(trained)
-            samples = with_advantages(list(map(samples_of, groups)))
+            found = list(map(samples_of, groups))
+            samples = with_advantages(found, settings.scale_rewards)
             for done in passes(trained, samples, settings):
                 kept = done.trained
                 seen.append(done.metrics)

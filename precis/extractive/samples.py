@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -31,33 +30,38 @@ class PickedSample:
     advantage: float = 0.0
 
 
-def with_advantages(groups: Sequence[Sequence[PickedSample]]) -> list[PickedSample]:
-    """The samples of all groups whose rewards differ, with group-normalised advantages.
+def with_advantages(
+    groups: Sequence[Sequence[PickedSample]], scale_rewards: bool = True
+) -> list[PickedSample]:
+    """The samples of all groups whose rewards differ, with their advantages over their group.
 
     The advantage is (reward - mean) / deviation over the group (Shao et al. 2024,
-    https://arxiv.org/abs/2402.03300). A group of equal rewards says nothing and is left out.
+    https://arxiv.org/abs/2402.03300), or, where rewards are not scaled, reward - mean (Liu et al.
+    2025, https://arxiv.org/abs/2503.20783). A group of equal rewards says nothing and is left out.
     Samples arrive in the order of their completion, which differs from run to run; they are
     put in an order of their own, because floating-point sums depend on it.
     """
     ordered = [sorted(group, key=_key) for group in groups]
     ordered.sort(key=lambda group: list(map(_key, group)))
-    return list(chain.from_iterable(map(_normalise, ordered)))
+    return [sample for group in ordered for sample in _centred(group, scale_rewards)]
 
 
 def _key(sample: PickedSample) -> tuple[tuple[str, ...], tuple[int, ...], float]:
     return sample.features.sentences, sample.picks, sample.reward
 
 
-def _normalise(group: Sequence[PickedSample]) -> list[PickedSample]:
+def _centred(group: Sequence[PickedSample], scale_rewards: bool) -> list[PickedSample]:
     rewards = np.array([sample.reward for sample in group])
     if not len(rewards) or (rewards == rewards[0]).all():
         return []
-    advantages = (rewards - rewards.mean()) / rewards.std()
-    normalised = []
+    advantages = rewards - rewards.mean()
+    if scale_rewards:
+        advantages = advantages / rewards.std()
+    centred = []
     for sample, advantage in zip(group, advantages, strict=True):
         if sample.picks:
-            normalised.append(replace(sample, advantage=float(advantage)))
-    return normalised
+            centred.append(replace(sample, advantage=float(advantage)))
+    return centred
 
 
 @dataclass(frozen=True, eq=False)

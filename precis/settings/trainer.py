@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from precis.record import BoundedFloat, BoundedInt, Record
-from precis.settings.identity import Decides, MayChange
+from precis.settings.identity import Decides, MayChange, Since
 
 Options = dict[str, Any]
 BackendName = Literal["extractive", "local", "serverless"]
@@ -43,6 +43,8 @@ class ExtractiveTrainer(_TrainerSettings):
     """Clip range of the probability ratio."""
     kl_coefficient: Decides[BoundedFloat] = Field(0.002, ge=0)
     """Weight of the KL penalty to the untrained policy."""
+    scale_rewards: Annotated[Decides[bool], Since(True)] = True
+    """Divide advantages by the spread of their group's rewards."""
 
     @property
     def base_model(self) -> str:
@@ -160,6 +162,8 @@ class ServerlessTrainer(_TrainerSettings):
     """Adam's step size."""
     epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Clip range of the probability ratio; ART's own if empty."""
+    scale_rewards: Annotated[Decides[bool], Since(True)] = True
+    """Divide advantages by the spread of their group's rewards."""
 
     @property
     def backend(self) -> BackendName:
@@ -169,7 +173,7 @@ class ServerlessTrainer(_TrainerSettings):
     @property
     def options(self) -> Options:
         """What each call of `art.ServerlessBackend.train` is given."""
-        chosen = self.model_dump(include={"learning_rate", "epsilon"})
+        chosen = self.model_dump(include={"learning_rate", "epsilon", "scale_rewards"})
         return {name: value for name, value in chosen.items() if value is not None}
 
 

@@ -14,6 +14,7 @@ from openai.types.chat.chat_completion import ChatCompletion
 
 from precis.errors import TrainerError
 from precis.extractive.backend import ExtractiveBackend
+from precis.settings.trainer import ExtractiveTrainer
 from precis.summaries.prompt import summary_messages
 from precis.text import count_words
 
@@ -166,6 +167,18 @@ async def test_the_same_groups_train_to_the_same_bytes(
     mixed = [art.TrajectoryGroup(group.trajectories[::-1]) for group in groups[::-1]]
     assert (await backend.train(model, mixed)).step == 1
     assert file.read_bytes() == first
+
+
+async def test_it_takes_every_option_of_its_settings(
+    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+) -> None:
+    settings = ExtractiveTrainer(scale_rewards=False, kl_coefficient=0)
+    groups = await gather(model)
+    await backend.train(model, groups)
+    scaled = (checkpoint(model, 1) / "policy.json").read_bytes()
+    shutil.rmtree(checkpoint(model, 1))
+    await backend.train(model, groups, **settings.options)
+    assert (checkpoint(model, 1) / "policy.json").read_bytes() != scaled
 
 
 async def test_a_retrained_step_is_served_anew(

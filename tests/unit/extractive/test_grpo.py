@@ -79,6 +79,15 @@ def test_advantages_are_normalised_within_their_group() -> None:
     assert np.std(advantages) == pytest.approx(1)
 
 
+def test_advantages_keep_the_spread_of_their_group_where_rewards_are_not_scaled() -> None:
+    wide, narrow = groups(initial_state(1).policy, documents=2)
+    wide = [replace(one, reward=n % 2) for n, one in enumerate(wide)]
+    narrow = [replace(one, reward=0.5 + 0.1 * (n % 2)) for n, one in enumerate(narrow)]
+    found = with_advantages([wide, narrow], scale_rewards=False)
+    sizes = sorted({round(abs(one.advantage), 6) for one in found})
+    assert sizes == [0.05, 0.5]
+
+
 def test_a_group_of_equal_rewards_is_left_out() -> None:
     first, second = groups(initial_state(1).policy, documents=2)
     level = [replace(one, reward=0.1) for one in second]

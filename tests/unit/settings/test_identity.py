@@ -74,3 +74,12 @@ def test_no_group_of_settings_that_decides_is_left_out_of_this_test(kind: str) -
 )
 def test_runs_that_are_in_stores_keep_their_digest(given: dict[str, Any], digest: str) -> None:
     assert TrainConfig.model_validate(given).identity("k", JUDGE) == digest
+
+
+def test_a_setting_that_was_added_later_decides_once_it_differs() -> None:
+    def digest(**trainer: Any) -> str:
+        given = {"model": "m", "store": "/s", "trainer": trainer}
+        return TrainConfig.model_validate(given).identity("k", JUDGE)
+
+    assert digest(scale_rewards=True) == digest()
+    assert digest(scale_rewards=False) != digest()
