@@ -19,6 +19,7 @@ from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import RunConfig, TrainConfig
 from precis.environment import Environment
 from precis.errors import ConfigError
+from precis.judge.endpoint import SECOND_KEY
 from precis.models.licences import check_licence
 
 _CHECKED_FLOWS = {"train", "benchmark"}
@@ -56,6 +57,9 @@ def checks_of(config: RunConfig) -> dict[str, Check]:
         "W&B": checks.check_wandb,
         "licence": lambda: check_licence(config.trainer),
     }
+    second = config.second_judge if isinstance(config, TrainConfig) else None
+    if second:
+        planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
     if config.cluster.where == "local":
         return planned
     budget_usd = config.budget_usd if isinstance(config, TrainConfig) else None

@@ -24,9 +24,10 @@ from rich.table import Table
 
 from cli.prefect_server import PrefectServer, keep_running
 from cli.terminal import CONTINUES, say
-from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
+from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment
 from precis.errors import StoreError
+from precis.judge.endpoint import PASSAGE_MODEL
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
 from precis.records.ledger import Ledger, load_ledger
@@ -62,6 +63,7 @@ def rehearsal_config(
         rollouts=RolloutsConfig(in_flight=8),
         # The learning curve is drawn of all of them.
         retention=Retention(keep_every=1),
+        second_judge=JudgeConfig(model=PASSAGE_MODEL),
         take_over=take_over,
         # A terminal has nobody to press Resume: the same command continues.
         judge_patience_s=0,

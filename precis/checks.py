@@ -21,6 +21,7 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError
 from precis.judge import JudgeClient, endpoint_for
+from precis.judge.endpoint import OWN_KEY
 from precis.llm.tls import tls_for
 from precis.observe.wandb import unreachable
 from precis.records.documents import load_corpus
@@ -192,11 +193,15 @@ async def check_store(url: str) -> str:
     return f"{store.url} can be written"
 
 
-async def check_judge(config: JudgeConfig) -> str:
-    """Whether the judge's key is there and its model answers a trial question; costs one call."""
+async def check_judge(config: JudgeConfig, own_key: str = OWN_KEY) -> str:
+    """Whether the judge's key is there and its model answers a trial question; costs one call.
+
+    Args:
+        own_key: the variable that the key of provider `url` is read from.
+    """
     if config.provider == "lexical":
         return "lexical: runs on this machine, needs no key"
-    endpoint = endpoint_for(config, Environment().keys())
+    endpoint = endpoint_for(config, Environment().keys(), own_key=own_key)
     async with JudgeClient(endpoint, config) as judge:
         await judge.check()
     return f"{endpoint.model} at {endpoint.base_url} answers"

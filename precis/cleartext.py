@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from precis.config import BenchmarkConfig, RunConfig
+from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import Environment
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -28,6 +28,9 @@ def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
     environment = Environment()
     if config.judge.provider == "url":
         yield "JUDGE_API_KEY", config.judge.base_url
+    second = config.second_judge if isinstance(config, TrainConfig) else None
+    if second and second.provider == "url":
+        yield "SECOND_JUDGE_API_KEY", second.base_url
     if isinstance(config, BenchmarkConfig):
         for contender in config.contenders:
             yield "CONTENDER_API_KEY", contender.base_url

@@ -130,9 +130,11 @@ class JudgeConfig(Record):
     """`lexical` runs a judge on this machine, for rehearsals; `openrouter` needs
     OPENROUTER_API_KEY, `google` GEMINI_API_KEY; `url` is any OpenAI-compatible endpoint."""
     model: str = ""
-    """The judge's model; empty takes the provider's default (Gemini 2.5 Flash)."""
+    """The judge's model; empty takes the provider's default (Gemini 2.5 Flash). The `lexical`
+    provider also serves `passage-judge`, which reads and grades in another way."""
     base_url: str = ""
-    """Endpoint that ends in /v1, for provider `url`; its key is read from JUDGE_API_KEY."""
+    """Endpoint that ends in /v1, for provider `url`; its key is read from JUDGE_API_KEY, and a
+    second judge's from SECOND_JUDGE_API_KEY."""
     protocol: Literal["batched", "per_question"] = "batched"
     """`batched` asks and grades all of a document's questions in two calls; `per_question` takes
     up to two calls a question, as ART's notebook does, for comparison with its table."""
@@ -254,6 +256,9 @@ class TrainConfig(RunConfig):
     """Steps to train; a finished run given more of them continues."""
     validate_every: MayChange[BoundedInt] = Field(10, ge=1)
     """Steps between two validations on the held-out documents."""
+    second_judge: MayChange[JudgeConfig | None] = Field(None, title="Second Judge")
+    """Another judge, which rules on every validation beside the reward's, and earns nothing: where
+    the two part ways, the policy learns to please the first. Empty asks none."""
     benchmark: MayChange[bool] = True
     """Whether to run the benchmark at the end."""
     retention: MayChange[Retention] = Retention()

@@ -26,6 +26,7 @@ class Environment(BaseSettings):
     gemini_api_key: SecretStr | None = None
     openai_api_key: SecretStr | None = None
     judge_api_key: SecretStr | None = None
+    second_judge_api_key: SecretStr | None = None
     contender_api_key: SecretStr | None = None
     precis_api_key: SecretStr | None = None
     hf_token: SecretStr | None = None

@@ -5,7 +5,7 @@ import unicodedata
 
 from precis.words import count_words
 
-__all__ = ["count_words", "sentences", "tokens"]
+__all__ = ["copied_share", "count_words", "sentences", "tokens"]
 
 _COMBINING = "".join(
     mark for mark in map(chr, range(0x300, 0xFE30)) if unicodedata.category(mark)[0] == "M"
@@ -62,6 +62,21 @@ def sentences(text: str) -> list[str]:
     if tail:
         found.append(tail)
     return found
+
+
+def copied_share(text: str, source: str, run: int = 5) -> float:
+    """The share of a text's tokens that stand in a source word for word, `run` or more in a row.
+
+    Shorter runs are a language's own: `at the end of`.
+    """
+    own = tokens(text)
+    theirs = tokens(source)
+    runs = {tuple(theirs[start : start + run]) for start in range(len(theirs) - run + 1)}
+    copied = [False] * len(own)
+    for start in range(len(own) - run + 1):
+        if tuple(own[start : start + run]) in runs:
+            copied[start : start + run] = [True] * run
+    return sum(copied) / len(own) if own else 0.0
 
 
 def _goes_on(piece: str, after: str) -> bool:

@@ -11,9 +11,10 @@ from precis.checks import CheckResult, raise_failures, run_checks
 from precis.cleartext import keys_in_clear
 from precis.config import RunConfig, TrainConfig
 from precis.errors import ConfigError
+from precis.judge.forecast import Forecast
 from precis.models.licences import restriction_of
 from precis.records.documents import Corpus, load_corpus
-from precis.training.forecast import forecast_judging
+from precis.training.forecast import forecast_judging, forecast_second_judge
 from precis.training.preflight import Preflight
 from precis.training.run import Run, Services
 from tasks.policy import RETRIED
@@ -79,20 +80,34 @@ def _format_row(row: CheckResult) -> dict[str, str]:
 async def announce_cost(run: Run) -> None:
     """Say what judging the rest of the run will take, before it takes anything."""
     config = run.config
-    if config.judge.provider == "lexical":
-        return
+    at = run.ledger.next_step
+    held_out = run.corpus.validation
+    usd = run.ledger.usd
+    if config.judge.provider != "lexical":
+        model = run.judge.identity["model"]
+        usd += _announce(forecast_judging(config, at, held_out, model), model)
+    if run.second:
+        model = run.second.identity["model"]
+        ahead = forecast_second_judge(config, at, held_out, model)
+        if ahead and config.second_judge and config.second_judge.provider != "lexical":
+            usd += _announce(ahead, model)
+    if config.budget_usd is not None and usd > config.budget_usd:
+        get_run_logger().warning(
+            "The budget of $%.2f will not last to the last step.", config.budget_usd
+        )
+
+
+def _announce(ahead: Forecast, model: str) -> float:
+    """Say what a judge will take; returns its dollars, as far as they are known."""
     logger = get_run_logger()
-    model = run.judge.identity["model"]
-    ahead = forecast_judging(config, run.ledger.next_step, run.corpus.validation, model)
     logger.info("%s", ahead)
     if ahead.usd is None:
         logger.warning(
-            "No price is known for %s: its cost is not counted. Give one in judge.prices.", model
+            "No price is known for %s: its cost is not counted. Give one in its prices.", model
         )
-    elif config.budget_usd is not None and run.ledger.usd + ahead.usd > config.budget_usd:
-        logger.warning("The budget of $%.2f will not last to the last step.", config.budget_usd)
     if ahead.days > 1:
         logger.warning("The daily quota suffices for one of %d days.", ahead.days)
+    return ahead.usd or 0.0
 
 
 async def _check_shared_limit(config: RunConfig) -> str:

@@ -16,7 +16,9 @@ from precis.processes.kill_points import reached
 from precis.records.ledger import Validation
 from precis.records.summary import JudgedSummary
 from precis.records.trajectories import Split, put_trajectories, read_judged
+from precis.run.validations import divergence
 from precis.sampling.rollouts import Rollout, gather, gather_greedy, refuse_too_many_unscored
+from precis.sampling.second_opinion import judge_again
 from precis.sampling.transcript import transcript
 from precis.training.batch import StepRollouts
 from precis.training.run import Run
@@ -67,7 +69,10 @@ async def gather_rollouts(run: Run, step: int) -> StepRollouts:
 
 @task(name="validate", task_run_name="step {step}: validate {run.name}", **RETRIED)
 async def validate(run: Run, step: int) -> Validation:
-    """Measure adapter `step` on the held-out documents, greedy, and put it in the ledger."""
+    """Measure adapter `step` on the held-out documents, greedy, and put it in the ledger.
+
+    A second judge that fails costs its opinion, and not the validation.
+    """
     start = time.perf_counter()
     async with judge_slots(run.config):
         rollouts = await gather_greedy(
@@ -78,14 +83,27 @@ async def validate(run: Run, step: int) -> Validation:
             run.corpus.validation,
             run.config.rollouts,
         )
+        if run.second:
+            rollouts = await judge_again(run.second, rollouts)
     reached("validation scored", step)
     refuse_too_many_unscored(rollouts, run.config.rollouts)
     await _show_validation(run, step, rollouts)
     await keep_rollouts(run, "val", step, [[one] for one in rollouts])
-    validation = validation_of(step, rollouts, time.perf_counter() - start)
+    second_judge = run.second.identity["model"] if run.second else ""
+    validation = validation_of(step, rollouts, time.perf_counter() - start, second_judge)
     spend = run.unbooked
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
+    _warn_of_judges(run, validation)
     return validation
+
+
+def _warn_of_judges(run: Run, validation: Validation) -> None:
+    """Say what the second judge makes of this validation, where that is no good news."""
+    if run.second and validation.second is None:
+        get_run_logger().warning("The second judge failed on all held-out summaries.")
+    found = divergence(run.ledger.validations)
+    if found:
+        get_run_logger().warning("%s", found)
 
 
 async def keep_rollouts(

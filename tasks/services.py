@@ -14,11 +14,13 @@ from precis.cluster.local import LocalHost, scratch_folder
 from precis.cluster.site import TrainerAddress, TrainerHost
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
-from precis.config import RunConfig, TrainConfig
+from precis.config import JudgeConfig, RunConfig, TrainConfig
 from precis.environment import Environment, private_home
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.cache import CACHE_FILE, ReplyCache
+from precis.judge.endpoint import OWN_KEY, SECOND_KEY
 from precis.judge.ruler import RulerJudge
+from precis.llm.providers import Endpoint
 from precis.processes.child import ChildService, Launch, child_service
 from precis.records.documents import Corpus
 from precis.run.lease import leased
@@ -35,13 +37,14 @@ from tasks.policy import RETRIED
 async def start_services(
     config: RunConfig, launch: Launch = child_service
 ) -> AsyncIterator[Services]:
-    """Judge and stand-ins, up while the block lasts."""
+    """Judges and stand-ins, up while the block lasts."""
     log = work_folder(config) / "standins.log"
     async with (
         launch("precis.standins.serve", ["--with-parent"], log) as standins,
         connect_judge(config, standins) as (judge, ruler),
+        connect_second_judge(config, standins) as second,
     ):
-        yield Services(judge, ruler, standins)
+        yield Services(judge, ruler, standins, second)
 
 
 @asynccontextmanager
@@ -49,9 +52,7 @@ async def connect_judge(
     config: RunConfig, standins: ChildService
 ) -> AsyncIterator[tuple[JudgeClient, RulerJudge | None]]:
     """The judge's client with its cache of replies, and, where asked for, its ranking."""
-    endpoint = endpoint_for(config.judge, Environment().keys(), f"{standins.url}/v1")
-    if config.judge.provider == "lexical":
-        endpoint = replace(endpoint, api_key=standins.token)
+    endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
     with ReplyCache(private_home() / CACHE_FILE) as cache:
         async with JudgeClient(endpoint, config.judge, cache=cache) as judge:
             if config.rollouts.reward == "questions":
@@ -59,6 +60,27 @@ async def connect_judge(
                 return
             async with RulerJudge(endpoint, config.judge, limiter=judge.limiter) as ruler:
                 yield judge, ruler
+
+
+@asynccontextmanager
+async def connect_second_judge(
+    config: RunConfig, standins: ChildService
+) -> AsyncIterator[JudgeClient | None]:
+    """The client of a training's second judge; None where it has none."""
+    second = config.second_judge if isinstance(config, TrainConfig) else None
+    if second is None:
+        yield None
+        return
+    endpoint = _endpoint_of(second, standins, SECOND_KEY)
+    with ReplyCache(private_home() / CACHE_FILE) as cache:
+        async with JudgeClient(endpoint, second, cache=cache) as judge:
+            yield judge
+
+
+def _endpoint_of(config: JudgeConfig, standins: ChildService, own_key: str) -> Endpoint:
+    endpoint = endpoint_for(config, Environment().keys(), f"{standins.url}/v1", own_key)
+    local = config.provider == "lexical"
+    return replace(endpoint, api_key=standins.token) if local else endpoint
 
 
 @asynccontextmanager

@@ -10,13 +10,21 @@ from precis.llm.providers import PROVIDERS, Endpoint, Provider, is_sendable
 LEXICAL_MODEL = "lexical-judge"
 """The name that the judge on this machine serves under."""
 
-_OWN_KEY = "JUDGE_API_KEY"
+PASSAGE_MODEL = "passage-judge"
+"""The name of another one that it serves, made in another way, to check the first by."""
+
+OWN_KEY = "JUDGE_API_KEY"
+SECOND_KEY = "SECOND_JUDGE_API_KEY"
+"""Where the key of a second judge with provider `url` is read from."""
 _MODELS = {"openrouter": "google/gemini-2.5-flash", "google": "gemini-2.5-flash"}
 """What judges where the settings name no model."""
 
 
 def endpoint_for(
-    config: JudgeConfig, environment: Mapping[str, str], local_url: str | None = None
+    config: JudgeConfig,
+    environment: Mapping[str, str],
+    local_url: str | None = None,
+    own_key: str = OWN_KEY,
 ) -> Endpoint:
     """The endpoint that a configuration means.
 
@@ -24,6 +32,7 @@ def endpoint_for(
         config: provider, and the model where it is not the provider's default.
         environment: where the key is read from.
         local_url: of the lexical judge, from whoever started it; ends in `/v1`.
+        own_key: the variable that the key of provider `url` is read from.
 
     Raises:
         ConfigError: the key's variable is not set, or the lexical judge was not started.
@@ -35,7 +44,7 @@ def endpoint_for(
                 "start precis.standins.judge and give its address, or choose another provider."
             )
         return Endpoint(local_url.rstrip("/"), config.model or LEXICAL_MODEL, api_key="local")
-    own = Provider(config.base_url, _OWN_KEY)
+    own = Provider(config.base_url, own_key)
     provider = own if config.provider == "url" else PROVIDERS[config.provider]
     return Endpoint(
         provider.base_url.rstrip("/"),

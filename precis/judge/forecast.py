@@ -31,6 +31,7 @@ class Forecast:
         minutes: the least that the limits allow, with the judge never idle.
         requests_per_day: the daily quota that was given, or None.
         thinks: the model may think at length, which costs tokens that are not counted here.
+        role: who is asked, to begin a sentence with.
     """
 
     calls: int
@@ -40,6 +41,7 @@ class Forecast:
     minutes: float
     requests_per_day: int | None
     thinks: bool
+    role: str = "The judge"
 
     @property
     def days(self) -> int:
@@ -51,7 +53,7 @@ class Forecast:
         thinking = ", and what the model thinks on top" if self.thinks else ""
         tokens = self.prompt_tokens + self.completion_tokens
         cost = (
-            f"The judge will be called about {self.calls:,} times: {tokens:,} tokens{thinking}, "
+            f"{self.role} will be called about {self.calls:,} times: {tokens:,} tokens{thinking}, "
             f"{dollars}, at least {self.minutes:,.0f} min at its limits."
         )
         return f"{cost} {self._quota()}" if self.days > 1 else cost
@@ -83,6 +85,7 @@ def forecast(
     ceiling: bool = True,
     call_s: float = 1.0,
     prices: Prices | None = None,
+    role: str = "The judge",
 ) -> Forecast:
     """Estimate what judging a run takes.
 
@@ -95,6 +98,7 @@ def forecast(
         ceiling: whether the documents themselves are judged too, once each.
         call_s: how long one call takes, in seconds.
         prices: USD by model; None takes the built-in table and `config.prices`.
+        role: who is asked, to begin a sentence with.
     """
     sample = documents[:: max(1, len(documents) // _MEASURED_MAX)]
     of_summaries = []
@@ -114,6 +118,7 @@ def forecast(
         minutes=_minutes(config, calls, usage, call_s),
         requests_per_day=config.limits.requests_per_day,
         thinks=_thinks(config),
+        role=role,
     )
 
 

@@ -26,8 +26,8 @@ class CompletionRecord:
         parameters: what was sent besides model and messages.
         ended_at: seconds since the epoch.
         usd: None where the price is not known.
-        scores: `accuracy` (or `reward` where it was ranked) and `words`; without either of the
-            first two where there is no verdict.
+        scores: `accuracy` (or `reward` where it was ranked), a second judge's `second_accuracy`,
+            and `words`; without those that there is no verdict for.
         notes: split, step, document, topic, and why it has no verdict or scored zero unread.
     """
 
@@ -134,6 +134,9 @@ def _scores(judged: JudgedSummary) -> dict[str, float]:
     reward = judged.verdict.reward
     if reward is not None:
         scores["reward" if isinstance(judged.verdict, Ranked) else "accuracy"] = reward
+    second = judged.second.reward if judged.second else None
+    if second is not None:
+        scores["second_accuracy"] = second
     return {**scores, "words": judged.words}
 
 

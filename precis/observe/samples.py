@@ -10,7 +10,7 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
 from precis.sampling.rollouts import Rollout
 
-SAMPLE_COLUMNS = ("document", "topic", "accuracy", "words", "why", "summary")
+SAMPLE_COLUMNS = ("document", "topic", "accuracy", "second", "words", "why", "summary")
 _STANDING_COLUMNS = ("contender", "accuracy", "low", "high", "words", "documents", "usd", "ranked")
 
 
@@ -49,6 +49,7 @@ def _sample(rollout: Rollout) -> tuple[Any, ...]:
         document.id,
         document.topic,
         rollout.verdict.reward,
+        rollout.second.reward if rollout.second else None,
         rollout.words,
         rollout.verdict.cause or rollout.disqualified or "",
         rollout.text,

@@ -47,6 +47,11 @@ class Document:
     text: str
     questions: tuple[Question, ...]
 
+    @property
+    def asked(self) -> int:
+        """How many of its questions it answers; only these earn reward."""
+        return sum(question.answerable for question in self.questions)
+
 
 @dataclass(frozen=True)
 class Corpus:

@@ -64,6 +64,22 @@ class StepRecord(Record):
         return self.judge.usd + self.machine_usd
 
 
+class SecondOpinion(Record):
+    """What another judge than the reward's made of a validation's summaries."""
+
+    judge: str
+    """Its model."""
+    accuracy: Finite
+    """Share of answerable questions answered from the summary."""
+    low: Finite
+    """Lower end of the 95 % interval (bootstrap over documents)."""
+    high: Finite
+    """Upper end."""
+    correct: tuple[Count | None, ...]
+    """Questions answered of each held-out document, in the corpus's order; None where this judge
+    failed."""
+
+
 class Validation(Record):
     """Accuracy of one adapter on the held-out documents, greedy."""
 
@@ -81,6 +97,15 @@ class Validation(Record):
     """Wall time it took."""
     unscored: dict[str, Count]
     """Documents that could not be judged, by cause; they are not in the accuracy."""
+    correct: tuple[Count | None, ...] = ()
+    """Questions answered of each held-out document, in the corpus's order; None where it could not
+    be judged. Empty in a ledger from before they were kept."""
+    asked: tuple[Count, ...] = ()
+    """Answerable questions of each held-out document."""
+    copied: Finite | None = None
+    """Mean share of a summary that stands in its document word for word, five or more in a row."""
+    second: SecondOpinion | None = None
+    """What a second judge says; None where none was asked, or it failed on all of them."""
 
 
 class Origin(Record):

@@ -35,7 +35,7 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     A number that a step does not have is null, never 0.
     """
     steps = {record.step: _with_phases(ledger, record.step) for record in ledger.steps}
-    validated = {one.step: _validation_metrics(one) for one in ledger.validations}
+    validated = {one.step: validation_metrics(one) for one in ledger.validations}
     rows = []
     names: dict[str, None] = {}
     for step in range(ledger.next_step + 1):
@@ -54,7 +54,18 @@ def _with_phases(ledger: Ledger, step: int) -> dict[str, float]:
     return {**step_metrics(ledger, step), **phases}
 
 
-def _validation_metrics(validation: Validation) -> dict[str, float]:
-    measured = validation.model_dump(exclude={"step", "unscored"})
-    unscored = sum(validation.unscored.values())
-    return {f"val/{name}": value for name, value in {**measured, "unscored": unscored}.items()}
+def validation_metrics(validation: Validation) -> dict[str, float]:
+    """A validation's numbers under flat names, as W&B and exports show them."""
+    measured = {
+        "accuracy": validation.accuracy,
+        "low": validation.low,
+        "high": validation.high,
+        "words": validation.words,
+        "seconds": validation.seconds,
+        "unscored": sum(validation.unscored.values()),
+    }
+    if validation.copied is not None:
+        measured["copied"] = validation.copied
+    if validation.second:
+        measured["second_accuracy"] = validation.second.accuracy
+    return {f"val/{name}": value for name, value in measured.items()}

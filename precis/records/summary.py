@@ -36,6 +36,7 @@ class JudgedSummary:
         summary: None where none was written; the verdict then says why.
         disqualified: why it scored zero before the judge was asked; None where it was asked.
         kept: whether an earlier benchmark has asked for the summary.
+        second: a second judge's verdict; None where none was asked.
     """
 
     document: Document
@@ -43,6 +44,7 @@ class JudgedSummary:
     verdict: Verdict
     disqualified: Disqualified | None = None
     kept: bool = False
+    second: Verdict | None = None
 
     @property
     def text(self) -> str:

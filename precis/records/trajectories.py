@@ -30,6 +30,7 @@ _METRICS = pl.Struct(
         "words": pl.Int64,
         "correct": pl.Int64,
         "asked": pl.Int64,
+        "second_correct": pl.Int64,
         "seconds": pl.Float64,
         "prompt_tokens": pl.Int64,
         "completion_tokens": pl.Int64,

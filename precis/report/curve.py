@@ -41,6 +41,7 @@ class StepPoint:
         step: the checkpoint that sampled and was validated; 0 is the untrained start.
         reward: mean reward of its rollouts; None for the last checkpoint, which samples none.
         accuracy: on the held-out documents; None where the step was not validated.
+        second: the same by a second judge; None where there is none.
         seconds: wall time of the step.
     """
 
@@ -48,6 +49,7 @@ class StepPoint:
     reward: float | None = None
     accuracy: Interval | None = None
     seconds: float | None = None
+    second: float | None = None
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any]) -> Self:
@@ -62,12 +64,14 @@ class StepPoint:
 def curve_of(ledger: Ledger) -> list[StepPoint]:
     """The learning curve as the ledger knows it: a point for each adapter."""
     accuracies = {one.step: Interval(one.accuracy, one.low, one.high) for one in ledger.validations}
+    opinions = {one.step: one.second.accuracy for one in ledger.validations if one.second}
     points = []
     for one in ledger.steps:
-        seconds = sum(one.seconds.values())
-        points.append(StepPoint(one.step, one.reward, accuracies.get(one.step), seconds))
-    newest = StepPoint(ledger.next_step, accuracy=accuracies.get(ledger.next_step))
-    return [*points, newest]
+        took = sum(one.seconds.values())
+        at = one.step
+        points.append(StepPoint(at, one.reward, accuracies.get(at), took, opinions.get(at)))
+    at = ledger.next_step
+    return [*points, StepPoint(at, accuracy=accuracies.get(at), second=opinions.get(at))]
 
 
 def learning_curve(
@@ -130,6 +134,11 @@ def _validations(points: Sequence[StepPoint]) -> list[tuple[int, Interval]]:
     return [(point.step, point.accuracy) for point in points if point.accuracy is not None]
 
 
+def _opinions(points: Sequence[StepPoint]) -> list[tuple[int, float]]:
+    """The second judge's accuracy of each step that it ruled on."""
+    return [(point.step, point.second) for point in points if point.second is not None]
+
+
 def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label]:
     labels = []
     rewards = _rewards(points)
@@ -138,6 +147,11 @@ def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label
         values = _smooth(raw)
         axes.plot(steps, values, color=theme.second, linewidth=1.1, alpha=0.6)
         labels.append(Label("training reward", values[-1], theme.second))
+    second = _opinions(points)
+    if second:
+        steps, values = zip(*second, strict=True)
+        axes.plot(steps, values, color=theme.accent, linewidth=1.4, linestyle=(0, (3, 2)))
+        labels.append(Label(f"second judge  {values[-1]:.0%}", values[-1], theme.accent))
     held = _validations(points)
     if held:
         steps, accuracies = zip(*held, strict=True)
@@ -186,8 +200,8 @@ def _percent_axis(
 ) -> None:
     """Ten-point steps around everything that is drawn."""
     drawn = list(levels)
-    for _, reward in _rewards(points):
-        drawn.append(reward)
+    for _, value in (*_rewards(points), *_opinions(points)):
+        drawn.append(value)
     for _, accuracy in _validations(points):
         drawn += [accuracy.low, accuracy.high]
     drawn = drawn or [0.0, 1.0]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from precis.records.ledger import Ledger, Validation
+from precis.records.ledger import Ledger, SecondOpinion, Validation
 from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import curve_of, learning_curve
@@ -12,7 +12,7 @@ from precis.report.examples import LatestSamples, SummaryChange, best_and_worst,
 from precis.report.markdown import about, escape, example, picture, questions, quote, table
 from precis.report.step_charts import phases, trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
-from precis.run.shortcomings import shortcoming
+from precis.run.shortcomings import parted, shortcoming
 
 _STEPS_SHOWN = 10
 _BYTES_MAX = 450_000
@@ -65,7 +65,7 @@ def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
     yield f"**{escape(progress_line(view))}**" + _time_left(ahead)
-    sentence = shortcoming(ledger) if _is_done(view) else ""
+    sentence = shortcoming(ledger) if _is_done(view) else parted(ledger)
     if sentence:
         yield f"⚠️ **{escape(sentence)}**"
     yield picture(learning_curve(curve_of(ledger)))
@@ -73,6 +73,8 @@ def _parts(view: TrainingView) -> Iterator[str]:
         yield picture(trends(ledger.steps))
         yield picture(phases(_seconds(ledger)))
     yield totals(ledger, ahead)
+    if ledger.validations:
+        yield _last_validations(ledger)
     yield _last_steps(ledger)
     both = best_and_worst(view.seen.rollouts)
     if both:
@@ -108,6 +110,22 @@ def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
     return by_step
 
 
+def _last_validations(ledger: Ledger) -> str:
+    """What a policy that pleases its judge and nobody else would show in."""
+    head = ["Step", "Held-out accuracy", "Second judge", "Words", "Copied"]
+    rows = []
+    for one in ledger.validations[-_STEPS_SHOWN:]:
+        row = [
+            str(one.step),
+            _accuracy(one),
+            _accuracy(one.second) if one.second else "",
+            f"{one.words:.0f}",
+            "" if one.copied is None else f"{one.copied:.0%}",
+        ]
+        rows.append(row)
+    return table(head, rows)
+
+
 def _last_steps(ledger: Ledger) -> str:
     head = ["Step", "Reward", "Spread", "Words", "Held-out accuracy before it", "Seconds", "Judge"]
     accuracies = {one.step: _accuracy(one) for one in ledger.validations}
@@ -126,7 +144,7 @@ def _last_steps(ledger: Ledger) -> str:
     return table(head, rows)
 
 
-def _accuracy(one: Validation) -> str:
+def _accuracy(one: Validation | SecondOpinion) -> str:
     return f"{one.accuracy:.1%} ({one.low:.1%} to {one.high:.1%})"
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from math import hypot
 
 from precis.records.ledger import Ledger, Validation
+from precis.run.validations import divergence
 
 _DROPPED_MAX = 0.5
 
@@ -14,8 +15,14 @@ def shortcoming(ledger: Ledger) -> str | None:
     A run has learned where its last validation is above its first by more than chance: the
     difference is compared with 1.96 standard errors, taken from the two 95 % intervals.
     """
-    found = [sentence for sentence in (_learned_nothing(ledger), _dropped(ledger)) if sentence]
-    return " ".join(found) or None
+    found = [_learned_nothing(ledger), parted(ledger), _dropped(ledger)]
+    return " ".join(sentence for sentence in found if sentence) or None
+
+
+def parted(ledger: Ledger) -> str | None:
+    """That the newest validation has reward and second judge part ways; None where it has not."""
+    found = divergence(ledger.validations)
+    return str(found) if found else None
 
 
 def _learned_nothing(ledger: Ledger) -> str | None:

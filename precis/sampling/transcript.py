@@ -55,6 +55,8 @@ def _metrics(rollout: Rollout) -> dict[str, float | int | bool]:
     if isinstance(rollout.verdict, Scored):
         metrics["correct"] = rollout.verdict.correct
         metrics["asked"] = rollout.verdict.asked
+    if isinstance(rollout.second, Scored):
+        metrics["second_correct"] = rollout.second.correct
     summary = rollout.summary
     if summary is not None:
         metrics["seconds"] = summary.seconds or 0.0

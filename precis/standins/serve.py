@@ -1,4 +1,4 @@
-"""The rehearsal's stand-ins for hosted models: the lexical judge and the baselines, as one
+"""The rehearsal's stand-ins for hosted models: two judges of rules and the baselines, as one
 OpenAI-compatible provider on the loopback."""
 
 import os
@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from precis.judge.endpoint import LEXICAL_MODEL, PASSAGE_MODEL
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.processes.child import TOKEN_VARIABLE, serve
-from precis.standins.judge import MODEL, lexical_judge
+from precis.standins.judge import PASSAGES, lexical_judge
 from precis.summaries.baselines import baselines
 
 
@@ -17,7 +18,8 @@ def main(
     with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
 ) -> None:
     """Serve them; the bearer token is read from PRECIS_TOKEN, and none is asked for without it."""
-    models = {MODEL: lexical_judge(), **baselines()}
+    judges = {LEXICAL_MODEL: lexical_judge(), PASSAGE_MODEL: lexical_judge(PASSAGES)}
+    models = {**judges, **baselines()}
 
     async def complete(request: ChatRequest) -> Completion:
         if request.model not in models:

@@ -118,15 +118,34 @@ def paired_difference(
         asked: the answerable questions of each document.
     """
     gains = np.asarray(first, float) - np.asarray(second, float)
-    whole = np.asarray(asked, float)
-    bounds = (-1.0, 1.0)
-    if len(gains) > 1:
-        bounds = bca_bounds(gains, whole, CONFIDENCE, seed, resamples)
     sums = sample_swapped_sums(gains, np.random.default_rng(seed), _SWAPS)
     # Gains over the mean of several nights are fractions: ties are ties up to rounding.
     as_far = int(np.sum(sums >= abs(gains.sum()) - 1e-9))
-    interval = Interval(float(gains.sum() / whole.sum()), *bounds)
+    interval = paired_interval(first, second, asked, seed, resamples)
     return Difference(interval, (as_far + 1) / (_SWAPS + 1), len(gains))
+
+
+def paired_interval(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    asked: npt.ArrayLike,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Interval:
+    """The first's accuracy minus the second's, with its cluster bootstrap interval.
+
+    Args:
+        first: correct answers of the first, one number for each document.
+        second: correct answers of the second, in the same order of documents.
+        asked: the answerable questions of each document.
+    """
+    gains = np.asarray(first, float) - np.asarray(second, float)
+    whole = np.asarray(asked, float)
+    bounds = (-1.0, 1.0)
+    if len(gains) > 1:
+        bounds = bca_bounds(gains, whole, confidence, seed, resamples)
+    return Interval(float(gains.sum() / whole.sum()), *bounds)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

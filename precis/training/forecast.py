@@ -11,7 +11,7 @@ from precis.run.retention import kept
 def forecast_judging(
     config: TrainConfig, next_step: int, held_out: Sequence[Document], judge_model: str
 ) -> Forecast:
-    """What judging takes from a step on, validations and benchmark included.
+    """What the reward's judge takes from a step on, validations and benchmark included.
 
     Ranking (`reward: ruler`) takes fewer calls than this, since it rules on whole groups.
     """
@@ -25,14 +25,35 @@ def forecast_judging(
     )
 
 
+def forecast_second_judge(
+    config: TrainConfig, next_step: int, held_out: Sequence[Document], judge_model: str
+) -> Forecast | None:
+    """What the second judge takes from a step on: the validations; None where there is none."""
+    if config.second_judge is None:
+        return None
+    return forecast(
+        config.second_judge,
+        judge_model,
+        held_out,
+        summaries=len(_validated(config, next_step)) * len(held_out),
+        summary_words=config.rollouts.words_max,
+        ceiling=False,
+        role="The second judge",
+    )
+
+
 def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
     """How many summaries are still to be judged."""
     steps = range(next_step, config.steps)
     rollouts = len(steps) * config.rollouts.groups_per_step * config.rollouts.rollouts_per_group
-    validated = {step for step in (*steps, 0) if step % config.validate_every == 0}
-    validated.add(config.steps)
     contenders = 0
     if config.benchmark:
         checkpoints = kept(range(config.steps + 1), config.retention, {})
         contenders = len(checkpoints) + len(BenchmarkConfig.of(config).baselines)
-    return rollouts + (len(validated) + contenders) * held_out
+    return rollouts + (len(_validated(config, next_step)) + contenders) * held_out
+
+
+def _validated(config: TrainConfig, next_step: int) -> set[int]:
+    """The steps from `next_step` on whose adapters are validated, the first and the last too."""
+    steps = (*range(next_step, config.steps), 0)
+    return {*(step for step in steps if step % config.validate_every == 0), config.steps}

@@ -14,7 +14,7 @@ from precis.observe.observers import Observers, observing
 from precis.observe.samples import SAMPLE_COLUMNS, sample_rows
 from precis.observe.wandb import WandbLog, wandb_log
 from precis.records.ledger import Ledger, Validation
-from precis.records.metrics import step_metrics
+from precis.records.metrics import step_metrics, validation_metrics
 from precis.records.summary import JudgedSummary
 from precis.records.trajectories import Split
 from precis.report.examples import LatestSamples
@@ -68,8 +68,7 @@ class RunLog:
         metrics = {"accuracy": validation.accuracy, "words": validation.words}
         await self._model.log(split="val", metrics=metrics, step=validation.step)
         if self._wandb:
-            shown = {f"val/{name}": value for name, value in metrics.items()}
-            self._wandb.log(validation.step, shown)
+            self._wandb.log(validation.step, validation_metrics(validation))
 
     def tell_samples(
         self,

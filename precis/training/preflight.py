@@ -32,6 +32,7 @@ class Preflight:
         self.config = config
         self._corpus = corpus
         self._judge = services.judge
+        self._second = services.second
         self._warn = warn
 
     def checks(self) -> dict[str, Check]:
@@ -43,6 +44,8 @@ class Preflight:
             "W&B": self.wandb,
             "licence": self.licence,
         }
+        if self._second:
+            checks["second judge"] = self.second_judge
         if self.config.cluster.where == "sky":
             checks["SkyPilot's keys"] = self.infra
             checks["GPU"] = self.gpu
@@ -57,6 +60,19 @@ class Preflight:
         """Whether the judge answers a trial question."""
         await self._judge.check()
         return self._judge.identity["model"]
+
+    async def second_judge(self) -> str:
+        """Whether the second judge answers a trial question, and is another one than the first."""
+        assert self._second is not None
+        model = self._second.identity["model"]
+        if model == self._judge.identity["model"]:
+            raise ConfigError(
+                f"The second judge is the first one again, {model}: it would see what the reward "
+                "sees.",
+                "Give second_judge another model, best another maker's, or leave it out.",
+            )
+        await self._second.check()
+        return model
 
     async def store(self) -> str:
         """Whether the store can be written, and holds what the run is to begin with."""

@@ -38,11 +38,13 @@ class Services:
 
     Attributes:
         ruler: the same judge, ranking groups; None where `reward` asks questions.
+        second: another judge, for validations; None where none is asked.
     """
 
     judge: JudgeClient
     ruler: RulerJudge | None
     standins: ChildService
+    second: JudgeClient | None = None
 
 
 class Run:
@@ -74,6 +76,7 @@ class Run:
         self.corpus = corpus
         self.judge = services.judge
         self.ruler = services.ruler
+        self.second = services.second
         self.store = store
         self.lease = lease
         self.trainer = trainer
@@ -177,8 +180,9 @@ class Run:
 
     @property
     def spend(self) -> Spend:
-        """What judging has cost since this process began."""
-        return self.judge.spend + (self.ruler.spend if self.ruler else Spend())
+        """What all judging has cost since this process began."""
+        others = [one.spend for one in (self.ruler, self.second) if one]
+        return sum(others, self.judge.spend)
 
     @property
     def name(self) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from precis.errors import JudgeUnavailable
-from precis.judge import Scored, Unscored
-from precis.records.ledger import StepRecord, Validation
+from precis.judge import Scored, Unscored, Verdict
+from precis.records.ledger import SecondOpinion, StepRecord, Validation
 from precis.records.spend import Spend
 from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread
 from precis.statistics.intervals import ratio_interval
+from precis.text import copied_share
 from precis.trainer.protocol import TrainedStep
 
 
@@ -75,8 +76,14 @@ def _is_finite(figure: float | None) -> bool:
     return figure is not None and math.isfinite(figure)
 
 
-def validation_of(step: int, rollouts: Sequence[Rollout], seconds: float) -> Validation:
+def validation_of(
+    step: int, rollouts: Sequence[Rollout], seconds: float, second_judge: str = ""
+) -> Validation:
     """How adapter `step` did on the held-out documents.
+
+    Args:
+        rollouts: one of each held-out document, in their order.
+        second_judge: the model whose second verdicts they carry, if they do.
 
     Raises:
         JudgeUnavailable: not one of them could be judged.
@@ -95,4 +102,27 @@ def validation_of(step: int, rollouts: Sequence[Rollout], seconds: float) -> Val
         words=statistics.fmean(one.words for one in judged),
         seconds=seconds,
         unscored=dict(unscored),
+        correct=_correct([one.verdict for one in rollouts]),
+        asked=tuple(one.document.asked for one in rollouts),
+        copied=statistics.fmean(copied_share(one.text, one.document.text) for one in judged),
+        second=_second_opinion(rollouts, second_judge) if second_judge else None,
     )
+
+
+def _second_opinion(rollouts: Sequence[Rollout], judge: str) -> SecondOpinion | None:
+    """What a second judge says; None where it failed on all of them."""
+    scored = [one.second for one in rollouts if isinstance(one.second, Scored)]
+    if not scored:
+        return None
+    accuracy = ratio_interval([one.correct for one in scored], [one.asked for one in scored])
+    return SecondOpinion(
+        judge=judge,
+        accuracy=accuracy.mean,
+        low=accuracy.low,
+        high=accuracy.high,
+        correct=_correct([one.second for one in rollouts]),
+    )
+
+
+def _correct(verdicts: Sequence[Verdict | None]) -> tuple[int | None, ...]:
+    return tuple(one.correct if isinstance(one, Scored) else None for one in verdicts)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precis.text import sentences, tokens
+from precis.text import copied_share, sentences, tokens
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,20 @@ from precis.text import sentences, tokens
 )
 def test_a_sentence_ends_where_its_script_ends_one(text: str, found: list[str]) -> None:
     assert sentences(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("The mayor opened the new bridge on Monday.", 1.0),
+        ("The mayor opened the new bridge, and left by noon with her dog.", 0.5),
+        ("Opened on Monday the new bridge was, the mayor said.", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_what_is_copied_stands_in_the_source_word_for_word(text: str, share: float) -> None:
+    source = "On Monday? The mayor opened the new bridge on Monday. It had rained."
+    assert copied_share(text, source) == pytest.approx(share, abs=0.05)
 
 
 @pytest.mark.parametrize(

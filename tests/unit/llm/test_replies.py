@@ -11,6 +11,7 @@ from precis.config import JudgeConfig
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected
 from precis.judge import Endpoint, endpoint_for
 from precis.judge.cached import whole_text
+from precis.judge.endpoint import SECOND_KEY
 from precis.llm.client import ChatReply
 from precis.llm.replies import (
     SchemaRejected,
@@ -202,6 +203,15 @@ def test_a_key_that_no_header_can_carry_is_named() -> None:
     assert endpoint_for(config, {"JUDGE_API_KEY": "k\n"}).base_url == "https://judge.test/v1"
     with pytest.raises(ConfigError, match="JUDGE_API_KEY"):
         endpoint_for(config, {"JUDGE_API_KEY": "two\nlines"})
+
+
+def test_a_second_judge_has_a_key_of_its_own() -> None:
+    config = JudgeConfig(provider="url", base_url="https://other.test/v1", model="m")
+    keys = {"JUDGE_API_KEY": "first", SECOND_KEY: "second"}
+    endpoint = endpoint_for(config, keys, own_key=SECOND_KEY)
+    assert (endpoint.api_key, endpoint.key_variable) == ("second", SECOND_KEY)
+    with pytest.raises(ConfigError, match=SECOND_KEY):
+        endpoint_for(config, {"JUDGE_API_KEY": "first"}, own_key=SECOND_KEY)
 
 
 def test_the_lexical_judge_needs_an_address_and_no_key() -> None:

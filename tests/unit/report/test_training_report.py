@@ -4,15 +4,18 @@ import random
 
 from precis.judge import Unscored
 from precis.records.documents import Document, Question
-from precis.records.ledger import Ledger, Validation
+from precis.records.ledger import Ledger, SecondOpinion, Validation
 from precis.records.spend import Spend
 from precis.records.summary import JudgedSummary, Summary
+from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, common_words, most_changed
 from precis.report.step_charts import phases, trends
 from precis.report.training_report import TrainingView, progress_line, training_report
 from precis.run.outlook import RunPlan
+from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record
 from tests.support.reports import HOSTILE, document, rendered, texts, verdict
+from tests.unit.run.test_validations import correct, validation
 
 
 def ledger_of(steps: int) -> Ledger:
@@ -79,6 +82,28 @@ def test_the_best_the_worst_and_the_most_changed_summary_can_be_read_with_their_
     assert "one two three" in html and "four five three" in html
     assert "same words here" not in html
     assert "<td>✗</td>" in html
+
+
+def test_every_validation_shows_the_second_judge_length_and_copying() -> None:
+    ledger = ledger_of(20)
+    opinion = SecondOpinion(judge="other", accuracy=0.41, low=0.3, high=0.52, correct=())
+    last = ledger.validations[-1].model_copy(update={"second": opinion, "copied": 0.87})
+    ledger = ledger.add_validation(last)
+    html = rendered(training_report(TrainingView(ledger, RunPlan(20, 0), SEEN)))
+    row = html[html.index("Second judge") :]
+    assert row.index("41.0% (30.0% to 52.0%)") < row.index("<td>300</td>\n<td>87%</td>")
+    assert [point.second for point in curve_of(ledger)][-1] == 0.41
+    assert "second judge  41%" in texts(learning_curve(curve_of(ledger)).svg())
+
+
+def test_it_warns_as_soon_as_reward_and_second_judge_part_ways() -> None:
+    validations = [
+        validation(0, correct(0.4), correct(0.4)),
+        validation(10, correct(0.7), correct(0.4, shift=2)),
+    ]
+    ledger = ledger_of(15).model_copy(update={"validations": tuple(validations)})
+    assert "part ways" in rendered(training_report(TrainingView(ledger, RunPlan(20, 1), SEEN)))
+    assert "part ways" in (shortcoming(ledger) or "")
 
 
 def test_a_run_without_steps_has_a_report() -> None:
