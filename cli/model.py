@@ -36,7 +36,13 @@ _KEPT_MIN = 0.9
 """Share of an adapter's product below which merging it is warned of."""
 
 Name = Annotated[str, typer.Argument(help="Name of the model: NAME, NAME@STEP or NAME@best.")]
-Step = Annotated[str, typer.Option(help="`best`, `newest` or a step; by default the newest.")]
+Step = Annotated[
+    str,
+    typer.Option(
+        help="`best`, `newest` or a step; by default the newest, or the best of a run that stopped "
+        "early."
+    ),
+]
 StoreOption = Annotated[
     str,
     typer.Option(

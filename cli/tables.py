@@ -38,12 +38,19 @@ def facts(run: Overview) -> list[tuple[str, str]]:
     return [
         ("model", run.model),
         ("begun with", begun),
-        ("step", str(ledger.next_step)),
+        ("step", _step(ledger)),
         ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
         ("dollars", f"{ledger.usd:.4f}"),
         ("held by", held),
         *(_settings(ledger.settings) or [("settings", "not kept by the version that wrote this")]),
     ]
+
+
+def _step(ledger: Ledger) -> str:
+    best = ledger.best
+    if ledger.stopped_early is None or best is None:
+        return str(ledger.next_step)
+    return f"{ledger.next_step}, where it stopped early; the best is {best.step}"
 
 
 def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:

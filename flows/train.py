@@ -96,7 +96,7 @@ async def go_on(run: Run, reporter: ProgressReporter) -> None:
         validation = await validate(run, run.next_step)
         await log_validation(run, validation)
         await delete_old_checkpoints(run)
-    if run.next_step < run.config.steps:
+    if run.next_step < run.config.steps and not run.is_done:
         await take_step(run, run.next_step, reporter)
 
 

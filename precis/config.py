@@ -256,6 +256,9 @@ class TrainConfig(RunConfig):
     """Steps to train; a finished run given more of them continues."""
     validate_every: MayChange[BoundedInt] = Field(10, ge=1)
     """Steps between two validations on the held-out documents."""
+    patience: MayChange[BoundedInt] = Field(0, ge=0)
+    """Stop early after so many validations in a row without a gain beyond chance, paired over the
+    held-out documents: the best checkpoint is then the run's. 0 goes on to the last step."""
     second_judge: MayChange[JudgeConfig | None] = Field(None, title="Second Judge")
     """Another judge, which rules on every validation beside the reward's, and earns nothing: where
     the two part ways, the policy learns to please the first. Empty asks none."""
@@ -269,6 +272,15 @@ class TrainConfig(RunConfig):
     """Begin with another run's checkpoint in place of the untrained policy."""
     take_over: MayChange[bool] = False
     """Take the model from another run that holds it, which then stops."""
+
+    @model_validator(mode="after")
+    def _best_checkpoint_stays(self) -> Self:
+        if self.patience and not self.retention.keep_best:
+            raise ValueError(
+                "patience ends with the best checkpoint, which retention.keep_best 0 deletes: set "
+                "keep_best to 1 or more"
+            )
+        return self
 
     @model_validator(mode="after")
     def _origin_is_another_run(self) -> Self:

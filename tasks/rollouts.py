@@ -16,7 +16,7 @@ from precis.processes.kill_points import reached
 from precis.records.ledger import Validation
 from precis.records.summary import JudgedSummary
 from precis.records.trajectories import Split, put_trajectories, read_judged
-from precis.run.validations import divergence
+from precis.run.validations import divergence, last_gain
 from precis.sampling.rollouts import Rollout, gather, gather_greedy, refuse_too_many_unscored
 from precis.sampling.second_opinion import judge_again
 from precis.sampling.transcript import transcript
@@ -91,6 +91,8 @@ async def validate(run: Run, step: int) -> Validation:
     await keep_rollouts(run, "val", step, [[one] for one in rollouts])
     second_judge = run.second.identity["model"] if run.second else ""
     validation = validation_of(step, rollouts, time.perf_counter() - start, second_judge)
+    gained = last_gain(run.ledger.validations, validation)
+    validation = validation.model_copy(update={"last_gain": gained})
     spend = run.unbooked
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
     _warn_of_judges(run, validation)

@@ -19,7 +19,7 @@ from prefect.states import Completed, Failed, Running
 
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
 from precis.records.ledger import Ledger
-from precis.run.shortcomings import shortcoming
+from precis.run.shortcomings import shortcoming, stopped
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,15 +51,20 @@ def says_why_it_stops(
 
 
 def completed(ledger: Ledger, report: R) -> R:
-    """What a flow returns at its end: its report, or a state that says what is wrong as well.
+    """What a flow returns at its end: its report, or a state that says what is to say as well.
 
     The state keeps the usual name and type, and whoever called the flow gets the report.
     """
-    sentence = shortcoming(ledger)
-    if sentence is None:
+    early = stopped(ledger)
+    if early:
+        get_run_logger().info("%s", early)
+    wrong = shortcoming(ledger)
+    if wrong:
+        get_run_logger().warning("%s", wrong)
+    if not early and not wrong:
         return report
-    get_run_logger().warning("%s", sentence)
-    return cast(R, Completed(message=sentence, data=report))
+    message = " ".join(sentence for sentence in (early, wrong) if sentence)
+    return cast(R, Completed(message=message, data=report))
 
 
 def failed(error: PrecisError) -> State[Any]:

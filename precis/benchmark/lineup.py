@@ -124,9 +124,15 @@ def line_up_trained(
     if warning:
         warn(warning)
     present = committed_steps(store, config.model)
-    committed = [step for step in present if step <= ledger.next_step]
+    committed = [step for step in present if step <= _last_of(ledger)]
     steps = checkpoints_to_take(committed, config)
     return TrainedLineup(ledger, tuple(steps), len(seen or []))
+
+
+def _last_of(ledger: Ledger) -> int:
+    """The newest checkpoint; of a run that stopped early the best, its model."""
+    final = ledger.final
+    return final.step if ledger.stopped_early is not None and final else ledger.next_step
 
 
 def _flattery(config: BenchmarkConfig, seen: Sequence[Document] | None, count: int) -> str:

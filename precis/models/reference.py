@@ -21,10 +21,13 @@ _KINDS: dict[str, Kind] = {"policy.json": "policy", "adapter_config.json": "adap
 
 @dataclass(frozen=True)
 class Reference:
-    """What a user names: `NAME`, `NAME@STEP` or `NAME@best`."""
+    """What a user names: `NAME`, `NAME@STEP`, `NAME@best` or `NAME@newest`.
+
+    Without a step it is the newest checkpoint, or the best of a run that stopped early.
+    """
 
     name: str
-    step: int | Literal["best", "newest"] = "newest"
+    step: int | Literal["best", "newest", "final"] = "final"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -37,7 +40,7 @@ class Reference:
         if step == "best":
             return cls(name, "best")
         if step == "newest":
-            return cls(name)
+            return cls(name, "newest")
         if not name or (step and not step.isdecimal()) or text.endswith("@"):
             raise ConfigError(f"{text!r} names no model.", "Write NAME, NAME@STEP or NAME@best.")
         return cls(name, int(step)) if step else cls(name)
@@ -113,13 +116,16 @@ def newest_model(store: Store) -> str:
 
 
 def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
-    if reference.step == "newest":
+    step = reference.step
+    if step == "final":
+        step = "newest" if ledger.stopped_early is None else "best"
+    if step == "newest":
         return _newest(store, ledger)
-    if reference.step == "best":
+    if step == "best":
         return _best(store, ledger)
     key = f"{ledger.model}/checkpoints/"
     try:
-        return complete_manifest(store, ledger.model, reference.step, store.sizes(key))
+        return complete_manifest(store, ledger.model, step, store.sizes(key))
     except CorruptCheckpoint as error:
         kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
         raise CorruptCheckpoint(str(error), f"Steps that are there: {kept}.") from error

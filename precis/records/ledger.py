@@ -106,6 +106,9 @@ class Validation(Record):
     """Mean share of a summary that stands in its document word for word, five or more in a row."""
     second: SecondOpinion | None = None
     """What a second judge says; None where none was asked, or it failed on all of them."""
+    last_gain: Step | None = None
+    """The newest validation up to here that was better, beyond chance, than the one that this was
+    said of before; the first counts as one. None in a ledger from before it was kept."""
 
 
 class Origin(Record):
@@ -141,6 +144,9 @@ class Ledger(Record):
     Those that older versions committed are not here."""
     origin: Origin | None = None
     """Where checkpoint 0 is from; None where it is the untrained policy."""
+    stopped_early: Step | None = None
+    """The step at which the run stopped since its validations gained nothing more; None where it
+    is at work or went to its end."""
     run_id: str = ""
     """Names this run: to W&B, and to a trainer that holds checkpoints of it."""
     usd: Amount = 0.0
@@ -156,6 +162,17 @@ class Ledger(Record):
     def machine_usd(self) -> float:
         """What the rented machines of all steps cost."""
         return sum(record.machine_usd for record in self.steps)
+
+    @property
+    def best(self) -> Validation | None:
+        """The most accurate validation; of equal ones the newer."""
+        return max(self.validations, key=lambda one: (one.accuracy, one.step), default=None)
+
+    @property
+    def final(self) -> Validation | None:
+        """That of the adapter to use: the best of a run that stopped early, else the newest."""
+        newest = self.validations[-1] if self.validations else None
+        return newest if self.stopped_early is None else self.best
 
     def advance(self, record: StepRecord, checkpoint: str = "") -> Self:
         """The ledger after one more step.
@@ -188,6 +205,20 @@ class Ledger(Record):
         """The ledger as a run with these settings writes it."""
         return self._with(settings=dict(settings))
 
+    def stop_early(self, patience: int, steps: int) -> Self:
+        """The ledger as a run of so many steps with this patience leaves it.
+
+        It has stopped where its newest adapter is validated, and so many validations in a row have
+        gained nothing.
+        """
+        at = self.next_step
+        newest = self.validations[-1] if self.validations else None
+        stops = False
+        if patience and newest and newest.step == at < steps and newest.last_gain is not None:
+            since = [one for one in self.validations if one.step > newest.last_gain]
+            stops = len(since) >= patience
+        return self._with(stopped_early=at if stops else None)
+
     def begin_from(self, origin: Origin) -> Self:
         """The ledger of a run that begins with another run's checkpoint."""
         return self._with(origin=origin).add_digest(0, origin.files)
@@ -198,6 +229,7 @@ class Ledger(Record):
             next_step=step,
             steps=self.steps[:step],
             validations=tuple(one for one in self.validations if one.step <= step),
+            stopped_early=None,
             checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},
         )
 

@@ -12,7 +12,7 @@ from precis.report.examples import LatestSamples, SummaryChange, best_and_worst,
 from precis.report.markdown import about, escape, example, picture, questions, quote, table
 from precis.report.step_charts import phases, trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
-from precis.run.shortcomings import parted, shortcoming
+from precis.run.shortcomings import parted, shortcoming, stopped
 
 _STEPS_SHOWN = 10
 _BYTES_MAX = 450_000
@@ -65,6 +65,8 @@ def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
     yield f"**{escape(progress_line(view))}**" + _time_left(ahead)
+    if stopped(ledger):
+        yield escape(stopped(ledger) or "")
     sentence = shortcoming(ledger) if _is_done(view) else parted(ledger)
     if sentence:
         yield f"⚠️ **{escape(sentence)}**"

@@ -27,10 +27,11 @@ class RunPlan:
     @classmethod
     def of(cls, config: TrainConfig, ledger: Ledger) -> Self:
         """What is left of a run by its settings; its benchmark is not part of it."""
-        adapters = range(ledger.next_step, config.steps + 1)
-        due = {at for at in adapters if at % config.validate_every == 0 or at == config.steps}
+        steps = config.steps if ledger.stopped_early is None else ledger.stopped_early
+        adapters = range(ledger.next_step, steps + 1)
+        due = {at for at in adapters if at % config.validate_every == 0 or at == steps}
         known = {one.step for one in ledger.validations}
-        return cls(config.steps, len(due - known), config.budget_usd)
+        return cls(steps, len(due - known), config.budget_usd)
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ class Overview:
     @property
     def best(self) -> Validation | None:
         """Its most accurate validation; of equal ones the newer."""
-        found = self.ledger.validations
-        return max(found, key=lambda one: (one.accuracy, one.step)) if found else None
+        return self.ledger.best
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What there is to say against a run that has ended."""
+"""What there is to say of a run that has ended, and against it."""
 
 from collections import Counter
 from math import hypot
@@ -19,6 +19,19 @@ def shortcoming(ledger: Ledger) -> str | None:
     return " ".join(sentence for sentence in found if sentence) or None
 
 
+def stopped(ledger: Ledger) -> str | None:
+    """That and why a run has stopped early; None where it has not."""
+    best = ledger.best
+    newest = ledger.validations[-1] if ledger.validations else None
+    if ledger.stopped_early is None or best is None or newest is None:
+        return None
+    return (
+        f"The run stopped early, at step {ledger.stopped_early}: its validations have gained "
+        f"nothing beyond chance since step {newest.last_gain}. Its model is the best checkpoint, "
+        f"step {best.step} ({best.accuracy:.1%}); raise patience, or set it to 0, to go on."
+    )
+
+
 def parted(ledger: Ledger) -> str | None:
     """That the newest validation has reward and second judge part ways; None where it has not."""
     found = divergence(ledger.validations)
@@ -29,7 +42,7 @@ def _learned_nothing(ledger: Ledger) -> str | None:
     if len(ledger.validations) < 2:
         return None
     first = ledger.validations[0]
-    last = ledger.validations[-1]
+    last = ledger.final or ledger.validations[-1]
     if last.accuracy - first.accuracy > hypot(_half_width(first), _half_width(last)):
         return None
     return (

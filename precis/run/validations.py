@@ -48,6 +48,25 @@ def gain(before: Validation, after: Validation) -> Interval | None:
     return _difference(after.correct, before.correct, after.asked)
 
 
+def last_gain(validations: Sequence[Validation], now: Validation) -> int:
+    """The step of the newest validation that was better, beyond chance, than the last such one.
+
+    Small gains add up: each validation is compared with the last that gained, and not with its
+    neighbour. Where there are too few documents to say, any validation counts as a gain.
+
+    Args:
+        validations: the run's so far, in order.
+        now: the one to judge; others from its step on are passed over.
+    """
+    earlier = [one for one in validations if one.step < now.step]
+    since = earlier[-1].last_gain if earlier else None
+    if since is None:
+        return now.step
+    before = next(one for one in earlier if one.step == since)
+    found = gain(before, now)
+    return now.step if found is None or found.low > 0 else since
+
+
 def divergence(validations: Sequence[Validation]) -> Divergence | None:
     """Whether reward and second judge part ways at the newest validation.
 

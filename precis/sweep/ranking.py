@@ -28,7 +28,8 @@ class TrialResult:
 
     Attributes:
         start: accuracy of the untrained policy on the held-out documents; None if not measured.
-        accuracy: of the newest adapter that was validated; None where none was trained.
+        accuracy: of the newest adapter that was validated, or the best where the run stopped
+            early; None where none was trained.
         dropped: share of the groups that taught nothing.
         failure: why the run did not end well; empty where it did.
     """
@@ -69,8 +70,7 @@ class SettingsResult:
 def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
     """What a trial's ledger says of it."""
     untrained = [one.accuracy for one in ledger.validations if one.step == 0]
-    trained = [one for one in ledger.validations if one.step > 0]
-    last = trained[-1] if trained else None
+    last = ledger.final if any(one.step for one in ledger.validations) else None
     dropped = sum(sum(one.groups_dropped.values()) for one in ledger.steps)
     groups = dropped + sum(one.groups_trained for one in ledger.steps)
     return TrialResult(

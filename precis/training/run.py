@@ -108,6 +108,7 @@ class Run:
         """
         await self.lease.check()  # an upload may have taken longer than the lease
         ledger = ledger.under(self.config.model_dump(mode="json"))
+        ledger = ledger.stop_early(self.config.patience, self.config.steps)
         reached("before ledger", ledger.next_step)
         self._ledger_version = await asyncio.to_thread(
             write_ledger, self.store, ledger, self._ledger_version
@@ -132,7 +133,9 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        """Whether all steps are committed and the last adapter is validated."""
+        """Whether all steps are committed and the last adapter validated, or it stopped early."""
+        if self.ledger.stopped_early is not None:
+            return True
         return self.ledger.next_step >= self.config.steps and not self.validation_is_due
 
     @property

@@ -80,3 +80,41 @@ def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: 
     assert (rewound.next_step, rewound.steps) == (step, ledger.steps[:step])
     assert all(one.step <= step for one in rewound.validations)
     assert rewound.usd == ledger.usd
+
+
+def validated(*gains: int) -> Ledger:
+    """A run that is validated at each step, where those named gained."""
+    ledger = Ledger(model="m", config="c", corpus="k")
+    newest = 0
+    for step in range(5):
+        newest = step if step in gains else newest
+        known = validation(step, 0.5 + 0.1 * (step == 2))
+        ledger = ledger.add_validation(known.model_copy(update={"last_gain": newest}))
+        if step < 4:
+            ledger = ledger.advance(record(step))
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("gains", "patience", "stops"),
+    [((0,), 4, True), ((0,), 5, False), ((0, 2), 2, True), ((0, 3), 2, False), ((0,), 0, False)],
+)
+def test_a_run_stops_once_its_patience_has_seen_no_gain(
+    gains: tuple[int, ...], patience: int, stops: bool
+) -> None:
+    ledger = validated(*gains).stop_early(patience, steps=9)
+    assert ledger.stopped_early == (4 if stops else None)
+
+
+def test_a_run_at_its_last_step_or_between_validations_has_not_stopped_early() -> None:
+    assert validated(0).stop_early(1, steps=4).stopped_early is None
+    between = validated(0).advance(record(4))
+    assert between.stop_early(1, steps=9).stopped_early is None
+
+
+def test_the_model_of_a_run_that_stopped_early_is_its_best() -> None:
+    stopped = validated(0).stop_early(2, steps=9)
+    assert stopped.final and stopped.final.step == 2
+    again = stopped.stop_early(0, steps=9)
+    assert again.final and again.final.step == 4
+    assert stopped.rewind(3).stopped_early is None

@@ -1,9 +1,13 @@
 """A run that learned nothing, or had nothing to learn from, says so."""
 
+import pytest
+from pydantic import ValidationError
+
+from precis.config import Retention, TrainConfig
 from precis.records.ledger import Ledger, StepRecord, Validation
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
-from precis.run.shortcomings import shortcoming
+from precis.run.shortcomings import shortcoming, stopped
 from tasks.states import completed
 from tests.support import ledgers
 
@@ -51,3 +55,21 @@ def test_the_state_and_the_report_of_a_run_that_ended_say_it() -> None:
     assert "learned nothing" in training_report(TrainingView(known, RunPlan(steps=1)))
     assert "learned nothing" not in training_report(TrainingView(known, RunPlan(steps=9)))
     assert completed(ledger(0.3, 0.6, 5, {}), "report") == "report"
+
+
+def test_a_run_that_stopped_early_says_so_and_is_judged_by_its_best() -> None:
+    known = ledger(0.3, 0.31, trained=5, dropped={})
+    best = validation(1, 0.6)
+    late = validation(2, 0.32).model_copy(update={"last_gain": 1})
+    known = known.model_copy(
+        update={"validations": (known.validations[0], best, late), "stopped_early": 2}
+    )
+    sentence = stopped(known)
+    assert sentence and "at step 2" in sentence and "step 1 (60.0%)" in sentence
+    assert shortcoming(known) is None
+    assert sentence in training_report(TrainingView(known, RunPlan(steps=2)))
+
+
+def test_patience_needs_the_best_checkpoint_to_stay() -> None:
+    with pytest.raises(ValidationError, match="keep_best"):
+        TrainConfig(store="s", patience=2, retention=Retention(keep_best=0))

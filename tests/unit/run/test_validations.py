@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from precis.records.ledger import SecondOpinion, Validation
-from precis.run.validations import divergence, gain
+from precis.run.validations import divergence, gain, last_gain
 
 DOCUMENTS = 40
 ASKED = (4,) * DOCUMENTS
@@ -112,3 +112,35 @@ def test_opinions_of_another_judge_are_not_compared() -> None:
     assert divergence(run) is None
     assert divergence([]) is None
     assert divergence([validation(0, correct(0.4)), validation(10, correct(0.7))]) is None
+
+
+def following(run: Sequence[Validation], now: Validation) -> Validation:
+    return now.model_copy(update={"last_gain": last_gain(run, now)})
+
+
+def test_the_last_gain_is_kept_until_there_is_another_beyond_chance() -> None:
+    run: list[Validation] = []
+    for step, share, shift in ((0, 0.4, 0), (10, 0.4, 3), (20, 0.7, 0), (30, 0.7, 1)):
+        run.append(following(run, validation(step, correct(share, shift))))
+    assert [one.last_gain for one in run] == [0, 0, 20, 20]
+
+
+def test_small_gains_add_up() -> None:
+    start = [2, 1] * 20
+    run = [following([], validation(0, start))]
+    for step, more in ((10, 1), (20, 4), (30, 12)):
+        counts = [count + (place < more) for place, count in enumerate(start)]
+        run.append(following(run, validation(step, counts)))
+    assert [one.last_gain for one in run] == [0, 0, 20, 30]
+
+
+def test_a_validation_that_is_made_again_is_not_compared_with_itself() -> None:
+    run = [following([], validation(0, correct(0.4)))]
+    run.append(following(run, validation(10, correct(0.7))))
+    assert last_gain(run, validation(10, correct(0.4, shift=2))) == 0
+
+
+def test_where_too_few_documents_can_say_every_validation_is_a_gain() -> None:
+    few: list[int | None] = [3, 3, 3, 3] + [None] * (DOCUMENTS - 4)
+    run = [following([], validation(0, few))]
+    assert last_gain(run, validation(10, few)) == 10
