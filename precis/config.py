@@ -80,6 +80,10 @@ class RolloutsConfig(Record):
     """Documents of a step; each makes one group."""
     rollouts_per_group: Decides[BoundedInt] = Field(8, ge=2)
     """Summaries sampled of each document."""
+    replacements_max: Annotated[Decides[BoundedInt], Since(0)] = Field(0, ge=0)
+    """Further documents that a step may take where a document's summaries all earn the same and
+    teach nothing (DAPO's dynamic sampling). Each costs as many summaries and verdicts as any other
+    document; 0 takes none."""
     temperature: Decides[BoundedFloat] = Field(1.0, gt=0, le=2)
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)

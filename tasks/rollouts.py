@@ -49,6 +49,8 @@ async def sample_and_score(run: Run, step: int) -> StepRollouts:
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
     """Sample summaries of the step's documents from adapter `step` and have them judged."""
     settings = run.config.rollouts
+    seed = run.config.seed
+    size = settings.groups_per_step
     reached("before sampling", step)
     with run.stopwatch.phase("gather"):
         async with judge_slots(run.config):
@@ -57,11 +59,12 @@ async def gather_rollouts(run: Run, step: int) -> StepRollouts:
                 run.model.get_inference_name(step),
                 run.task,
                 run.judge,
-                run.corpus.batch(run.config.seed, step, settings.groups_per_step),
+                run.corpus.batch(seed, step, size),
                 settings,
-                seed=run.config.seed,
+                seed=seed,
                 step=step,
                 ruler=run.ruler,
+                spares=run.corpus.spares(seed, step, size, settings.replacements_max),
             )
     reached("rollouts scored", step)
     return StepRollouts(rows)

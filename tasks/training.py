@@ -28,6 +28,7 @@ async def train_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
         rows,
         groups_trained=len(batch.groups),
         groups_dropped=batch.dropped,
+        groups_added=len(rows) - run.config.rollouts.groups_per_step,
         seconds=run.stopwatch.seconds,
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,

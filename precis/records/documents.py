@@ -61,7 +61,7 @@ class Corpus:
     validation: tuple[Document, ...]
 
     def batch(self, seed: int, step: int, size: int) -> tuple[Document, ...]:
-        """The training documents of a step: a pure function of seed and step.
+        """The training documents of a step: a pure function of seed, step and size.
 
         Each epoch goes through all documents in an order of its own.
         """
@@ -73,6 +73,17 @@ class Corpus:
                 orders[epoch] = self._order(seed, epoch)
             documents.append(self.train[orders[epoch][place]])
         return tuple(documents)
+
+    def spares(self, seed: int, step: int, size: int, count: int) -> tuple[Document, ...]:
+        """Up to so many training documents beside a step's batch, as pure a function.
+
+        They are drawn from all others, and not from the next step's, which would see them twice.
+        """
+        if not count:
+            return ()
+        batch = {document.id for document in self.batch(seed, step, size)}
+        others = [document for document in self.train if document.id not in batch]
+        return tuple(random.Random(f"{seed}/spares/{step}").sample(others, min(count, len(others))))
 
     @cached_property
     def digest(self) -> str:

@@ -43,6 +43,8 @@ class StepRecord(Record):
     """Groups that carried an advantage."""
     groups_dropped: dict[str, Count]
     """Groups left out, by cause."""
+    groups_added: Count = 0
+    """Groups of further documents, in place of those without variance."""
     unscored: dict[str, Count]
     """Rollouts that could not be judged, by cause."""
     disqualified: dict[str, Count]

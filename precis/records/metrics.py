@@ -17,6 +17,7 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
         "words": record.words,
         "groups_trained": record.groups_trained,
         "groups_dropped": sum(record.groups_dropped.values()),
+        "groups_added": record.groups_added,
         "unscored": sum(record.unscored.values()),
         "disqualified": sum(record.disqualified.values()),
         "seconds": sum(record.seconds.values()),

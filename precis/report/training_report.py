@@ -176,6 +176,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
     rows = {
         "Groups trained on": f"{sum(step.groups_trained for step in steps):,}",
         "Groups dropped": _sum(step.groups_dropped for step in steps),
+        "Groups of further documents": f"{sum(step.groups_added for step in steps):,}",
         "Rollouts not scored": _sum(step.unscored for step in steps),
         "Scored zero unread": _sum(step.disqualified for step in steps),
         "Judge": judge,

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import statistics
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +25,9 @@ from precis.records.documents import Document
 from precis.records.summary import JudgedSummary
 from precis.sampling.policy import policy_client, sample
 from precis.task import Task
+
+ZERO_VARIANCE = "zero_variance"
+"""Why a group is dropped whose summaries all earned the same."""
 
 _UNWRITTEN = ("generation_failed", "generation_timeout")
 _UNJUDGED = Unscored("unjudged", "No judge was asked yet.")
@@ -93,13 +96,16 @@ async def gather(
     seed: int,
     step: int,
     ruler: RulerJudge | None = None,
+    spares: Sequence[Document] = (),
 ) -> list[list[Rollout]]:
     """All rollouts of a step, at most `in_flight` at a time: a list for each document.
 
     The seed of each sample follows from the run's seed, the step, the document and its index,
-    so a step that is done again samples the same.
+    so a step that is done again samples the same. So do its spares: each group without variance
+    takes the next one, and how many are taken does not depend on which group is done first.
 
     Args:
+        spares: documents to go on with, in this order, where a group has no variance.
         ruler: ranks the summaries of each group, once it has them all, instead of the judge.
 
     Raises:
@@ -122,10 +128,20 @@ async def gather(
         row = await run_for_each(partial(roll_out_one, policy, document), indices)
         return await rank(row, ruler) if ruler else row
 
+    drawn = [*documents, *spares]
+    unused = deque(range(len(documents), len(drawn)))
+    rows: dict[int, list[Rollout]] = {}
+
+    async def roll_out_until_varied(policy: ChatClient, place: int) -> None:
+        rows[place] = await roll_out_group(policy, drawn[place])
+        while unused and why_dropped(rows[place], config) == ZERO_VARIANCE:
+            place = unused.popleft()
+            rows[place] = await roll_out_group(policy, drawn[place])
+
     async with policy_client(client, model, config) as policy:
-        rows = await run_for_each(partial(roll_out_group, policy), documents)
-    refuse_too_many_unscored(list(chain.from_iterable(rows)), config)
-    return rows
+        await run_for_each(partial(roll_out_until_varied, policy), range(len(documents)))
+    refuse_too_many_unscored(list(chain.from_iterable(rows.values())), config)
+    return [rows[place] for place in sorted(rows)]
 
 
 async def rank(row: Sequence[Rollout], ruler: RulerJudge) -> list[Rollout]:
@@ -172,15 +188,21 @@ def split_groups(
     kept: list[art.TrajectoryGroup] = []
     dropped: Counter[str] = Counter()
     for row in rollouts:
-        scored = [rollout for rollout in row if rollout.verdict.reward is not None]
-        if len(scored) < config.scored_min:
-            dropped["too_few_scored"] += 1
-        # GRPO's advantage is the distance from the group's mean: here it would be zero for all.
-        elif len({rollout.verdict.reward for rollout in scored}) == 1:
-            dropped["zero_variance"] += 1
+        cause = why_dropped(row, config)
+        if cause:
+            dropped[cause] += 1
         else:
-            kept.append(_group(scored))
+            kept.append(_group([one for one in row if one.verdict.reward is not None]))
     return kept, dropped
+
+
+def why_dropped(row: Sequence[Rollout], config: RolloutsConfig) -> str | None:
+    """Why a group is not trained on; None where it is."""
+    rewards = [one.verdict.reward for one in row if one.verdict.reward is not None]
+    if len(rewards) < config.scored_min:
+        return "too_few_scored"
+    # GRPO's advantage is the distance from the group's mean: here it would be zero for all.
+    return ZERO_VARIANCE if len(set(rewards)) == 1 else None
 
 
 def reward(rollout: Rollout) -> float:

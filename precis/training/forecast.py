@@ -13,6 +13,7 @@ def forecast_judging(
 ) -> Forecast:
     """What the reward's judge takes from a step on, validations and benchmark included.
 
+    It is the most that a run may take: every document in place of another (`replacements_max`).
     Ranking (`reward: ruler`) takes fewer calls than this, since it rules on whole groups.
     """
     return forecast(
@@ -45,7 +46,9 @@ def forecast_second_judge(
 def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
     """How many summaries are still to be judged."""
     steps = range(next_step, config.steps)
-    rollouts = len(steps) * config.rollouts.groups_per_step * config.rollouts.rollouts_per_group
+    settings = config.rollouts
+    groups = settings.groups_per_step + settings.replacements_max
+    rollouts = len(steps) * groups * settings.rollouts_per_group
     contenders = 0
     if config.benchmark:
         checkpoints = kept(range(config.steps + 1), config.retention, {})

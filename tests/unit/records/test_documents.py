@@ -224,3 +224,15 @@ def test_an_epoch_goes_through_every_document_once() -> None:
 def test_the_digest_tells_corpora_apart() -> None:
     assert corpus(seed=1).digest == corpus(seed=1).digest
     assert corpus(seed=1).digest != corpus(seed=2).digest
+
+
+def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() -> None:
+    known = corpus()
+    batch = known.batch(1, 3, 2)
+    spares = known.spares(1, 3, 2, 4)
+    assert spares == known.spares(1, 3, 2, 4)
+    assert len(set(spares)) == 4 and not set(spares) & {*batch, *known.validation}
+    assert spares[:2] == known.spares(1, 3, 2, 2)
+    assert spares != known.spares(1, 4, 2, 4)
+    assert len(known.spares(1, 3, 2, 10_000)) == len(known.train) - 2
+    assert known.spares(1, 3, 2, 0) == ()

@@ -292,3 +292,70 @@ def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:
 def test_a_validation_without_any_verdict_is_no_zero() -> None:
     with pytest.raises(JudgeUnavailable, match="No held-out summary could be judged"):
         validation_of(3, rollouts(LOST, LOST), 1.0)
+
+
+def numbered(*names: str) -> list[Document]:
+    """Documents by name; those called `flat…` have summaries that all earn the same."""
+    return [Document(name, "t", f"The {name} bridge.", DOCUMENT.questions) for name in names]
+
+
+def varied(document: Document, summary: str) -> Verdict:
+    """Right for every second seed, or for none where the document is flat."""
+    right = not document.id.startswith("flat") and summary.endswith(("0.", "2.", "4.", "6.", "8."))
+    return scored(right)
+
+
+class ByDocument:
+    """Rules by document and summary."""
+
+    async def score(self, document: Document, summary: str) -> Verdict:
+        return varied(document, summary)
+
+
+@pytest.mark.parametrize(
+    ("names", "spares", "taken"),
+    [
+        (("a", "b"), ("c", "d"), ("a", "b")),
+        (("flat", "b"), ("c", "d"), ("flat", "b", "c")),
+        (("flat", "flat2"), ("c", "d", "e"), ("flat", "flat2", "c", "d")),
+        (("flat", "b"), ("flat2", "flat3", "c", "d"), ("flat", "b", "flat2", "flat3", "c")),
+        (("flat", "flat2"), ("flat3",), ("flat", "flat2", "flat3")),
+        (("flat", "b"), (), ("flat", "b")),
+    ],
+)
+async def test_a_group_without_variance_is_made_up_for_by_the_next_document(
+    names: tuple[str, ...],
+    spares: tuple[str, ...],
+    taken: tuple[str, ...],
+    client: openai.AsyncOpenAI,
+) -> None:
+    for slots in (1, 3, 64):
+        rows = await gather(
+            client,
+            "m@0",
+            TASK,
+            cast(JudgeClient, ByDocument()),
+            numbered(*names),
+            config(in_flight=slots, rollouts_per_group=8),
+            seed=1,
+            step=0,
+            spares=numbered(*spares),
+        )
+        assert tuple(row[0].document.id for row in rows) == taken
+
+
+async def test_a_group_that_nobody_could_judge_is_not_made_up_for(
+    client: openai.AsyncOpenAI,
+) -> None:
+    out = judge(lambda _: LOST)
+    settings = config(unscored_share_max=1.0)
+    rows = await gather(
+        client, "m@0", TASK, out, [DOCUMENT], settings, seed=1, step=0, spares=numbered("c")
+    )
+    assert len(rows) == 1
+
+
+async def test_a_document_that_a_batch_has_twice_stays_twice(client: openai.AsyncOpenAI) -> None:
+    twice = [DOCUMENT, DOCUMENT]
+    rows = await gather(client, "m@0", TASK, judge(), twice, config(), seed=1, step=0)
+    assert len(rows) == 2
