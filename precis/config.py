@@ -88,6 +88,10 @@ class RolloutsConfig(Record):
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words."""
+    length_ramp: Annotated[Decides[BoundedFloat], Since(0.0)] = Field(0.0, ge=0, le=1)
+    """Share of `words_max` over which a reward in training falls to nothing: with 0.1 a summary of
+    315 of 350 words earns all of it, one of 332 half. Validation and benchmark know the hard limit
+    alone; 0 leaves it at that in training too."""
     reward: Decides[Literal["questions", "ruler"]] = "questions"
     """`questions` rewards the share of a document's questions that a summary answers; `ruler`
     has the judge rank a group's summaries against each other, with no golden answers."""

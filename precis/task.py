@@ -29,10 +29,13 @@ class Task(Protocol):
     def disqualify(self, answer: str, document: Document) -> Disqualified | None:
         """Why an answer scores zero before any judge is asked, or None."""
 
+    def reward_share(self, answer: str) -> float:
+        """What of its reward an answer keeps in training, 0 to 1."""
+
     def score_zero(self, document: Document) -> Scored:
         """The verdict on a disqualified answer."""
 
 
 def task_of(rollouts: RolloutsConfig) -> Task:
     """The task that a run trains for, or that a benchmark measures."""
-    return Summarizing(rollouts.words_max)
+    return Summarizing(rollouts.words_max, rollouts.length_ramp)

@@ -44,10 +44,18 @@ class Rollout(JudgedSummary):
         index: its place in the document's group.
         conversation: what was asked, and the policy's answer as it came, with its log
             probabilities; what is trained on. Without an answer where none was given.
+        share: what of its reward it keeps; all of it where it is not trained on.
     """
 
     index: int = 0
     conversation: Conversation = ()
+    share: float = 1.0
+
+    @property
+    def reward(self) -> float | None:
+        """What it earns in training, 0 to 1; None where there is no verdict."""
+        earned = self.verdict.reward
+        return None if earned is None else self.share * earned
 
 
 async def roll_out(
@@ -79,7 +87,16 @@ async def roll_out(
                 reached("summary sampled", step)
                 verdict = await judge.score(document, summary.text) if judge else _UNJUDGED
             conversation: Conversation = (*messages, sampled.choice)
-            return Rollout(document, summary, verdict, why, index=index, conversation=conversation)
+            share = 1.0 if seed is None else task.reward_share(summary.text)
+            return Rollout(
+                document,
+                summary,
+                verdict,
+                why,
+                index=index,
+                conversation=conversation,
+                share=share,
+            )
     except TimeoutError:
         late = Unscored("rollout_timeout", f"No verdict within {config.timeout_s:g} s.")
         return Rollout(document, None, late, index=index, conversation=messages)
@@ -192,13 +209,13 @@ def split_groups(
         if cause:
             dropped[cause] += 1
         else:
-            kept.append(_group([one for one in row if one.verdict.reward is not None]))
+            kept.append(_group([one for one in row if one.reward is not None]))
     return kept, dropped
 
 
 def why_dropped(row: Sequence[Rollout], config: RolloutsConfig) -> str | None:
     """Why a group is not trained on; None where it is."""
-    rewards = [one.verdict.reward for one in row if one.verdict.reward is not None]
+    rewards = [one.reward for one in row if one.reward is not None]
     if len(rewards) < config.scored_min:
         return "too_few_scored"
     # GRPO's advantage is the distance from the group's mean: here it would be zero for all.
@@ -206,12 +223,12 @@ def why_dropped(row: Sequence[Rollout], config: RolloutsConfig) -> str | None:
 
 
 def reward(rollout: Rollout) -> float:
-    """0 to 1: the share of answerable questions answered, or the ruler's score.
+    """0 to 1: the share of answerable questions answered, or the ruler's score, as far as kept.
 
     Raises:
         RolloutError: the rollout is unscored, and has no reward.
     """
-    earned = rollout.verdict.reward
+    earned = rollout.reward
     if earned is None:
         raise RolloutError(f"An unscored rollout has no reward ({rollout.verdict.cause}).")
     return earned
@@ -221,7 +238,7 @@ def reward_spread(rollouts: Sequence[Sequence[Rollout]]) -> float:
     """Mean over groups of the reward's standard deviation within the group."""
     deviations = []
     for row in rollouts:
-        rewards = [one.verdict.reward for one in row if one.verdict.reward is not None]
+        rewards = [one.reward for one in row if one.reward is not None]
         if rewards:
             deviations.append(statistics.pstdev(rewards))
     return statistics.fmean(deviations) if deviations else 0.0

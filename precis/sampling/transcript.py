@@ -33,7 +33,7 @@ def transcript(rollouts: Sequence[Sequence[Rollout]], policy: str) -> list[art.T
 
 def _trajectory(rollout: Rollout, policy: str) -> art.Trajectory:
     conversation: list[Any] = [*rollout.conversation]
-    earned = rollout.verdict.reward
+    earned = rollout.reward
     return art.Trajectory(
         messages_and_choices=conversation,
         reward=math.nan if earned is None else earned,

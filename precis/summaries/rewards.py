@@ -37,6 +37,22 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
     return None
 
 
+def reward_share(summary: str, words_max: int, ramp: float) -> float:
+    """What a summary keeps of its reward in training for its length.
+
+    All of it up to the ramp, and then less and less until the limit ("soft overlong punishment",
+    Yu et al. 2025, https://arxiv.org/abs/2503.14476): a cliff teaches those that fall off it, and
+    nobody who walks along it.
+
+    Args:
+        ramp: its length as a share of `words_max`; 0 for none.
+    """
+    if not ramp:
+        return 1.0
+    left = words_max - count_words(summary)
+    return min(1.0, max(0.0, left / (ramp * words_max)))
+
+
 def score_zero(document: Document) -> Scored:
     """The verdict on a disqualified summary: every question unanswered."""
     answers = []

@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified, Scored
 from precis.summaries.prompt import summary_messages, summary_tokens_max
-from precis.summaries.rewards import disqualify, score_zero
+from precis.summaries.rewards import disqualify, reward_share, score_zero
 
 
 @dataclass(frozen=True)
 class Summarizing:
-    """The task of keeping a document's facts in so many words."""
+    """The task of keeping a document's facts in so many words.
+
+    Attributes:
+        length_ramp: see `RolloutsConfig.length_ramp`.
+    """
 
     words_max: int
+    length_ramp: float = 0.0
 
     @property
     def tokens_max(self) -> int:
@@ -26,6 +31,10 @@ class Summarizing:
     def disqualify(self, answer: str, document: Document) -> Disqualified | None:
         """See `precis.summaries.rewards.disqualify`."""
         return disqualify(answer, document, self.words_max)
+
+    def reward_share(self, answer: str) -> float:
+        """See `precis.summaries.rewards.reward_share`."""
+        return reward_share(answer, self.words_max, self.length_ramp)
 
     def score_zero(self, document: Document) -> Scored:
         """See `precis.summaries.rewards.score_zero`."""

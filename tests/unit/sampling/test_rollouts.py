@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import openai
@@ -359,3 +360,23 @@ async def test_a_document_that_a_batch_has_twice_stays_twice(client: openai.Asyn
     twice = [DOCUMENT, DOCUMENT]
     rows = await gather(client, "m@0", TASK, judge(), twice, config(), seed=1, step=0)
     assert len(rows) == 2
+
+
+async def test_length_costs_reward_in_training_and_not_in_validation(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = lambda request: "word " * (40 if request.seed is None else 38)
+    task = Summarizing(40, length_ramp=0.1)
+    (row,) = await gather(client, "m@0", task, judge(), [DOCUMENT], config(), seed=1, step=0)
+    assert [one.reward for one in row] == [pytest.approx(0.5)] * 4
+    assert all(one.verdict == scored(True) for one in row)
+    (greedy,) = await gather_greedy(client, "m@0", task, judge(), [DOCUMENT], config())
+    assert (greedy.words, greedy.reward) == (40, 1.0)
+
+
+def test_a_group_is_trained_on_with_what_is_left_of_its_rewards() -> None:
+    row = rollouts(True, True, True, True)
+    row = [replace(one, share=1 - one.index / 10) for one in row]
+    (group,), dropped = split_groups([row], config())
+    assert [one.reward for one in group.trajectories] == [1.0, 0.9, 0.8, pytest.approx(0.7)]
+    assert not dropped
