@@ -15,7 +15,7 @@ from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record
 from tests.support.reports import HOSTILE, document, rendered, texts, verdict
-from tests.unit.run.test_validations import correct, validation
+from tests.support.validations import correct, validation
 
 
 def ledger_of(steps: int) -> Ledger:
