@@ -1,0 +1,121 @@
+"""A rehearsal's training in process, with any settings: no server, no flow, no store."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from bench.reading.measures import right
+from bench.reading.training import summarize
+from precis.config import RolloutsConfig, TrainConfig
+from precis.extractive.checkpoint_files import TrainingState, initial_state
+from precis.extractive.features import featurize
+from precis.extractive.policy import Policy, logprobs, pick, summary
+from precis.extractive.samples import PickedSample, with_advantages
+from precis.extractive.train_step import advance, passes
+from precis.records.documents import Corpus, Document
+from precis.sampling.rollouts import sample_seed
+from precis.settings.trainer import ExtractiveTrainer
+from precis.standins.judge import LEXICAL, PASSAGES, Rules
+from precis.task import task_of
+from precis.text import count_words
+
+Group = list[PickedSample]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training came to, on the held-out documents.
+
+    Attributes:
+        second: accuracy by the second judge.
+        verdicts: summaries that were judged in training.
+        flat: share of the groups without variance.
+    """
+
+    accuracy: float
+    second: float
+    words: float
+    verdicts: int
+    flat: float
+
+
+def train(config: TrainConfig, corpus: Corpus) -> Outcome:
+    """Train as a rehearsal with these settings does, and measure the last policy."""
+    assert isinstance(config.trainer, ExtractiveTrainer)
+    state = initial_state(config.seed)
+    groups: list[Group] = []
+    for step in range(config.steps):
+        sampled = _sample_step(state, corpus, config, step)
+        groups += sampled
+        samples = with_advantages(sampled, config.trainer.scale_rewards)
+        after = advance(state)
+        for done in passes(state, samples, config.trainer):
+            after = done.trained
+        state = after
+    return _measure(state.policy, corpus.validation, groups)
+
+
+def untrained(config: TrainConfig, corpus: Corpus) -> Outcome:
+    """What the policy is that a training with these settings begins with."""
+    return _measure(initial_state(config.seed).policy, corpus.validation, [])
+
+
+def _sample_step(
+    state: TrainingState, corpus: Corpus, config: TrainConfig, step: int
+) -> list[Group]:
+    rollouts = config.rollouts
+    size = rollouts.groups_per_step
+    spares = deque(corpus.spares(config.seed, step, size, rollouts.replacements_max))
+    groups = []
+    for document in corpus.batch(config.seed, step, size):
+        group = _group(state.policy, document, config, step)
+        groups.append(group)
+        while spares and _is_flat(group):
+            group = _group(state.policy, spares.popleft(), config, step)
+            groups.append(group)
+    return groups
+
+
+def _group(policy: Policy, document: Document, config: TrainConfig, step: int) -> Group:
+    seeds = [
+        sample_seed(config.seed, step, document.id, index)
+        for index in range(config.rollouts.rollouts_per_group)
+    ]
+    return [_sample(policy, document, config.rollouts, seed) for seed in seeds]
+
+
+def _sample(
+    policy: Policy, document: Document, rollouts: RolloutsConfig, seed: int
+) -> PickedSample:
+    features = featurize(document.text)
+    words_max = rollouts.words_max
+    generator = np.random.default_rng(seed)
+    picks = pick(policy, features, words_max, rollouts.temperature, generator)
+    text = summary(features, picks)
+    reward = right(document, text, LEXICAL) / document.asked
+    reward *= task_of(rollouts).reward_share(text)
+    old = logprobs(policy, features, picks, words_max)
+    return PickedSample(features, words_max, picks, tuple(old.tolist()), reward)
+
+
+def _measure(policy: Policy, documents: Sequence[Document], groups: Sequence[Group]) -> Outcome:
+    texts = [summarize(policy, document.text) for document in documents]
+    return Outcome(
+        accuracy=_accuracy(documents, texts, LEXICAL),
+        second=_accuracy(documents, texts, PASSAGES),
+        words=fmean(count_words(text) for text in texts),
+        verdicts=sum(len(group) for group in groups),
+        flat=fmean([_is_flat(group) for group in groups] or [0]),
+    )
+
+
+def _accuracy(documents: Sequence[Document], texts: Sequence[str], rules: Rules) -> float:
+    found = [right(one, text, rules) for one, text in zip(documents, texts, strict=True)]
+    return sum(found) / sum(document.asked for document in documents)
+
+
+def _is_flat(group: Group) -> bool:
+    return len({sample.reward for sample in group}) == 1
