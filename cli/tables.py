@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from precis.records.ledger import Ledger, Validation
+from precis.report.wording import warm_start
 from precis.run.overview import Overview, StoredCheckpoint
 
 _MB = 1_000_000
@@ -39,6 +40,7 @@ def facts(run: Overview) -> list[tuple[str, str]]:
         ("model", run.model),
         ("begun with", begun),
         ("step", _step(ledger)),
+        *([("warm start", warm_start(ledger))] if ledger.variances else []),
         ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
         ("dollars", f"{ledger.usd:.4f}"),
         ("held by", held),

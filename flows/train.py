@@ -33,6 +33,7 @@ from tasks.services import open_run, start_services
 from tasks.states import completed, says_why_it_stops
 from tasks.training import train_step
 from tasks.ui import ProgressReporter, announce_trained, report_progress
+from tasks.warm_start import BATCH, collect_summaries, imitate, measure_variance, open_journal
 
 COMMIT_GRACE_S = 20.0
 """How long a run that is told to end waits for its commit; Prefect kills it after 30 s."""
@@ -96,7 +97,12 @@ async def go_on(run: Run, reporter: ProgressReporter) -> None:
         validation = await validate(run, run.next_step)
         await log_validation(run, validation)
         await delete_old_checkpoints(run)
-    if run.next_step < run.config.steps and not run.is_done:
+    if run.variance_is_due:
+        await wait_for_commit(run)
+        await measure_variance(run, run.next_step)
+    if run.warm_start_is_due:
+        await take_warm_start(run, reporter)
+    elif run.next_step < run.config.steps and not run.is_done:
         await take_step(run, run.next_step, reporter)
 
 
@@ -111,10 +117,22 @@ async def take_step(run: Run, step: int, reporter: ProgressReporter) -> None:
     run.commits.start(step, commit_and_log(run, record, batch, reporter))
 
 
+async def take_warm_start(run: Run, reporter: ProgressReporter) -> None:
+    """Step 0 by imitation; what is imitated is kept batch by batch as it is collected."""
+    journal = await open_journal(run)
+    with run.stopwatch.phase("collect"):
+        while batch := journal.missing(run.documents_to_summarize)[:BATCH]:
+            await stop_at_limits(run)
+            await collect_summaries(run, journal, batch)
+    record = await imitate(run, journal)
+    run.stopwatch.reset()
+    run.commits.start(record.step, commit_and_log(run, record, None, reporter))
+
+
 async def commit_and_log(
-    run: Run, record: StepRecord, batch: TrainingBatch, reporter: ProgressReporter
+    run: Run, record: StepRecord, batch: TrainingBatch | None, reporter: ProgressReporter
 ) -> None:
-    """Commit a step that is trained, and then show it.
+    """Commit a step that is trained, and then show it; a warm start has no batch.
 
     The trainer, which has the files, uploads them; this process only waits for the manifest.
 
@@ -127,7 +145,8 @@ async def commit_and_log(
         raise await keep_here(run, record, error) from error
     run.trainer.meter.book(record.machine_usd)
     await log_step(run, record.step, batch)
-    run.log.show_rollouts(batch.rollouts.rows)
+    if batch is not None:
+        run.log.show_rollouts(batch.rollouts.rows)
     get_run_logger().info("%s", progress_line(training_view(run)))
     reporter.update()
 

@@ -34,6 +34,8 @@ def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
     if isinstance(config, BenchmarkConfig):
         for contender in config.contenders:
             yield "CONTENDER_API_KEY", contender.base_url
+    if isinstance(config, TrainConfig) and config.warm_start and config.warm_start.teacher:
+        yield "CONTENDER_API_KEY", config.warm_start.teacher.base_url
     yield "LANGFUSE_SECRET_KEY", environment.langfuse_host
     yield "OPENPIPE_API_KEY", environment.openpipe_base_url
     yield "WANDB_API_KEY", os.environ.get("WANDB_BASE_URL", "")

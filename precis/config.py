@@ -7,7 +7,7 @@ Secrets are not settings: they are read from the environment (`precis.environmen
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -190,6 +190,53 @@ class Retention(Record):
     """Keep so many with the highest validation accuracy as well."""
 
 
+class ContenderConfig(Record):
+    """A model to compare with, behind an OpenAI-compatible endpoint."""
+
+    model: str = Field(min_length=1)
+    """Its name at the endpoint, such as `openai/gpt-4o`."""
+    name: str = ""
+    """What the results call it; empty takes the model's name without its vendor."""
+    provider: Literal["openrouter", "openai", "url"] = "openrouter"
+    """`openrouter` needs OPENROUTER_API_KEY, `openai` OPENAI_API_KEY; `url` is any endpoint."""
+    base_url: str = ""
+    """Endpoint that ends in /v1, for provider `url`; its key is read from CONTENDER_API_KEY."""
+    reasoning: bool = False
+    """Whether it thinks before it answers: such a model is asked without a temperature, and is
+    given tokens to think with."""
+    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = ""
+    """How much it thinks; empty leaves that to the provider."""
+    thinking_tokens_max: BoundedInt = Field(8192, ge=0)
+    """Tokens that a reasoning model may think with, on top of those of the summary."""
+    prices: tuple[Amount, Amount] | None = None
+    """USD for a million prompt tokens and for a million completion tokens; empty takes what the
+    endpoint says, or else the built-in table."""
+    limits: RateLimits = RateLimits(in_flight=8)
+    """What the account allows for this model."""
+    call_timeout_s: BoundedFloat = Field(180, gt=0)
+    """Deadline of one request with its whole response, in seconds."""
+    summary_timeout_s: BoundedFloat = Field(600, gt=0)
+    """Deadline of one summary with all its tries and the pauses between them, in seconds."""
+    tries_max: BoundedInt = Field(6, ge=1)
+    """Tries of one request before its summary is given up as unscored."""
+    backoff_s: BoundedFloat = Field(1.0, gt=0)
+    """Pause before the second try, in seconds; it doubles with each further one."""
+
+    @model_validator(mode="after")
+    def _url_is_one(self) -> Self:
+        if self.provider == "url" and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(
+                f"contender {self.model!r} has provider 'url': its base_url must start with "
+                "http:// or https://"
+            )
+        return self
+
+    @property
+    def called(self) -> str:
+        """What the results call it."""
+        return self.name or self.model.rpartition("/")[2]
+
+
 class RunConfig(Record):
     """What training and benchmark of one model have in common."""
 
@@ -246,6 +293,63 @@ class FromCheckpoint(Record):
     """Where it lies: a folder or s3://bucket/prefix; empty is the run's own store."""
 
 
+class WarmStartConfig(Record):
+    """Supervised training on summaries worth imitating, before the first step of reinforcement."""
+
+    source: Decides[Literal["best_of_n", "teacher", "file"]] = "best_of_n"
+    """Who writes the summaries: `best_of_n` samples several of each document from the policy itself
+    and takes the one that the judge likes best; `teacher` asks another model; `file` reads them."""
+    documents: Decides[BoundedInt | None] = Field(None, ge=1)
+    """Training documents to set apart for it, which no step draws then; empty takes 200, or a
+    quarter of them where that is fewer. Of a file, its first so many summaries; empty takes all."""
+    samples: Decides[BoundedInt] = Field(8, ge=2)
+    """Summaries sampled of each document, for source `best_of_n`."""
+    teacher: ByIdentity[ContenderConfig | None] = None
+    """The other model, for source `teacher`; each summary is paid for once in a store."""
+    file: ByIdentity[str] = ""
+    """A parquet or JSONL file, for source `file`: a row for each summary, with `summary` and the
+    document's `document_id` or `text`, or both."""
+    epochs: Decides[BoundedInt] = Field(2, ge=1)
+    """Passes over the summaries."""
+    batch_size: Decides[BoundedInt] = Field(4, ge=1)
+    """Summaries of an update."""
+    learning_rate: Decides[BoundedFloat | None] = Field(None, gt=0)
+    """Adam's highest step size: it rises over the first tenth of the updates, and falls to 0 over
+    the rest. Empty takes what suits the trainer: 2e-4 for an adapter, 0.02 for the embedded
+    policy."""
+    measured_documents: MayChange[BoundedInt] = Field(20, ge=1)
+    """Documents of the steps that are sampled before the warm start and after it, as a step would,
+    to see how many groups have rewards that differ: only those can be learned from."""
+
+    @model_validator(mode="after")
+    def _source_has_what_it_needs(self) -> Self:
+        if (self.source == "teacher") != (self.teacher is not None):
+            raise ValueError(
+                "warm_start source 'teacher' and the setting `teacher` belong together: give both, "
+                "or neither"
+            )
+        if (self.source == "file") != bool(self.file):
+            raise ValueError(
+                "warm_start source 'file' and the setting `file` belong together: give both, or "
+                "neither"
+            )
+        return self
+
+    def identity(self, summaries: str) -> dict[str, Any]:
+        """What decides the result, by what it stands for.
+
+        Args:
+            summaries: digest of the file's, wherever it lies.
+        """
+        decisive = decisive_settings(self)
+        if self.teacher is not None:
+            asked = {"model", "base_url", "reasoning", "reasoning_effort", "thinking_tokens_max"}
+            decisive["teacher"] = self.teacher.model_dump(include=asked)
+        if self.file:
+            decisive["summaries"] = summaries
+        return decisive
+
+
 class TrainConfig(RunConfig):
     """A training run."""
 
@@ -278,6 +382,11 @@ class TrainConfig(RunConfig):
         None, title="From Checkpoint"
     )
     """Begin with another run's checkpoint in place of the untrained policy."""
+    warm_start: Annotated[Decides[WarmStartConfig | None], Since(None)] = Field(
+        None, title="Warm Start"
+    )
+    """Begin with supervised training as step 0, which counts as one of `steps`: `{}` imitates the
+    best of the policy's own summaries. Empty begins with reinforcement."""
     take_over: MayChange[bool] = False
     """Take the model from another run that holds it, which then stops."""
 
@@ -300,7 +409,16 @@ class TrainConfig(RunConfig):
             )
         return self
 
-    def identity(self, corpus_digest: str, judge: Mapping[str, str]) -> str:
+    @model_validator(mode="after")
+    def _wandb_imitates_nothing(self) -> Self:
+        if self.warm_start and self.trainer.kind == "serverless":
+            raise ValueError(
+                "warm_start needs a trainer of kind 'extractive' or 'art': W&B's serverless "
+                "trainer imitates no summaries here"
+            )
+        return self
+
+    def identity(self, corpus_digest: str, judge: Mapping[str, str], summaries: str = "") -> str:
         """Digest of what decides the result: a run can be resumed only with the same one.
 
         How many steps, how fast and how patiently are left out, so that they may change: each
@@ -309,56 +427,12 @@ class TrainConfig(RunConfig):
 
         Args:
             judge: which judge rules and how it is asked (`JudgeClient.identity`).
+            summaries: digest of those that the warm start is given (`WarmStart.digest`).
         """
         decisive = {"corpus": corpus_digest, "judge": dict(judge), **decisive_settings(self)}
+        if self.warm_start is not None:
+            decisive["warm_start"] = self.warm_start.identity(summaries)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
-
-
-class ContenderConfig(Record):
-    """A model to compare with, behind an OpenAI-compatible endpoint."""
-
-    model: str = Field(min_length=1)
-    """Its name at the endpoint, such as `openai/gpt-4o`."""
-    name: str = ""
-    """What the results call it; empty takes the model's name without its vendor."""
-    provider: Literal["openrouter", "openai", "url"] = "openrouter"
-    """`openrouter` needs OPENROUTER_API_KEY, `openai` OPENAI_API_KEY; `url` is any endpoint."""
-    base_url: str = ""
-    """Endpoint that ends in /v1, for provider `url`; its key is read from CONTENDER_API_KEY."""
-    reasoning: bool = False
-    """Whether it thinks before it answers: such a model is asked without a temperature, and is
-    given tokens to think with."""
-    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = ""
-    """How much it thinks; empty leaves that to the provider."""
-    thinking_tokens_max: BoundedInt = Field(8192, ge=0)
-    """Tokens that a reasoning model may think with, on top of those of the summary."""
-    prices: tuple[Amount, Amount] | None = None
-    """USD for a million prompt tokens and for a million completion tokens; empty takes what the
-    endpoint says, or else the built-in table."""
-    limits: RateLimits = RateLimits(in_flight=8)
-    """What the account allows for this model."""
-    call_timeout_s: BoundedFloat = Field(180, gt=0)
-    """Deadline of one request with its whole response, in seconds."""
-    summary_timeout_s: BoundedFloat = Field(600, gt=0)
-    """Deadline of one summary with all its tries and the pauses between them, in seconds."""
-    tries_max: BoundedInt = Field(6, ge=1)
-    """Tries of one request before its summary is given up as unscored."""
-    backoff_s: BoundedFloat = Field(1.0, gt=0)
-    """Pause before the second try, in seconds; it doubles with each further one."""
-
-    @model_validator(mode="after")
-    def _url_is_one(self) -> Self:
-        if self.provider == "url" and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(
-                f"contender {self.model!r} has provider 'url': its base_url must start with "
-                "http:// or https://"
-            )
-        return self
-
-    @property
-    def called(self) -> str:
-        """What the results call it."""
-        return self.name or self.model.rpartition("/")[2]
 
 
 class BenchmarkConfig(RunConfig):

@@ -17,6 +17,7 @@ from precis.records.documents import Corpus, load_corpus
 from precis.training.forecast import forecast_judging, forecast_second_judge
 from precis.training.preflight import Preflight
 from precis.training.run import Run, Services
+from precis.warm_start.teacher import forecast_teacher, teacher_of
 from tasks.policy import RETRIED
 from tasks.ui import artifact_key
 
@@ -83,9 +84,13 @@ async def announce_cost(run: Run) -> None:
     at = run.ledger.next_step
     held_out = run.corpus.validation
     usd = run.ledger.usd
+    apart = run.warm_start.documents if run.warm_start else ()
+    teacher = teacher_of(config, run.task)
+    if teacher and at == 0:
+        get_run_logger().info("%s", forecast_teacher(teacher.spec, apart, run.task))
     if config.judge.provider != "lexical":
         model = run.judge.identity["model"]
-        usd += _announce(forecast_judging(config, at, held_out, model), model)
+        usd += _announce(forecast_judging(config, at, held_out, model, len(apart)), model)
     if run.second:
         model = run.second.identity["model"]
         ahead = forecast_second_judge(config, at, held_out, model)

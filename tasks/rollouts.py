@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TypeVar
 
 from prefect import task
 from prefect.concurrency.asyncio import concurrency
@@ -25,11 +27,18 @@ from precis.training.run import Run
 from precis.training.steps import validation_of
 from tasks.policy import RETRIED
 
+T = TypeVar("T")
+
 _SLOTS_PATIENCE_S = 1800
 
 
 async def sample_and_score(run: Run, step: int) -> StepRollouts:
-    """The step's rollouts; with the judge out, pause until somebody resumes the run.
+    """The step's rollouts, as `wait_out_judge` gets them."""
+    return await wait_out_judge(run, partial(gather_rollouts, run, step))
+
+
+async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
+    """Do what needs the judge; with the judge out, pause until somebody resumes the run.
 
     Raises:
         JudgeUnavailable: the judge is out, and the run has no patience.
@@ -37,7 +46,7 @@ async def sample_and_score(run: Run, step: int) -> StepRollouts:
     """
     while True:
         try:
-            return await gather_rollouts(run, step)
+            return await work()
         except JudgeUnavailable as error:
             if not run.config.judge_patience_s:
                 raise

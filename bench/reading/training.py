@@ -25,13 +25,19 @@ def trained_on(documents: Sequence[Document], steps: int, seed: int) -> Policy:
     state = initial_state(seed)
     for step in range(steps):
         generator = np.random.default_rng([seed, step])
-        batch = chance.sample(documents, GROUPS)
-        samples = with_advantages([_group(state, document, generator) for document in batch])
-        after = advance(state)
-        for done in passes(state, samples, ExtractiveTrainer()):
-            after = done.trained
-        state = after
+        state = train_step(state, chance.sample(documents, GROUPS), generator)
     return state.policy
+
+
+def train_step(
+    state: TrainingState, documents: Sequence[Document], generator: np.random.Generator
+) -> TrainingState:
+    """One step: a group of each document, sampled, judged and learned from."""
+    samples = with_advantages([sample_group(state, one, generator) for one in documents])
+    after = advance(state)
+    for done in passes(state, samples, ExtractiveTrainer()):
+        after = done.trained
+    return after
 
 
 def summarize(policy: Policy, text: str) -> str:
@@ -41,10 +47,11 @@ def summarize(policy: Policy, text: str) -> str:
     return summary(features, picks)
 
 
-def _group(
-    state: TrainingState, document: Document, generator: np.random.Generator
+def sample_group(
+    state: TrainingState, document: Document, generator: np.random.Generator, size: int = ROLLOUTS
 ) -> list[PickedSample]:
-    return [_sample(state, document, generator) for _ in range(ROLLOUTS)]
+    """Summaries of a document, with what the lexical judge says they earn."""
+    return [_sample(state, document, generator) for _ in range(size)]
 
 
 def _sample(

@@ -88,8 +88,8 @@ async def estimate_cost(
     return CostEstimate(
         summaries=len(missing),
         kept=sum(kept.summary for kept in known),
-        usd=sum(_usd(entry, document, task) for entry, document in missing),
-        thinking_usd=sum(_thinking_usd(entry) for entry, _ in missing),
+        usd=sum(summary_usd(entry, document, task) for entry, document in missing),
+        thinking_usd=sum(thinking_usd(entry) for entry, _ in missing),
         unpriced=tuple(sorted(unpriced)),
         judging=judging,
     )
@@ -111,14 +111,16 @@ async def _find_kept(writer: ContenderClient, referee: BenchmarkJudge, document:
     return _Kept(True, verdict is not None)
 
 
-def _usd(entry: ContenderSpec, document: Document, task: Task) -> float:
+def summary_usd(entry: ContenderSpec, document: Document, task: Task) -> float:
+    """What a summary will cost, without what a reasoning model thinks."""
     messages = task.messages(document)
     sent = sum(len(message["content"]) for message in messages)
     prompt_tokens = round(estimate_tokens(sent))
     return _price(entry, Usage(prompt_tokens, int(task.words_max / _WORDS_PER_TOKEN)))
 
 
-def _thinking_usd(entry: ContenderSpec) -> float:
+def thinking_usd(entry: ContenderSpec) -> float:
+    """What a summary may cost on top, if the model uses up all that it may think with."""
     settings = entry.settings
     if not settings.reasoning:
         return 0.0

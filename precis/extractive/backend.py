@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import math
+import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,11 +30,12 @@ from precis.extractive.checkpoint_files import (
     save,
     steps,
 )
+from precis.extractive.demonstrations import demonstration_of
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.extractive.samples import PickedSample, with_advantages
 from precis.extractive.serving import LoopServer
-from precis.extractive.train_step import advance, passes, train_on_demonstrations
-from precis.extractive.trajectories import demonstration_of, samples_of
+from precis.extractive.train_step import advance, end_imitation, imitate, passes
+from precis.extractive.trajectories import samples_of
 from precis.llm.server import completions_app
 from precis.processes.kill_points import reached
 from precis.settings.trainer import ExtractiveTrainer
@@ -124,6 +127,49 @@ class ExtractiveBackend:
             reached("weights saved", kept.step - 1)
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
 
+    async def train_sft(
+        self,
+        model: AnyTrainableModel,
+        trajectories: Iterable[Trajectory],
+        on_progress: Progress = lambda _: None,
+        *,
+        batch_size: int,
+        learning_rates: Sequence[float],
+    ) -> LocalTrainResult:
+        """Learn to pick the sentences of given summaries, and write and serve the checkpoint.
+
+        Args:
+            trajectories: their last message is the summary.
+            on_progress: told the metrics of each update.
+            batch_size: summaries of an update.
+            learning_rates: of each update; the summaries are gone through again and again, each
+                time in another order.
+
+        Raises:
+            TrainerError: a summary has nothing in common with its document.
+        """
+        samples = list(map(demonstration_of, trajectories))
+        batches = _batches(samples, batch_size, self._seed)
+        seen = []
+        async with self._training:
+            trained = self._latest(model)
+            for batch, rate in zip(batches, learning_rates, strict=False):
+                done = imitate(trained, batch, rate)
+                trained = done.trained
+                seen.append(done.metrics)
+                on_progress(done.metrics)
+                await asyncio.sleep(0)  # completions are served between updates
+            kept = advance(end_imitation(trained))
+            metrics = {
+                **average_metric_samples(seen),
+                "data/step_trainer_tokens": _words(samples),
+                TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
+            }
+            reached("before weights saved", kept.step - 1)
+            folder = save(self._folder(model), kept, metrics)
+            reached("weights saved", kept.step - 1)
+        return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
+
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:
         """The metrics of a training whose checkpoint was saved; None if it was not."""
@@ -140,18 +186,18 @@ class ExtractiveBackend:
         dev_config: dev.TrainSFTConfig,
         verbose: bool = False,
     ) -> AsyncIterator[dict[str, float]]:
-        """Learn to pick the sentences of given summaries: one step, its metrics by batch."""
-        samples = list(map(demonstration_of, trajectories))
+        """ART's own call of `train_sft`: one pass, its metrics by update."""
+        shown = list(trajectories)
         size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
-        starts = range(0, len(samples), size)
-        rates = _rates(config.learning_rate)
-        async with self._training:
-            trained = self._latest(model)
-            for at, rate in zip(starts, rates, strict=False):
-                done = train_on_demonstrations(trained, samples[at : at + size], rate)
-                trained = done.trained
-                yield done.metrics
-            save(self._folder(model), advance(trained))
+        updates = math.ceil(len(shown) / size)
+        rate = config.learning_rate
+        rates = rate if isinstance(rate, list) else [rate] * updates
+        seen: list[dict[str, float]] = []
+        await self.train_sft(
+            model, shown, seen.append, batch_size=size, learning_rates=rates[:updates]
+        )
+        for metrics in seen:
+            yield metrics
 
     async def _prepare_backend_for_training(
         self, model: AnyTrainableModel, config: dev.OpenAIServerConfig | None = None
@@ -202,16 +248,24 @@ class ExtractiveBackend:
 def _metrics(
     seen: Sequence[dict[str, float]], samples: Sequence[PickedSample], groups: list[TrajectoryGroup]
 ) -> dict[str, float]:
-    words = sum(float(sample.features.words[list(sample.picks)].sum()) for sample in samples)
     return {
         **average_metric_samples(list(seen)),
         **build_training_summary_metrics(
             summarize_trajectory_groups(groups), include_trainable_groups=True
         ),
-        "data/step_trainer_tokens": words,
+        "data/step_trainer_tokens": _words(samples),
         TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
     }
 
 
-def _rates(rate: float | list[float]) -> Iterator[float]:
-    return iter(rate) if isinstance(rate, list) else itertools.repeat(rate)
+def _words(samples: Sequence[PickedSample]) -> float:
+    return sum(float(sample.features.words[list(sample.picks)].sum()) for sample in samples)
+
+
+def _batches(samples: Sequence[PickedSample], size: int, seed: int) -> Iterator[list[PickedSample]]:
+    """Batches without end; each sample is in one of each pass."""
+    for number in itertools.count():
+        order = list(samples)
+        random.Random(f"{seed}/{number}").shuffle(order)
+        for start in range(0, len(order), size):
+            yield order[start : start + size]

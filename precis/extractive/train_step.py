@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from precis.extractive.checkpoint_files import TrainingState
 from precis.extractive.features import Floats
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
@@ -39,10 +41,8 @@ def passes(
         yield Pass(_next(trained, weights, adam), found.metrics)
 
 
-def train_on_demonstrations(
-    trained: TrainingState, samples: Sequence[PickedSample], learning_rate: float
-) -> Pass:
-    """One step of maximum likelihood on picks to imitate."""
+def imitate(trained: TrainingState, samples: Sequence[PickedSample], learning_rate: float) -> Pass:
+    """One update towards given picks, by maximum likelihood."""
     batch = batch_of([replace(sample, advantage=1.0) for sample in samples])
     now = logprobs_of(trained.policy.weights, batch)
     found = objective(trained.policy.weights, replace(batch, logprobs=now), now, 0.5, 0.0)
@@ -51,6 +51,16 @@ def train_on_demonstrations(
     metrics = {"loss/train": -likelihood, "loss/grad_norm": found.metrics["loss/grad_norm"]}
     policy = replace(trained.policy, weights=weights)
     return Pass(replace(trained, policy=policy, adam=adam), metrics)
+
+
+def end_imitation(trained: TrainingState) -> TrainingState:
+    """What reinforcement begins with after imitation.
+
+    The KL penalty pulls to the policy that has imitated. Adam begins anew, as ART has it: its
+    moments are those of another loss.
+    """
+    zero = np.zeros_like(trained.policy.weights)
+    return replace(trained, reference=trained.policy.weights, adam=Adam(zero, zero, 0))
 
 
 def advance(trained: TrainingState) -> TrainingState:

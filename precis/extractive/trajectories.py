@@ -21,35 +21,16 @@ def samples_of(group: art.TrajectoryGroup) -> list[PickedSample]:
         RolloutError: the messages before a choice hold no document.
         TrainerError: a trajectory has no choice, or one without usable logprobs.
     """
-    return list(map(_sample, group.trajectories))
+    return list(map(sample_of, group.trajectories))
 
 
-def demonstration_of(trajectory: art.Trajectory) -> PickedSample:
-    """What a trajectory's last message shows how to do: its sentences, in document order.
+def sample_of(trajectory: art.Trajectory) -> PickedSample:
+    """The sample that a trajectory's last choice is.
 
     Raises:
         RolloutError: the messages before it hold no document.
-        TrainerError: it has no sentence of the document.
+        TrainerError: there is no choice, or one without usable logprobs.
     """
-    *before, _ = trajectory.messages_and_choices
-    content = str(trajectory.messages()[-1].get("content"))
-    request = request_in(_messages(before))
-    features = featurize(request.text)
-    left = request.words_max
-    picks = []
-    for index, sentence in enumerate(features.sentences):
-        if sentence in content and features.words[index] <= left:
-            picks.append(index)
-            left -= int(features.words[index])
-    if not picks:
-        raise TrainerError(
-            "A summary to imitate holds no sentence of its document: the embedded policy can only "
-            "learn to pick sentences that are there word for word."
-        )
-    return PickedSample(features, request.words_max, tuple(picks), (0.0,) * len(picks), 0.0)
-
-
-def _sample(trajectory: art.Trajectory) -> PickedSample:
     items = trajectory.messages_and_choices
     at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
     if at is None:

@@ -55,23 +55,35 @@ class Document:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents, split into those to train on and those held out."""
+    """Documents, split into those to train on and those held out.
+
+    Attributes:
+        warm_start: those that a run begins with, by imitation; no step draws them. They are among
+            `train`, or come with summaries of their own.
+    """
 
     train: tuple[Document, ...]
     validation: tuple[Document, ...]
+    warm_start: tuple[Document, ...] = ()
+
+    @cached_property
+    def drawn(self) -> tuple[Document, ...]:
+        """The training documents that steps draw from."""
+        apart = {document.id for document in self.warm_start}
+        return tuple(document for document in self.train if document.id not in apart)
 
     def batch(self, seed: int, step: int, size: int) -> tuple[Document, ...]:
-        """The training documents of a step: a pure function of seed, step and size.
+        """The documents of a step: a pure function of seed, step and size.
 
         Each epoch goes through all documents in an order of its own.
         """
         orders: dict[int, list[int]] = {}
         documents = []
         for position in range(step * size, (step + 1) * size):
-            epoch, place = divmod(position, len(self.train))
+            epoch, place = divmod(position, len(self.drawn))
             if epoch not in orders:
                 orders[epoch] = self._order(seed, epoch)
-            documents.append(self.train[orders[epoch][place]])
+            documents.append(self.drawn[orders[epoch][place]])
         return tuple(documents)
 
     def spares(self, seed: int, step: int, size: int, count: int) -> tuple[Document, ...]:
@@ -82,7 +94,7 @@ class Corpus:
         if not count:
             return ()
         batch = {document.id for document in self.batch(seed, step, size)}
-        others = [document for document in self.train if document.id not in batch]
+        others = [document for document in self.drawn if document.id not in batch]
         return tuple(random.Random(f"{seed}/spares/{step}").sample(others, min(count, len(others))))
 
     @cached_property
@@ -91,7 +103,7 @@ class Corpus:
         return hashlib.sha256(repr((self.train, self.validation)).encode()).hexdigest()
 
     def _order(self, seed: int, epoch: int) -> list[int]:
-        order = list(range(len(self.train)))
+        order = list(range(len(self.drawn)))
         random.Random(f"{seed}/{epoch}").shuffle(order)
         return order
 

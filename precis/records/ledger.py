@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from precis.errors import ConfigError, StoreConflict, StoreError, UnusableRun
 from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step
 from precis.records.spend import Spend
+from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
 
 _SPEND_MAX = 1e15
@@ -59,6 +60,9 @@ class StepRecord(Record):
     """What its judging took; after a crash the cache pays for what was asked before."""
     machine_usd: Amount = 0.0
     """What the rented machine cost since the step before, by SkyPilot's price."""
+    warm_start: WarmStartRecord | None = None
+    """How the adapter was made, if by imitation; its reward is then what `GroupVariance` says of
+    the adapter before it, and its words are those of the summaries that were imitated."""
 
     @property
     def usd(self) -> float:
@@ -141,6 +145,8 @@ class Ledger(Record):
     """The step to do next, and so the newest committed adapter."""
     steps: tuple[StepRecord, ...] = ()
     validations: tuple[Validation, ...] = ()
+    variances: tuple[GroupVariance, ...] = ()
+    """Of the adapters before and after a warm start."""
     checkpoints: dict[Step, Sha256] = Field({})
     """The digest of each committed checkpoint, by step: one with other files is not the run's.
     Those that older versions committed are not here."""
@@ -199,6 +205,12 @@ class Ledger(Record):
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
 
+    def add_variance(self, variance: GroupVariance, usd: float = 0.0) -> Self:
+        """The ledger with one more measure of an adapter's groups."""
+        others = (known for known in self.variances if known.step != variance.step)
+        variances = sorted((*others, variance), key=lambda known: known.step)
+        return self._with(variances=tuple(variances), usd=self.usd + usd)
+
     def charge(self, usd: float) -> Self:
         """The ledger with what was spent beside steps and validations."""
         return self._with(usd=self.usd + usd)
@@ -232,6 +244,7 @@ class Ledger(Record):
             steps=self.steps[:step],
             validations=tuple(one for one in self.validations if one.step <= step),
             stopped_early=None,
+            variances=tuple(one for one in self.variances if one.step <= step),
             checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},
         )
 
@@ -262,7 +275,7 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
     if ledger.config != config:
         raise ConfigError(
             f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
-            "rollouts, judge, trainer or from_checkpoint).",
+            "rollouts, judge, trainer, warm_start or from_checkpoint).",
             "Give back the old settings to continue it, or choose another model name or store.",
         )
     return ledger, blob.version

@@ -24,6 +24,7 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
         **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
         **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
         **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
+        **_warm_start_metrics(ledger, step),
         **record.trainer,
     }
 
@@ -47,6 +48,22 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     for name in names:
         columns[name] = [row.get(name) for row in rows]
     return pl.DataFrame(columns, strict=False)
+
+
+def _warm_start_metrics(ledger: Ledger, step: int) -> dict[str, float]:
+    """What was imitated, and how many groups of the adapter before it had rewards that differ."""
+    metrics: dict[str, float] = {}
+    for one in ledger.variances:
+        if one.step == step:
+            metrics["groups_varied"] = one.varied
+            metrics["groups_measured"] = one.groups
+    warm_start = ledger.steps[step].warm_start
+    if warm_start is not None:
+        metrics["warm_start/summaries"] = warm_start.summaries
+        metrics["warm_start/left_out"] = sum(warm_start.left_out.values())
+        if warm_start.reward is not None:
+            metrics["warm_start/reward"] = warm_start.reward
+    return metrics
 
 
 def _with_phases(ledger: Ledger, step: int) -> dict[str, float]:

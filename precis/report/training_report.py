@@ -183,6 +183,8 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Spent, validation included": _dollars(ledger.usd, ahead) + _machine(ledger),
         "At the end, if it goes on like this": _forecast(ahead),
     }
+    if ledger.variances:
+        rows = {"Warm start": wording.warm_start(ledger), **rows}
     lines = [f"| {name} | {value} |" for name, value in rows.items()]
     return "\n".join(["| So far | |", "| --- | --- |", *lines])
 

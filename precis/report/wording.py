@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+from precis.records.ledger import Ledger
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
 
@@ -63,3 +64,18 @@ def dollars(cost: float) -> str:
         return "free"
     digits = 0 if cost >= 10 else max(2, 1 - math.floor(math.log10(cost)))
     return f"${cost:,.{digits}f}".removesuffix(".00")
+
+
+def warm_start(ledger: Ledger) -> str:
+    """What was imitated, and what became of the groups; empty without a warm start."""
+    parts = []
+    made = ledger.steps[0].warm_start if ledger.steps else None
+    if made is not None:
+        left_out = f", left out {causes(made.left_out)}" if made.left_out else ""
+        earned = "" if made.reward is None else f" with a mean reward of {number(made.reward)}"
+        cost = f", for ${made.usd:,.2f}" if made.usd else ""
+        parts.append(f"{made.summaries} summaries imitated ({made.source}){earned}{left_out}{cost}")
+    for one in ledger.variances:
+        when = "after" if one.step else "before"
+        parts.append(f"{one.varied} of {one.groups} groups with rewards that differ {when} it")
+    return "; ".join(parts)

@@ -30,6 +30,8 @@ class RunPlan:
         steps = config.steps if ledger.stopped_early is None else ledger.stopped_early
         adapters = range(ledger.next_step, steps + 1)
         due = {at for at in adapters if at % config.validate_every == 0 or at == steps}
+        if config.warm_start and ledger.next_step <= 1 <= steps:
+            due.add(1)
         known = {one.step for one in ledger.validations}
         return cls(steps, len(due - known), config.budget_usd)
 
@@ -55,7 +57,7 @@ class Projection:
 
 def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     """Go on from the mean of the last twenty steps, and of all validations."""
-    recent = ledger.steps[-_RECENT:]
+    recent = [one for one in ledger.steps if one.warm_start is None][-_RECENT:]
     unpriced = any(step.judge.unpriced for step in ledger.steps)
     if not recent:
         return Projection(ledger.usd, None, None, unpriced, None)
@@ -81,8 +83,10 @@ def in_words(seconds: float) -> str:
 
 
 def _validation_usd(ledger: Ledger) -> float:
-    """What no step in the ledger has spent, the validations have, or a step that was redone."""
+    """What no step in the ledger has spent, nor a warm start, the validations have, or a step that
+    was redone."""
     rest = ledger.usd - sum(step.usd for step in ledger.steps)
+    rest -= sum(step.warm_start.usd for step in ledger.steps if step.warm_start)
     return max(0.0, rest) / max(1, len(ledger.validations))
 
 

@@ -17,7 +17,7 @@ def keep_trained_on(store: Store, ledger: Ledger, corpus: Corpus) -> None:
     key = _key(ledger.model)
     if store.get(key) is not None:
         return
-    digests = set(map(_digest, corpus.train))
+    digests = set(map(_digest, (*corpus.train, *corpus.warm_start)))
     origin = ledger.origin
     if origin:
         digests |= _read_note(open_store(origin.store), origin.model) or set()

@@ -1,6 +1,6 @@
 """What a trainer server asks of the backend that it hosts."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +29,24 @@ class TrainerBackend(art.Backend, Protocol):
         Args:
             on_progress: to be told metrics while it trains; it takes no time.
             options: the trainer's settings, such as `learning_rate`.
+        """
+        ...
+
+    async def train_sft(
+        self,
+        model: art.TrainableModel[Any, Any],
+        trajectories: Iterable[art.Trajectory],
+        on_progress: Progress = ...,
+        *,
+        batch_size: int,
+        learning_rates: Sequence[float],
+    ) -> TrainResult:
+        """As `train`, by imitation of the last message of each trajectory.
+
+        Args:
+            batch_size: trajectories of an update.
+            learning_rates: of each update; the trajectories are gone through again and again, each
+                time in another order.
         """
         ...
 

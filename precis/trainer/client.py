@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import math
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 """Pauses before each new try of a connection that was lost without a sign of life, in seconds."""
 
+_SFT_BATCH = 2
+"""Summaries of an update where ART is not told how many: its own number."""
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _UNEXPLAINED = {"type": "TrainerError", "message": "The trainer failed and did not say why."}
 _ERRORS: dict[str, type[PrecisError]] = {
@@ -140,6 +143,30 @@ class RemoteTrainer:
         Raises:
             StepConflict: the step was trained already on other groups.
         """
+        return await self._train("/train", model, trajectory_groups, **kwargs)
+
+    async def train_sft(
+        self, model: Model, trajectories: Iterable[art.Trajectory], **kwargs: Any
+    ) -> RemoteTrainResult:
+        """Train one step by imitation of each trajectory's last message, exactly once.
+
+        Args:
+            kwargs: as of `train`; the backend's options are `batch_size` and `learning_rates`, one
+                for each update.
+
+        Raises:
+            StepConflict: the step was trained already on other trajectories.
+        """
+        group = art.TrajectoryGroup(list(trajectories))
+        return await self._train("/train_sft", model, [group], **kwargs)
+
+    async def _train(
+        self,
+        path: str,
+        model: Model,
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        **kwargs: Any,
+    ) -> RemoteTrainResult:
         step = kwargs.pop("step", None)
         run = kwargs.pop("run", "")
         note = kwargs.pop("note", {})
@@ -155,7 +182,7 @@ class RemoteTrainer:
         )
         # Dumping them once more would take as long as all the rest.
         body = {**request.model_dump(exclude={"groups"}), "groups": groups}
-        result = await self._long("/train", body)
+        result = await self._long(path, body)
         return RemoteTrainResult(result["step"], result["metrics"], request.digest)
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
@@ -170,8 +197,14 @@ class RemoteTrainer:
         dev_config: dev.TrainSFTConfig,
         verbose: bool = False,
     ) -> AsyncIterator[dict[str, float]]:
-        raise TrainerError("Précis trains by reinforcement only: use train, not train_sft.")
-        yield {}  # makes this the asynchronous generator that ART expects
+        """ART's own call of `train_sft`: one pass, and its metrics at the end."""
+        shown = list(trajectories)
+        size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
+        updates = math.ceil(len(shown) / size)
+        rate = config.learning_rate
+        rates = rate if isinstance(rate, list) else [rate] * updates
+        result = await self.train_sft(model, shown, batch_size=size, learning_rates=rates[:updates])
+        yield result.metrics
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -2,12 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import art
+from art.types import TrainResult
 
 from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, files_in, restore
@@ -26,6 +27,9 @@ from precis.trainer.protocol import (
     decode_groups,
 )
 
+Model = art.TrainableModel[Any, Any]
+Groups = list[art.TrajectoryGroup]
+
 _STEP = re.compile(r"[0-9]{1,7}")
 _KEPT = 2
 """Checkpoints kept here once a newer one is in the store: it and the one before it."""
@@ -37,7 +41,7 @@ class TrainerService:
     def __init__(self, backend: TrainerBackend, path: Path) -> None:
         self.backend = backend
         self.path = path
-        self.models: dict[str, art.TrainableModel[Any, Any]] = {}
+        self.models: dict[str, Model] = {}
         self.inference: tuple[str, str] | None = None
         self._settled: set[Path] = set()
         self._training = asyncio.Lock()
@@ -75,9 +79,21 @@ class TrainerService:
     async def train(self, request: TrainRequest, progress: Progress) -> Json:
         """Train a step, one at a time; a step that was trained gets its stored result."""
         async with self._training:
-            return await self._train(request, progress)
+            return await self._train(request, partial(self.backend.train, on_progress=progress))
 
-    async def _train(self, request: TrainRequest, progress: Progress) -> Json:
+    async def train_sft(self, request: TrainRequest, progress: Progress) -> Json:
+        """Train a step by imitation, as `train` does by reinforcement."""
+
+        async def imitate(model: Model, groups: Groups, **options: Any) -> TrainResult:
+            shown = [trajectory for group in groups for trajectory in group.trajectories]
+            return await self.backend.train_sft(model, shown, progress, **options)
+
+        async with self._training:
+            return await self._train(request, imitate)
+
+    async def _train(
+        self, request: TrainRequest, training: Callable[..., Awaitable[TrainResult]]
+    ) -> Json:
         done = self.find_result(request)
         if done is not None:
             return done
@@ -92,9 +108,7 @@ class TrainerService:
         # Noted before and after: a trainer that is killed in between can tell at its next start
         # (`_settle`) whether the weights were saved, and the step is not trained twice.
         journal.began(request.step, request.digest, request.note)
-        result = await self.backend.train(
-            model, decode_groups(request.groups), on_progress=progress, **request.options
-        )
+        result = await training(model, decode_groups(request.groups), **request.options)
         answer = {"step": result.step, "metrics": result.metrics}
         trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
         journal.finished(request.step, trained)
@@ -224,7 +238,7 @@ class TrainerService:
             kept = [step for step in here if step > request.step - _KEPT]
             await self.backend._delete_checkpoint_files(model, kept)
 
-    def _model(self, spec: ModelSpec) -> art.TrainableModel[Any, Any]:
+    def _model(self, spec: ModelSpec) -> Model:
         if spec.name not in self.models:
             self.models[spec.name] = art.TrainableModel(
                 name=spec.name,
@@ -236,7 +250,7 @@ class TrainerService:
             )
         return self.models[spec.name]
 
-    def _find_registered(self, spec: ModelSpec) -> art.TrainableModel[Any, Any]:
+    def _find_registered(self, spec: ModelSpec) -> Model:
         if spec.name not in self.models:
             raise TrainerError(f"The model {spec.name!r} is not registered with this trainer.")
         return self.models[spec.name]

@@ -44,7 +44,10 @@ class ModelSpec(Message):
 
 
 class TrainRequest(Message):
-    """Train step `step`, which turns adapter `step` into adapter `step + 1`."""
+    """Train step `step`, which turns adapter `step` into adapter `step + 1`.
+
+    By reinforcement, or supervised: then each trajectory ends in a message to imitate.
+    """
 
     model: ModelSpec
     run: str

@@ -129,11 +129,23 @@ async def begin(request: BeginRequest, served: Served) -> StreamingResponse:
 
 
 async def train(request: TrainRequest, served: Served) -> StreamingResponse:
+    return _stream_training(request, served, served.service.train)
+
+
+async def train_sft(request: TrainRequest, served: Served) -> StreamingResponse:
+    return _stream_training(request, served, served.service.train_sft)
+
+
+def _stream_training(
+    request: TrainRequest,
+    served: ServedTrainer,
+    training: Callable[[TrainRequest, Progress], Awaitable[Json]],
+) -> StreamingResponse:
     if digest_of(request.groups) != request.digest:
         raise TrainerError("The groups differ from their digest: they were altered on the way.")
     served.service.find_result(request)
     key = f"train {request.model.name} {request.step} {request.digest}"
-    return served.stream(key, lambda progress: served.service.train(request, progress))
+    return served.stream(key, lambda progress: training(request, progress))
 
 
 async def checkpoints(action: str, request: CheckpointRequest, served: Served) -> StreamingResponse:
@@ -181,6 +193,7 @@ _HANDLERS: dict[str, Callable[..., Awaitable[Any]]] = {
     "/state": state,
     "/begin": begin,
     "/train": train,
+    "/train_sft": train_sft,
     "/checkpoints/{action}": checkpoints,
     "/file": file,
     "/checkpoints_to_keep": keep,

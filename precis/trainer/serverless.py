@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,20 @@ class WandbBackend(ServerlessBackend):
         await asyncio.to_thread(self._pull, model, result.step, incoming)
         os.replace(incoming, self._checkpoint(model, result.step))
         return result
+
+    async def train_sft(
+        self,
+        model: Model,
+        trajectories: Iterable[art.Trajectory],
+        on_progress: Progress = lambda _: None,
+        *,
+        batch_size: int,
+        learning_rates: Sequence[float],
+    ) -> ServerlessTrainResult:
+        """Not there: no setting leads here."""
+        raise TrainerError(
+            "W&B's serverless trainer imitates no summaries here.", "Train without warm_start."
+        )
 
     def recover(self, checkpoint: Path) -> dict[str, float] | None:
         """None: what W&B trained, and was not fetched from there, is trained again."""

@@ -14,7 +14,7 @@ from precis.models.licences import check_licence
 from precis.records.documents import Corpus
 from precis.store import open_store
 from precis.training.fork import check_origin
-from precis.training.run import Services
+from precis.training.run import Services, teacher_for, warm_start_of
 
 
 class Preflight:
@@ -46,6 +46,8 @@ class Preflight:
         }
         if self._second:
             checks["second judge"] = self.second_judge
+        if self.config.warm_start is not None:
+            checks["warm start"] = self.warm_start
         if self.config.cluster.where == "sky":
             checks["SkyPilot's keys"] = self.infra
             checks["GPU"] = self.gpu
@@ -55,6 +57,13 @@ class Preflight:
     async def documents(self) -> str:
         """How the corpus is split."""
         return f"{len(self._corpus.train)} to train on, {len(self._corpus.validation)} held out"
+
+    async def warm_start(self) -> str:
+        """Whether there are summaries to begin with, or documents and somebody to write them."""
+        config = self.config
+        warm_start, _ = await asyncio.to_thread(warm_start_of, config, self._corpus)
+        teacher = teacher_for(config)
+        return f"{warm_start}, by {teacher.spec.contender}" if teacher else str(warm_start)
 
     async def judge(self) -> str:
         """Whether the judge answers a trial question."""

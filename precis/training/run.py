@@ -14,7 +14,7 @@ from precis.judge import JudgeClient
 from precis.judge.ruler import RulerJudge
 from precis.processes.child import ChildService
 from precis.processes.kill_points import reached
-from precis.records.documents import Corpus
+from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.lease import Lease
@@ -26,6 +26,8 @@ from precis.training.commits import CommitPipeline
 from precis.training.connection import TrainerConnection
 from precis.training.log import RunLog
 from precis.training.stopwatch import Stopwatch
+from precis.warm_start.documents import WarmStart, prepare_warm_start
+from precis.warm_start.teacher import Teacher, teacher_of
 
 PROJECT = "precis"
 
@@ -58,6 +60,9 @@ class Run:
 
     Attributes:
         identity: digest of what decides the result (`TrainConfig.identity`).
+        warm_start: what is imitated as step 0; None where reinforcement begins at once.
+        corpus: what steps draw from it leaves out the documents of the warm start.
+        taught: what a teacher has cost since this process began.
         lease: held as long as the run lives; nobody else may write its checkpoints.
         commits: the commit that is under way beside the next step; at most one.
     """
@@ -73,19 +78,21 @@ class Run:
     ) -> None:
         self.config = config
         self.task = task_of(config.rollouts)
-        self.corpus = corpus
+        self.warm_start, self.corpus = prepare_warm_start(config.warm_start, corpus, self.task)
         self.judge = services.judge
         self.ruler = services.ruler
         self.second = services.second
         self.store = store
         self.lease = lease
         self.trainer = trainer
-        self.identity = config.identity(corpus.digest, self.judge.identity)
+        summaries = self.warm_start.digest if self.warm_start else ""
+        self.identity = config.identity(corpus.digest, self.judge.identity, summaries)
         self.model = trainable(config)
         self.commits = CommitPipeline()
         self.log = RunLog(self.model)
         self.stopwatch = Stopwatch()
         self.ledger = Ledger(model=config.model, config=self.identity, corpus=corpus.digest)
+        self.taught = Spend()
         self._booked = Spend()
         self._ledger_version: str | None = None
 
@@ -125,18 +132,39 @@ class Run:
 
     @property
     def validation_is_due(self) -> bool:
-        """Whether adapter `next_step` is to be validated: every so many steps, and the last."""
+        """Whether adapter `next_step` is to be validated: every so many steps, a warm one, and the
+        last."""
         at = self.next_step
         config = self.config
         known = any(validation.step == at for validation in self.ledger.validations)
-        return not known and (at % config.validate_every == 0 or at >= config.steps)
+        is_warm = self.warm_start is not None and at == 1
+        return not known and (is_warm or at % config.validate_every == 0 or at >= config.steps)
+
+    @property
+    def variance_is_due(self) -> bool:
+        """Whether the groups of adapter `next_step` are to be measured: around a warm start."""
+        known = any(one.step == self.next_step for one in self.ledger.variances)
+        return self.warm_start is not None and self.next_step in (0, 1) and not known
+
+    @property
+    def documents_to_summarize(self) -> tuple[Document, ...]:
+        """Those that the warm start needs a summary of: none where a file has them."""
+        if self.warm_start is None or self.warm_start.given:
+            return ()
+        return self.warm_start.documents
+
+    @property
+    def warm_start_is_due(self) -> bool:
+        """Whether the next step imitates."""
+        return self.warm_start is not None and self.next_step == 0
 
     @property
     def is_done(self) -> bool:
-        """Whether all steps are committed and the last adapter validated, or it stopped early."""
+        """Whether all steps are committed and the last adapter measured, or it stopped early."""
         if self.ledger.stopped_early is not None:
             return True
-        return self.ledger.next_step >= self.config.steps and not self.validation_is_due
+        measured = not self.validation_is_due and not self.variance_is_due
+        return self.ledger.next_step >= self.config.steps and measured
 
     @property
     def is_over_budget(self) -> bool:
@@ -178,14 +206,14 @@ class Run:
 
     @property
     def unbooked(self) -> Spend:
-        """What judging has cost and no ledger says yet, tries that failed included."""
+        """What judging and a teacher have cost and no ledger says yet, failed tries included."""
         return self.spend.since(self._booked)
 
     @property
     def spend(self) -> Spend:
-        """What all judging has cost since this process began."""
+        """What all judging and a teacher have cost since this process began."""
         others = [one.spend for one in (self.ruler, self.second) if one]
-        return sum(others, self.judge.spend)
+        return sum(others, self.judge.spend) + self.taught
 
     @property
     def name(self) -> str:
@@ -211,6 +239,20 @@ class Run:
     def wandb_folder(self) -> Path:
         """Where W&B keeps its own files of the run."""
         return work_folder(self.config) / "wandb"
+
+
+def warm_start_of(config: TrainConfig, corpus: Corpus) -> tuple[WarmStart | None, Corpus]:
+    """What a run will be warmed up on, and the corpus without it (`prepare_warm_start`)."""
+    return prepare_warm_start(config.warm_start, corpus, task_of(config.rollouts))
+
+
+def teacher_for(config: TrainConfig) -> Teacher | None:
+    """The teacher of a run; None where it has none.
+
+    Raises:
+        ConfigError: its key is not set.
+    """
+    return teacher_of(config, task_of(config.rollouts))
 
 
 def trainable(config: RunConfig) -> Model:

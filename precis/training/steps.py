@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable
 from precis.judge import Scored, Unscored, Verdict
-from precis.records.ledger import SecondOpinion, StepRecord, Validation
+from precis.records.ledger import Ledger, SecondOpinion, StepRecord, Validation
 from precis.records.spend import Spend
-from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread
+from precis.records.warm_start import GroupVariance, WarmStartRecord
+from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread, split_groups
 from precis.statistics.intervals import ratio_interval
 from precis.text import copied_share
 from precis.trainer.protocol import TrainedStep
@@ -48,6 +50,40 @@ def step_record(
     )
 
 
+def imitation_record(
+    ledger: Ledger,
+    made: WarmStartRecord,
+    *,
+    words: float,
+    seconds: Mapping[str, float],
+    judge: Spend,
+    machine_usd: float = 0.0,
+) -> StepRecord:
+    """What the ledger will say of a warm start, as far as it is known before it is trained.
+
+    Args:
+        ledger: which says what the groups of the adapter before it earned.
+        words: how long the summaries to imitate are, on average.
+    """
+    before = ledger.variances[-1]
+    return StepRecord(
+        step=before.step,
+        digest="",
+        reward=before.reward,
+        reward_std=before.reward_std,
+        words=words,
+        groups_trained=0,
+        groups_dropped={},
+        unscored={},
+        disqualified={},
+        trainer={},
+        seconds=dict(seconds),
+        judge=judge,
+        machine_usd=machine_usd,
+        warm_start=made,
+    )
+
+
 def as_trained(
     record: StepRecord, digest: str, metrics: Mapping[str, float], **seconds: float
 ) -> StepRecord:
@@ -71,6 +107,25 @@ def as_remembered(trained: TrainedStep) -> StepRecord:
     """The record of a step from what its trainer remembers of it."""
     note = StepRecord.model_validate(trained.note)
     return as_trained(note, trained.digest, trained.result["metrics"])
+
+
+def variance_of(
+    step: int, rollouts: Sequence[Sequence[Rollout]], config: RolloutsConfig, seconds: float
+) -> GroupVariance:
+    """How many of an adapter's groups a step could learn from."""
+    groups, dropped = split_groups(rollouts, config)
+    earned = []
+    for row in rollouts:
+        earned += [reward(one) for one in row if not isinstance(one.verdict, Unscored)]
+    return GroupVariance(
+        step=step,
+        groups=len(rollouts),
+        varied=len(groups),
+        dropped=dict(dropped),
+        reward=statistics.fmean(earned or [0.0]),
+        reward_std=reward_spread(rollouts),
+        seconds=seconds,
+    )
 
 
 def _is_finite(figure: float | None) -> bool:

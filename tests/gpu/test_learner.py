@@ -155,6 +155,59 @@ def test_a_learner_that_was_restarted_goes_on_as_one_that_was_not(
     assert not all(torch.equal(value, third[name]) for name, value in one.items())
 
 
+def test_imitation_makes_what_is_shown_likelier_whatever_its_advantage(base_model: str) -> None:
+    model = learner(base_model)
+    (update,) = packed(samples(), 4096)
+    before = mean_likelihoods(model, update)
+    losses = [model.imitate(update, 3e-3)["loss/train"] for _ in range(20)]
+    after = mean_likelihoods(model, update)
+    assert losses[-1] < losses[0]
+    assert after["good"] > before["good"]
+    assert after["bad"] > before["bad"]
+
+
+def test_the_loss_of_imitation_is_the_cross_entropy_of_a_token(base_model: str) -> None:
+    """Against Transformers' own, of each answer by itself."""
+    shown = samples(prompts=1, each=3)
+    model = learner(base_model)
+    network = model._model
+    total = 0.0
+    count = 0
+    for one in shown:
+        tokens = torch.tensor([one.token_ids], device=DEVICE)
+        labels = torch.where(torch.tensor([one.assistant_mask], device=DEVICE) == 1, tokens, -100)
+        with torch.no_grad():
+            total += float(network(input_ids=tokens, labels=labels).loss) * sum(one.assistant_mask)
+        count += sum(one.assistant_mask)
+    loss = model.imitate(packed(shown, 4096)[0], 1e-3)["loss/train"]
+    assert loss == pytest.approx(total / count, rel=0.01)
+
+
+def test_an_imitation_is_the_same_however_it_is_packed(base_model: str) -> None:
+    together = learner(base_model).imitate(packed(samples(), 4096)[0], 1e-3)
+    alone = learner(base_model).imitate(packed(samples(), 256)[0], 1e-3)
+    assert together["loss/train"] == pytest.approx(alone["loss/train"], rel=0.02)
+    assert together["loss/grad_norm"] == pytest.approx(alone["loss/grad_norm"], rel=0.05)
+
+
+def test_reinforcement_begins_with_a_new_optimizer(base_model: str, tmp_path: Path) -> None:
+    """What imitated and goes on, and what begins with its checkpoint, learn the same."""
+    shown, step = packed(samples(prompts=4), 4096, updates=2)
+    unbroken = learner(base_model)
+    unbroken.imitate(shown, 1e-3)
+    unbroken.end_imitation()
+    (tmp_path / "warm").mkdir()
+    unbroken.save(tmp_path / "warm")
+    restarted = learner(base_model, tmp_path / "warm")
+    assert not restarted._optimizer.state
+    for each, folder in ((unbroken, "unbroken"), (restarted, "restarted")):
+        each.update(step, TrainConfig(learning_rate=1e-3), OPTIONS)
+        (tmp_path / folder).mkdir()
+        each.save(tmp_path / folder)
+    one, other = weights(tmp_path / "unbroken"), weights(tmp_path / "restarted")
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
 class Cramped(Learner):
     """One that has no room for its second sequence, until it computes layers again."""
 

@@ -65,6 +65,26 @@ POINTS = {
 }
 """In the second step of two, each followed by a validation."""
 
+WARM_POINTS = {
+    "warm: groups measured before it": Point("flow", "groups measured", 0),
+    "warm: summaries sampled": Point("flow", "summaries collected", 0),
+    "warm: first summaries kept": Point("flow", "summaries kept", 0),
+    "warm: before training": Point("flow", "before training", 0),
+    "warm: training begun": Point("trainer", "training begun", 0),
+    "warm: before weights saved": Point("trainer", "before weights saved", 0),
+    "warm: weights saved": Point("trainer", "weights saved", 0),
+    "warm: training logged": Point("trainer", "training logged", 0),
+    "warm: result stored": Point("trainer", "result stored", 0),
+    "warm: answer sent": Point("flow", "step trained", 0),
+    "warm: before first upload": Point("trainer", "0 files uploaded", 1),
+    "warm: manifest written": Point("trainer", "manifest written", 1),
+    "warm: pointer moved": Point("trainer", "pointer moved", 1),
+    "warm: before ledger": Point("flow", "before ledger", 1),
+    "warm: ledger written": Point("flow", "ledger written", 1),
+    "warm: groups measured after it": Point("flow", "groups measured", 1),
+}
+"""In a warm start, which is step 0."""
+
 
 def sign_in(role: Role, kill: Kill) -> None:
     """Say that this process plays a role, and can be killed in it."""
@@ -73,7 +93,7 @@ def sign_in(role: Role, kill: Kill) -> None:
 
 def arm(role: Role, kill: Kill) -> None:
     """Have this process kill at the point, if the point is one of its role."""
-    point = POINTS.get(kill.point)
+    point = {**POINTS, **WARM_POINTS}.get(kill.point)
     if point is None or point.role != role:
         return
 

@@ -3,9 +3,9 @@
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class Life:
     bucket: str
     name: str
     steps: int = 2
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Settings over those below."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -44,6 +46,7 @@ class Life:
             "retention": {"keep_last": 1, "keep_every": 0, "keep_best": 0},
             "judge_patience_s": 0,
             "recoveries_max": 100,
+            **self.more,
         }
 
     def start(self, kill: Kill) -> Any:

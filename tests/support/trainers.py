@@ -1,7 +1,7 @@
 """A trainer's backend that trains nothing, and groups to train it on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class CountingBackend:
         self.inference_url = "http://127.0.0.1:9/v1"
         self.error: Exception | None = None
         self.seen: list[art.TrajectoryGroup] = []
+        self.shown: list[art.Trajectory] = []
 
     async def register(self, model: Any) -> None:
         self._checkpoint(model)
@@ -65,6 +66,20 @@ class CountingBackend:
 
     async def forget(self, model: Any) -> None:
         pass
+
+    async def train_sft(
+        self,
+        model: Any,
+        trajectories: Iterable[art.Trajectory],
+        on_progress: Progress = lambda _: None,
+        *,
+        batch_size: int,
+        learning_rates: Sequence[float],
+    ) -> TrainResult:
+        self.shown = list(trajectories)
+        self.trained, self.step = self.trained + 1, self.step + 1
+        self._checkpoint(model)
+        return TrainResult(self.step, {"updates": float(len(learning_rates))})
 
     async def _train_sft(self, *_: Any) -> AsyncIterator[dict[str, float]]:
         yield {}

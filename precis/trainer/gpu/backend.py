@@ -7,6 +7,7 @@ a hung training ends the process, and what is served under a step's name is that
 """
 
 import asyncio
+import math
 import os
 import secrets
 import socket
@@ -21,6 +22,7 @@ from art import dev
 from art.local import LocalBackend
 from art.metrics_taxonomy import (
     TRAIN_GRADIENT_STEPS_KEY,
+    average_metric_samples,
     build_training_summary_metrics,
     summarize_trajectory_groups,
 )
@@ -33,7 +35,7 @@ from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
-from precis.trainer.gpu.tokens import tokenize_groups
+from precis.trainer.gpu.tokens import tokenize_demonstrations, tokenize_groups
 from precis.trainer.watchdog import STALL_S, end_process, watch_steps
 
 _ADAPTER = "adapter_model.safetensors"
@@ -126,6 +128,53 @@ class GpuBackend(LocalBackend):
             )
         return result
 
+    async def train_sft(
+        self,
+        model: Model,
+        trajectories: Iterable[art.Trajectory],
+        on_progress: Progress = lambda _: None,
+        *,
+        batch_size: int,
+        learning_rates: Sequence[float],
+    ) -> LocalTrainResult:
+        """Train one step by imitation: token-level cross-entropy of given answers.
+
+        Args:
+            on_progress: told the metrics of each update.
+            batch_size: answers of an update.
+            learning_rates: of each update; the answers are gone through again and again, each time
+                in another order.
+
+        Raises:
+            TrainerError: every answer is longer than `engine.tokens_max`.
+            StaleAdapter: what is served afterwards is not what was trained.
+        """
+        step = await self._get_step(model)
+        service = await self._get_service(model)
+        rates = list(learning_rates)
+        updates = await asyncio.to_thread(
+            self._sft_updates, model, list(trajectories), batch_size, len(rates)
+        )
+        tokens = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
+        known = {
+            "data/step_trainer_tokens": float(tokens),
+            TRAIN_GRADIENT_STEPS_KEY: float(len(updates)),
+        }
+        seen = []
+        training = service.train_sft(step, updates, rates, known)
+        async for metrics in self._watch(model, step, training):
+            on_progress(metrics)
+            seen.append(metrics)
+        await self._check_served(model, step + 1)
+        if not self._has_moved(model, step):
+            raise StaleAdapter(
+                f"Imitation in step {step} of {model.name} left the adapter as it was."
+            )
+        folder = get_step_checkpoint_dir(str(self._folder(model)), step + 1)
+        return LocalTrainResult(
+            step=step + 1, metrics=average_metric_samples(seen), checkpoint_path=folder
+        )
+
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:
         """The metrics of a training whose checkpoint was saved; None if it was not."""
@@ -180,9 +229,16 @@ class GpuBackend(LocalBackend):
         trained = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
         known["data/step_trainer_tokens"] = float(trained)
         steps = service.train(step, updates, config, dev_config, known)
+        async for metrics in self._watch(model, step, steps):
+            self._progress(metrics)
+            yield metrics
+
+    async def _watch(
+        self, model: Model, step: int, steps: AsyncIterator[dict[str, float]]
+    ) -> AsyncIterator[dict[str, float]]:
+        """The metrics of a training as they come; one that hangs or fails ends this process."""
         try:
             async for metrics in watch_steps(steps, STALL_S, _end_hung):
-                self._progress(metrics)
                 yield metrics
         except Exception as error:
             # The adapter in memory has moved by some of the updates, and no file says by which.
@@ -213,11 +269,33 @@ class GpuBackend(LocalBackend):
             seed=f"{self._seed}/{step}",
         )
 
-    def _tokenizer(self, model: Model) -> Any:
-        from transformers import AutoTokenizer
+    def _sft_updates(
+        self, model: Model, trajectories: list[art.Trajectory], batch_size: int, count: int
+    ) -> list[Update]:
+        """So many updates; each answer is in one of each pass."""
+        engine = _engine(model)
+        samples = tokenize_demonstrations(trajectories, self._tokenizer(model), engine.tokens_max)
+        if not samples:
+            raise TrainerError(
+                f"Each of the {len(trajectories)} summaries to imitate has more than "
+                f"{engine.tokens_max} tokens with its document: raise trainer.engine.tokens_max."
+            )
+        updates: list[Update] = []
+        while len(updates) < count:
+            updates += pack(
+                samples,
+                updates=math.ceil(len(samples) / batch_size),
+                tokens_max=engine.packed_tokens,
+                weighting="token",
+                seed=f"{self._seed}/sft/{len(updates)}",
+            )
+        return updates[:count]
 
+    def _tokenizer(self, model: Model) -> Any:
         known: dict[Any, Any] = self._tokenizers
         if model.base_model not in known:
+            from transformers import AutoTokenizer
+
             known[model.base_model] = AutoTokenizer.from_pretrained(model.base_model)
         return known[model.base_model]
 

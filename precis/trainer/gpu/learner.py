@@ -7,7 +7,7 @@ that were sampled alone.
 
 import logging
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ from precis.trainer.gpu.packing import PackedSequence, Update
 _MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _GRADIENT_NORM_MAX = 0.1
 """ART's own: rewards are noisy, and one update must not move far."""
+_IMITATED_NORM_MAX = 1.0
+"""ART's own for imitation: what is shown has no noise of rewards."""
 _LOGITS_AT_ONCE = 1024
 """Tokens whose logits (one for each entry of the vocabulary) exist at a time."""
 _ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -101,17 +103,21 @@ class Learner:
         Returns:
             The update's metrics, under ART's names.
         """
-        for group in self._optimizer.param_groups:
-            group["lr"] = config.learning_rate
-        seen = self._accumulate(update, config, dev_config)
-        norm = torch.nn.utils.clip_grad_norm_(self._weights, _GRADIENT_NORM_MAX)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        metrics = {name: statistics.fmean(one[name] for one in seen) for name in seen[0]}
-        metrics["loss/train"] = sum(one["loss/train"] for one in seen)  # weights add up to 1
-        metrics["loss/grad_norm"] = norm.item()
-        metrics["loss/learning_rate"] = config.learning_rate
-        return metrics
+        seen = self._accumulate(update, lambda one: self._backward(one, config, dev_config))
+        return self._move(seen, config.learning_rate, _GRADIENT_NORM_MAX)
+
+    def imitate(self, update: Update, learning_rate: float) -> dict[str, float]:
+        """Move the optimizer once towards the answers of an update, by maximum likelihood.
+
+        Returns:
+            The update's metrics, under ART's names; the loss is the cross-entropy of a token.
+        """
+        seen = self._accumulate(update, self._backward_likelihood)
+        return self._move(seen, learning_rate, _IMITATED_NORM_MAX)
+
+    def end_imitation(self) -> None:
+        """Begin the optimizer anew, as ART does: its moments are those of another loss."""
+        self._optimizer = make_optimizer(self._weights)
 
     def save(self, folder: Path) -> None:
         """Write adapter, tokenizer and optimizer into an empty folder."""
@@ -120,7 +126,7 @@ class Learner:
         save_optimizer(self._optimizer, folder)
 
     def _accumulate(
-        self, update: Update, config: TrainConfig, dev_config: dev.TrainConfig
+        self, update: Update, backward: Callable[[PackedSequence], dict[str, float]]
     ) -> list[dict[str, float]]:
         """Add up the gradients of an update's sequences; returns the metrics of each.
 
@@ -129,7 +135,7 @@ class Learner:
         """
         while True:
             try:
-                return [self._backward(sequence, config, dev_config) for sequence in update]
+                return [backward(sequence) for sequence in update]
             except torch.OutOfMemoryError:
                 if self._recomputes:
                     raise
@@ -144,6 +150,31 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         torch.cuda.empty_cache()
         self._model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
+
+    def _move(
+        self, seen: Sequence[dict[str, float]], learning_rate: float, norm_max: float
+    ) -> dict[str, float]:
+        """Move the optimizer by the gradients that were added up; the metrics of the update."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        norm = torch.nn.utils.clip_grad_norm_(self._weights, norm_max)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        metrics = {name: statistics.fmean(one[name] for one in seen) for name in seen[0]}
+        metrics["loss/train"] = sum(one["loss/train"] for one in seen)  # weights add up to 1
+        metrics["loss/grad_norm"] = norm.item()
+        metrics["loss/learning_rate"] = learning_rate
+        return metrics
+
+    def _backward_likelihood(self, sequence: PackedSequence) -> dict[str, float]:
+        """Add the gradient of a sequence's answers to those of the update; returns its metrics."""
+        # The weight of a token stands at its own place, its likelihood at the place before.
+        weights = torch.from_numpy(sequence.weights[1:]).to(self._model.device)
+        with sdpa_kernel(_ATTENTION, set_priority=True):  # as in `_backward`
+            logprobs, entropy = self.logprobs(sequence)
+            loss = -(logprobs[0, :-1] * weights).sum()
+            loss.backward()
+        return {"loss/train": loss.item(), "loss/entropy": entropy.item()}
 
     def _backward(
         self, sequence: PackedSequence, config: TrainConfig, dev_config: dev.TrainConfig

@@ -8,9 +8,10 @@ the GPU together where they fit, so that nothing is moved between sampling and t
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from precis.trainer.gpu.learner import Learner
 
 Metrics = dict[str, float]
+Move = Callable[[], Metrics]
+"""One update of the learner."""
 
 _GPU = "cuda:0"
 """Where the learner is; with a second GPU, vLLM is on that one."""
@@ -100,13 +103,40 @@ class GpuService:
         Yields:
             The metrics of each update, and at the end how long saving and serving took.
         """
+        learn = self._learner.update
+        moves = [partial(learn, update, config, dev_config) for update in updates]
+        async for metrics in self._train(step, moves, known):
+            yield metrics
+
+    async def train_sft(
+        self, step: int, updates: list[Update], learning_rates: list[float], known: Metrics
+    ) -> AsyncIterator[Metrics]:
+        """As `train`, by imitation.
+
+        Args:
+            learning_rates: of each update.
+        """
+        moves: list[Move] = []
+        for update, rate in zip(updates, learning_rates, strict=True):
+            moves.append(partial(self._learner.imitate, update, rate))
+        async for metrics in self._train(step, moves, known, self._learner.end_imitation):
+            yield metrics
+
+    async def _train(
+        self,
+        step: int,
+        moves: Sequence[Move],
+        known: Metrics,
+        before_saving: Callable[[], None] = lambda: None,
+    ) -> AsyncIterator[Metrics]:
         seen: list[Metrics] = []
         start = time.perf_counter()
         async with self._memory_to_train():
-            for update in updates:
-                metrics = await asyncio.to_thread(self._learner.update, update, config, dev_config)
+            for move in moves:
+                metrics = await asyncio.to_thread(move)
                 seen.append({**known, **metrics})
                 yield seen[-1]
+            before_saving()
         trained = time.perf_counter()
         folder = self._checkpoint(step + 1)
         averaged = average_metric_samples(seen)

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import art
@@ -34,6 +34,43 @@ def tokenize_groups(
         else:
             samples += _tokenize_turns(group, tokenizer, scale_rewards)
     return samples
+
+
+def tokenize_demonstrations(
+    trajectories: Iterable[art.Trajectory], tokenizer: Any, tokens_max: int
+) -> list[Sample]:
+    """Answers to imitate, each with its end; those that are too long are left out.
+
+    Args:
+        trajectories: their last message is the answer.
+        tokens_max: longest prompt and answer together, in tokens.
+    """
+    samples = []
+    for trajectory in trajectories:
+        messages: list[Any] = trajectory.messages_and_choices[:-1]
+        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+        answer = _tokenize_answer(trajectory, tokenizer)
+        sample = Sample(
+            token_ids=[*prompt, *answer],
+            assistant_mask=[0] * len(prompt) + [1] * len(answer),
+            logprobs=[math.nan] * (len(prompt) + len(answer)),  # nobody has sampled it
+            advantage=1.0,
+            prompt_id=repr(messages),
+            prompt_length=len(prompt) - 1,
+        )
+        if len(sample.token_ids) <= tokens_max:
+            samples.append(sample)
+    return samples
+
+
+def _tokenize_answer(trajectory: art.Trajectory, tokenizer: Any) -> list[int]:
+    """What vLLM has sampled, where it did; of another's answer the text and its end."""
+    last = trajectory.messages_and_choices[-1]
+    if isinstance(last, Choice) and last.logprobs is not None:
+        return [int(one.token.removeprefix(_MARK)) for one in last.logprobs.content or ()]
+    text = str(trajectory.messages()[-1].get("content"))
+    tokens: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return [*tokens, tokenizer.eos_token_id]
 
 
 def _is_one_answer(trajectory: art.Trajectory) -> bool:

@@ -1,6 +1,5 @@
 """Contenders over real HTTP: how they are asked, what they cost, what is asked for only once."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -29,7 +28,7 @@ from precis.extractive.checkpoint_files import initial_state, save
 from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.llm.budget import Budget
-from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
+from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.spend import Price, Spend, price_of
@@ -38,8 +37,10 @@ from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
 from precis.summaries.task import Summarizing
+from tests.support.provider import Provider
 
 TASK = Summarizing(350)
+
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key", "OPENROUTER_API_KEY": "sk-or"}
 DOCUMENTS = [
     Document(
@@ -50,20 +51,6 @@ DOCUMENTS = [
     )
     for n in range(4)
 ]
-
-
-class Provider:
-    """Answers every request with what `answer` returns for it."""
-
-    def __init__(self) -> None:
-        self.requests: list[ChatRequest] = []
-        self.answer: Callable[[ChatRequest], Choice] = lambda request: Choice("The mayor did.")
-        self.serves_as: str | None = None
-
-    async def __call__(self, request: ChatRequest) -> Completion:
-        self.requests.append(request)
-        await asyncio.sleep(0)
-        return Completion(self.serves_as or request.model, [self.answer(request)])
 
 
 @pytest.fixture

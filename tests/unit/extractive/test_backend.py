@@ -1,6 +1,7 @@
 """The embedded policy through ART's own client, over HTTP on the loopback."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -228,6 +229,48 @@ async def test_supervised_training_imitates_summaries(
     assert await model.get_step() == 1
     learned = await complete(model, temperature=0)
     assert str(learned.choices[0].message.content).count("crowns") == 5
+
+
+async def test_imitating_its_own_choices_makes_them_likelier(
+    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+) -> None:
+    groups = await gather(model)
+    best = [max(group.trajectories, key=lambda one: one.reward) for group in groups]
+    seen: list[dict[str, float]] = []
+    result = await backend.train_sft(
+        model, best, seen.append, batch_size=3, learning_rates=[0.05] * 12
+    )
+    assert result.step == await model.get_step() == 1
+    assert len(seen) == 12
+    assert seen[-1]["loss/train"] < seen[0]["loss/train"]
+    file = checkpoint(model, 1) / "policy.json"
+    kept = json.loads(file.read_text())
+    assert kept["reference"] == kept["weights"], "the penalty would pull back what was imitated"
+    assert kept["adam"]["count"] == 0
+
+
+async def test_the_same_summaries_are_imitated_to_the_same_bytes(
+    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+) -> None:
+    groups = await gather(model)
+    shown = [group.trajectories[0] for group in groups]
+    options: Any = {"batch_size": 2, "learning_rates": [0.05] * 5}
+    file = Path(str((await backend.train_sft(model, shown, **options)).checkpoint_path))
+    first = (file / "policy.json").read_bytes()
+    shutil.rmtree(file)
+    await backend.train_sft(model, shown, **options)
+    assert (file / "policy.json").read_bytes() == first
+
+
+async def test_a_summary_that_has_nothing_of_its_document_is_refused(
+    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+) -> None:
+    messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
+    foreign: Any = {"role": "assistant", "content": "Zzz."}
+    shown = [art.Trajectory(messages_and_choices=[*messages, foreign])]
+    with pytest.raises(TrainerError, match="nothing in common with its document"):
+        await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
+    assert await model.get_step() == 0
 
 
 async def test_only_the_checkpoints_to_keep_are_kept(

@@ -10,7 +10,7 @@ from precis.extractive.features import NAMES, featurize
 from precis.extractive.grpo import Adam, descend, logprobs_of, objective
 from precis.extractive.policy import Policy, logprobs, pick
 from precis.extractive.samples import PickedSample, batch_of, with_advantages
-from precis.extractive.train_step import passes, train_on_demonstrations
+from precis.extractive.train_step import imitate, passes
 from precis.settings.trainer import ExtractiveTrainer
 
 WORDS_MAX = 30
@@ -141,7 +141,7 @@ def test_imitation_makes_the_shown_picks_likelier() -> None:
     trained, shown = initial_state(1), groups(initial_state(1).policy, documents=1)[0][:1]
     batch = batch_of(shown)
     before = logprobs_of(trained.policy.weights, batch).sum()
-    after = train_on_demonstrations(trained, shown, 0.05).trained.policy.weights
+    after = imitate(trained, shown, 0.05).trained.policy.weights
     assert logprobs_of(after, batch).sum() > before
 
 

@@ -15,6 +15,7 @@ from precis.records.ledger import (
     read_ledger,
     write_ledger,
 )
+from precis.records.warm_start import GroupVariance
 from precis.store import FolderStore
 from tests.support.ledgers import record, validation
 
@@ -118,3 +119,32 @@ def test_the_model_of_a_run_that_stopped_early_is_its_best() -> None:
     again = stopped.stop_early(0, steps=9)
     assert again.final and again.final.step == 4
     assert stopped.rewind(3).stopped_early is None
+
+
+def variance(step: int, varied: int = 7) -> GroupVariance:
+    return GroupVariance(
+        step=step, groups=20, varied=varied, dropped={}, reward=0.2, reward_std=0.1, seconds=3
+    )
+
+
+def test_measures_of_the_groups_are_kept_by_adapter_and_what_they_cost_counts() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k").add_variance(variance(1), 0.5)
+    ledger = ledger.add_variance(variance(0), 0.5).add_variance(variance(1, 9), 0.25)
+    assert [(one.step, one.varied) for one in ledger.variances] == [(0, 7), (1, 9)]
+    assert ledger.usd == 1.25
+    assert Ledger.model_validate_json(ledger.model_dump_json()) == ledger
+
+
+def test_a_run_that_goes_back_before_its_warm_start_measures_again() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k").add_variance(variance(0))
+    ledger = ledger.advance(record(0)).add_variance(variance(1))
+    assert [one.step for one in ledger.restart(0).variances] == [0]
+    assert ledger.restart(1).variances == ledger.variances
+
+
+def test_a_ledger_from_before_there_were_warm_starts_is_read() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
+    said = ledger.model_dump(mode="json")
+    del said["variances"]
+    del said["steps"][0]["warm_start"]
+    assert Ledger.model_validate(said) == ledger

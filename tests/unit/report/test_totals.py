@@ -2,6 +2,7 @@
 
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
+from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.report.training_report import totals
 from precis.run.outlook import RunPlan, outlook
 from tests.support.ledgers import record
@@ -51,3 +52,27 @@ def test_what_the_machine_costs_is_said_and_foretold() -> None:
     text = shown(ledger, 10)
     assert "| $4.00, $3.00 of it for the machine |" in text
     assert "about $20.00" in text
+
+
+def variance(step: int, varied: int) -> GroupVariance:
+    return GroupVariance(
+        step=step, groups=20, varied=varied, dropped={}, reward=0.2, reward_std=0.1, seconds=3
+    )
+
+
+def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:
+    made = WarmStartRecord(
+        source="best_of_n", documents=40, summaries=38, left_out={"nothing_earned": 2}, reward=0.5
+    )
+    ledger = Ledger(model="m", config="c", corpus="k").add_variance(variance(0, 7))
+    assert "| Warm start | 7 of 20 groups with rewards that differ before it |" in shown(ledger)
+    warm = record(0).model_copy(update={"warm_start": made})
+    ledger = ledger.advance(warm).add_variance(variance(1, 18))
+    (row,) = [line for line in shown(ledger).splitlines() if "Warm start" in line]
+    assert "38 summaries imitated (best_of_n) with a mean reward of 0.5" in row
+    assert "left out 2 nothing_earned" in row
+    assert "18 of 20 groups with rewards that differ after it" in row
+
+
+def test_a_run_that_begins_with_reinforcement_tells_of_no_warm_start() -> None:
+    assert "Warm start" not in shown(Ledger(model="m", config="c", corpus="k").advance(record(0)))

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from precis.config import FromCheckpoint, RolloutsConfig, TrainConfig
+from precis.config import FromCheckpoint, RolloutsConfig, TrainConfig, WarmStartConfig
 from precis.record import Record
 from precis.settings.identity import Effect, effect_of
 from precis.settings.trainer import ArtTrainer, EngineConfig, ExtractiveTrainer, ServerlessTrainer
@@ -15,6 +16,7 @@ MARKED: tuple[type[Record], ...] = (
     TrainConfig,
     RolloutsConfig,
     FromCheckpoint,
+    WarmStartConfig,
     ExtractiveTrainer,
     ArtTrainer,
     EngineConfig,
@@ -40,7 +42,12 @@ def nested_settings(settings: Record) -> Iterator[type[Record]]:
 @pytest.mark.parametrize("kind", ["extractive", "art", "serverless"])
 def test_no_group_of_settings_that_decides_is_left_out_of_this_test(kind: str) -> None:
     config = TrainConfig.model_validate(
-        {"store": "s", "trainer": {"kind": kind}, "from_checkpoint": {"model": "other"}}
+        {
+            "store": "s",
+            "trainer": {"kind": kind},
+            "from_checkpoint": {"model": "other"},
+            "warm_start": {} if kind != "serverless" else None,
+        }
     )
     assert set(nested_settings(config)) <= set(MARKED)
 
@@ -83,3 +90,45 @@ def test_a_setting_that_was_added_later_decides_once_it_differs() -> None:
 
     assert digest(scale_rewards=True) == digest()
     assert digest(scale_rewards=False) != digest()
+
+
+def identity(**settings: Any) -> str:
+    return TrainConfig.model_validate({"store": "/s", **settings}).identity("k", JUDGE)
+
+
+TEACHER = {"model": "t", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+
+
+def test_a_warm_start_decides_the_result_and_what_it_only_measures_does_not() -> None:
+    plain = identity(warm_start={})
+    assert plain != identity()
+    assert plain != identity(warm_start={"documents": 7})
+    assert plain == identity(warm_start={"measured_documents": 5})
+
+
+def test_a_teacher_decides_by_who_it_is_and_not_by_how_fast_it_is_asked() -> None:
+    def taught(**more: Any) -> str:
+        return identity(warm_start={"source": "teacher", "teacher": {**TEACHER, **more}})
+
+    assert taught() == taught(tries_max=2, limits={"in_flight": 3}, name="other")
+    assert taught() != taught(model="u")
+    assert taught() != taught(reasoning=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"source": "teacher"}, "`teacher` belong together"),
+        ({"teacher": TEACHER}, "`teacher` belong together"),
+        ({"source": "file"}, "`file` belong together"),
+        ({"file": "a.jsonl"}, "`file` belong together"),
+    ],
+)
+def test_a_source_comes_with_what_it_needs(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        identity(warm_start=given)
+
+
+def test_wandb_imitates_nothing() -> None:
+    with pytest.raises(ValidationError, match="serverless"):
+        identity(warm_start={}, trainer={"kind": "serverless"})

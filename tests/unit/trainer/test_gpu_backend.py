@@ -17,8 +17,9 @@ import pytest
 from art.types import LocalTrainResult, TrainConfig
 from fastapi import FastAPI, HTTPException, Request
 
-from precis.errors import StaleAdapter
+from precis.errors import StaleAdapter, TrainerError
 from precis.extractive.serving import LoopServer
+from tests.support.tokenizers import Tokenizer
 
 ADAPTER = "adapter_model.safetensors"
 GPU = "precis.trainer.gpu.backend"
@@ -63,6 +64,16 @@ class Service:
         self.asked.append((step, updates, config, dev_config))
         for number, _ in enumerate(updates):
             yield {**known, "loss/train": 1.0 / (number + 1)}
+        if self.fails is not None:
+            raise self.fails
+        await self._write(step + 1, next(self.weights))
+
+    async def train_sft(
+        self, step: int, updates: list[Any], rates: list[float], known: dict[str, float]
+    ) -> AsyncIterator[dict[str, float]]:
+        self.asked.append((step, updates, rates))
+        for rate in rates:
+            yield {**known, "loss/train": rate}
         if self.fails is not None:
             raise self.fails
         await self._write(step + 1, next(self.weights))
@@ -128,6 +139,7 @@ async def backend_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     backend: Any = GpuBackend(path)
     write(backend.checkpoints(MODEL) / "0000", b"untrained")
     backend._services[MODEL.name] = Service(backend, MODEL)
+    backend._tokenizers[MODEL.base_model] = Tokenizer()
     monkeypatch.setattr(backend, "_updates", lambda *_: backend.updates)
     backend.updates = [[_sequence()], [_sequence()]]
     server = LoopServer(backend.vllm.app())
@@ -235,6 +247,56 @@ async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
         assert not ended
         await asyncio.sleep(0.1)
     assert ended == ["Training step 0 of m failed (CUDA out of memory)"]
+
+
+async def test_imitation_goes_through_the_answers_until_every_rate_has_its_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, float]] = []
+    async with backend_at(tmp_path, monkeypatch) as backend:
+        await backend._prepare_backend_for_training(MODEL, None)
+        result = await backend.train_sft(
+            MODEL, demonstrations(3), seen.append, batch_size=2, learning_rates=[0.3, 0.2, 0.1]
+        )
+        ((step, updates, rates),) = backend._services[MODEL.name].asked
+    assert (step, rates) == (0, [0.3, 0.2, 0.1])
+    assert len(updates) == 3
+    assert result.step == 1
+    assert result.metrics["loss/train"] == pytest.approx(0.2)
+    assert [one["loss/train"] for one in seen] == rates
+    learned = [sequence.trained.sum() for update in updates[:2] for sequence in update]
+    assert sum(learned) == sum(len("answer 0") + 1 for _ in range(3)), "one pass has each once"
+
+
+async def test_answers_that_are_all_too_long_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with backend_at(tmp_path, monkeypatch) as backend:
+        await backend._prepare_backend_for_training(MODEL, None)
+        long = demonstrations(1, "y" * 5000)
+        with pytest.raises(TrainerError, match="more than 4096 tokens"):
+            await backend.train_sft(MODEL, long, batch_size=2, learning_rates=[0.1])
+
+
+async def test_imitation_that_left_the_adapter_as_it_was_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with backend_at(tmp_path, monkeypatch) as backend:
+        await backend._prepare_backend_for_training(MODEL, None)
+        backend._services[MODEL.name].weights = iter([b"untrained"])
+        with pytest.raises(StaleAdapter, match="left the adapter as it was"):
+            await backend.train_sft(MODEL, demonstrations(1), batch_size=1, learning_rates=[0.1])
+
+
+def demonstrations(count: int, answer: str = "answer") -> list[art.Trajectory]:
+    made = []
+    for number in range(count):
+        messages: Any = [
+            {"role": "user", "content": f"document {number}"},
+            {"role": "assistant", "content": f"{answer} {number}"},
+        ]
+        made.append(art.Trajectory(messages_and_choices=messages))
+    return made
 
 
 def no_groups() -> Iterable[art.TrajectoryGroup]:

@@ -6,19 +6,8 @@ import art
 import pytest
 from openai.types.chat.chat_completion import Choice
 
-from precis.trainer.gpu.tokens import tokenize_groups
-
-
-class Tokenizer:
-    """A token a character of each message, behind one for its role; counts what it is asked."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def apply_chat_template(self, messages: Any, *, add_generation_prompt: bool) -> list[int]:
-        self.asked += 1
-        ids = [id for one in messages for id in (1, *map(ord, one["content"]))]
-        return [*ids, 2] if add_generation_prompt else ids
+from precis.trainer.gpu.tokens import tokenize_demonstrations, tokenize_groups
+from tests.support.tokenizers import Tokenizer
 
 
 def group(prompt: str, rewards: list[float]) -> art.TrajectoryGroup:
@@ -74,3 +63,34 @@ def test_groups_with_one_prompt_are_still_two() -> None:
     groups = [group("ab", [0.0, 1.0]), group("ab", [0.0, 1.0])]
     samples = tokenize_groups(groups, Tokenizer(), scale_rewards=True)
     assert len({one.prompt_id for one in samples}) == 2
+
+
+def shown(prompt: str, answer: str) -> art.Trajectory:
+    messages: Any = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
+    return art.Trajectory(messages_and_choices=messages)
+
+
+def test_an_answer_to_imitate_is_its_own_tokens_and_its_end() -> None:
+    (one,) = tokenize_demonstrations([shown("ab", "yz")], Tokenizer(), 100)
+    assert one.token_ids == [1, ord("a"), ord("b"), 2, ord("y"), ord("z"), 9]
+    assert one.assistant_mask == [0, 0, 0, 0, 1, 1, 1]
+    assert one.advantage == 1.0
+
+
+def test_an_answer_that_vllm_could_not_have_written_is_not_imitated() -> None:
+    given = [shown("ab", "y" * 50), shown("ab", "y")]
+    (one,) = tokenize_demonstrations(given, Tokenizer(), 10)
+    assert len(one.token_ids) == 6
+
+
+def test_answers_to_one_prompt_share_it() -> None:
+    one, other = tokenize_demonstrations([shown("ab", "y"), shown("ab", "z")], Tokenizer(), 100)
+    assert one.prompt_id == other.prompt_id
+    assert one.prompt_length == 3
+
+
+def test_an_own_answer_to_imitate_is_what_was_sampled() -> None:
+    messages: Any = [{"role": "user", "content": "ab"}]
+    own = art.Trajectory(messages_and_choices=[*messages, choice(1)])
+    (one,) = tokenize_demonstrations([own], Tokenizer(), 100)
+    assert one.token_ids == [1, ord("a"), ord("b"), 2, 500, 501]

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import art
 import httpx
@@ -72,7 +73,7 @@ async def test_without_the_token_nothing_is_served(url: str, header: str | None)
     async with httpx.AsyncClient(base_url=url, headers=headers) as client:
         for path in ("/healthz", "/v1/models"):
             assert (await client.get(path)).status_code == 401
-        for path in ("/register", "/train", "/step", "/checkpoints/commit"):
+        for path in ("/register", "/train", "/train_sft", "/step", "/checkpoints/commit"):
             assert (await client.post(path, json={})).status_code == 401
 
 
@@ -128,6 +129,37 @@ async def test_a_repeated_step_gets_the_stored_result(
     assert (first.step, first.metrics) == (again.step, again.metrics)
     assert backend.trained == 1
     assert first.metrics["learning_rate"] == 0.1
+
+
+def shown(answer: str) -> art.Trajectory:
+    messages: Any = [
+        {"role": "user", "content": "summarize"},
+        {"role": "assistant", "content": answer},
+    ]
+    return art.Trajectory(messages_and_choices=messages)
+
+
+async def test_imitation_is_a_step_like_any_other(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    options: Any = {"step": 0, "batch_size": 1, "learning_rates": [0.1, 0.2], "note": {"n": 1}}
+    first = await trainer.train_sft(model, [shown("yes")], **options)
+    again = await trainer.train_sft(model, [shown("yes")], **options)
+    assert (first.step, first.metrics) == (again.step, again.metrics) == (1, {"updates": 2.0})
+    assert backend.trained == 1
+    assert backend.shown[0].messages()[-1]["content"] == "yes"
+    with pytest.raises(StepConflict, match="trained already on other groups"):
+        await trainer.train_sft(model, [shown("no")], **options)
+    assert (await trainer.train(model, [group(0, 1)])).step == 2
+
+
+async def test_arts_own_call_imitates_once(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    config = art.TrainSFTConfig(learning_rate=0.1, batch_size=2)
+    await model.train_sft([shown("a"), shown("b"), shown("c")], config)
+    assert [one.messages()[-1]["content"] for one in backend.shown] == ["a", "b", "c"]
+    assert await model.get_step() == 1
 
 
 async def test_a_repeat_on_other_groups_is_refused(

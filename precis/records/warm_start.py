@@ -1,0 +1,39 @@
+"""What the ledger says of a warm start: what was imitated, and what it did to the groups."""
+
+from precis.record import Amount, Count, Finite, Record, Step
+
+
+class WarmStartRecord(Record):
+    """How supervised training made an adapter."""
+
+    source: str
+    """Who wrote the summaries: `best_of_n`, `teacher` or `file`."""
+    documents: Count
+    """Training documents that were set apart for it."""
+    summaries: Count
+    """Summaries that were imitated."""
+    left_out: dict[str, Count]
+    """Summaries, or documents without one, that were not imitated, by cause."""
+    reward: Finite | None
+    """Mean reward of the imitated summaries; None where no judge has read them."""
+    usd: Amount = 0.0
+    """What collecting them cost, judge or teacher, as far as its price is known."""
+
+
+class GroupVariance(Record):
+    """How many groups of an adapter have rewards that differ: only from those it can learn."""
+
+    step: Step
+    """The adapter."""
+    groups: Count
+    """Documents that were sampled, each as often as in a step."""
+    varied: Count
+    """Groups whose rewards differ."""
+    dropped: dict[str, Count]
+    """The other groups, by cause."""
+    reward: Finite
+    """Mean reward of the scored rollouts."""
+    reward_std: Finite
+    """Mean within-group standard deviation of the reward."""
+    seconds: Amount
+    """Wall time it took."""

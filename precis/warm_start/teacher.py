@@ -1,0 +1,129 @@
+"""Summaries of another model, each paid for once in a store."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from precis.benchmark.cache import ResultCache
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec, hosted_contender
+from precis.benchmark.forecast import summary_usd, thinking_usd
+from precis.config import ContenderConfig, TrainConfig
+from precis.environment import Environment
+from precis.errors import BudgetReached, ConfigError, RolloutError
+from precis.llm.budget import Budget
+from precis.llm.concurrency import run_together
+from precis.records.documents import Document
+from precis.records.verdict import Unscored
+from precis.store import Store
+from precis.task import Task
+from precis.warm_start.demonstrations import Demonstration
+
+
+class Teacher:
+    """The model that shows how to summarize.
+
+    Args:
+        keys: those that are set, by the name of their variable.
+        task: what it is asked.
+        unwritten_share_max: share of a batch that may fail before the batch fails.
+
+    Raises:
+        ConfigError: its key is not set.
+    """
+
+    def __init__(
+        self,
+        config: ContenderConfig,
+        keys: Mapping[str, str],
+        task: Task,
+        unwritten_share_max: float,
+    ) -> None:
+        try:
+            self.spec: ContenderSpec = hosted_contender(config, keys, task.tokens_max)
+        except ConfigError as error:
+            raise ConfigError(f"warm_start.teacher: {error}") from error
+        self._task = task
+        self._unwritten_share_max = unwritten_share_max
+
+    async def write(
+        self, documents: Sequence[Document], store: Store, budget: Budget
+    ) -> list[Demonstration]:
+        """A summary of each document, those first that the store keeps.
+
+        A summary that would earn nothing unread is left out.
+
+        Raises:
+            BudgetReached: the next one might lead past the budget; what was paid for is kept.
+            RolloutError: too many were not written.
+            StoreError: a summary can't be kept.
+        """
+        cache = ResultCache(store)
+        try:
+            await cache.open()
+            async with ContenderClient(self.spec, self._task, budget, cache) as client:
+                return await self._write_all(client, documents)
+        finally:
+            cache.close()
+
+    async def _write_all(
+        self, client: ContenderClient, documents: Sequence[Document]
+    ) -> list[Demonstration]:
+        failures: list[Unscored] = []
+
+        async def write(document: Document) -> Demonstration:
+            written = await client.find_kept(document) or await client.write(document)
+            if isinstance(written, Unscored):
+                failures.append(written)
+                return Demonstration(document_id=document.id, cause=written.cause)
+            why = self._task.disqualify(written.text, document)
+            return Demonstration(document_id=document.id, summary=written.text, cause=why or "")
+
+        demonstrations = await run_together([partial(write, document) for document in documents])
+        self._refuse_too_many(failures, len(documents))
+        return demonstrations
+
+    def _refuse_too_many(self, failures: Sequence[Unscored], asked: int) -> None:
+        for failure in failures:
+            if failure.cause == "budget":
+                raise BudgetReached(
+                    f"The next summary of the teacher {self.spec.contender} might lead past "
+                    "budget_usd; what it has written is kept.",
+                    "Raise budget_usd and start the run again to continue.",
+                )
+        if len(failures) > self._unwritten_share_max * asked:
+            causes = dict(Counter(failure.cause for failure in failures))
+            raise RolloutError(
+                f"The teacher {self.spec.contender} wrote only {asked - len(failures)} of {asked} "
+                f"summaries ({causes}). The first failure: {failures[0].detail}"
+            )
+
+
+def teacher_of(config: TrainConfig, task: Task) -> Teacher | None:
+    """The teacher of a run, with its key from the environment; None where it has none.
+
+    Raises:
+        ConfigError: its key is not set.
+    """
+    warm_start = config.warm_start
+    if warm_start is None or warm_start.teacher is None:
+        return None
+    rollouts = config.rollouts
+    keys = Environment().keys()
+    return Teacher(warm_start.teacher, keys, task, rollouts.unscored_share_max)
+
+
+def forecast_teacher(spec: ContenderSpec, documents: Sequence[Document], task: Task) -> str:
+    """What asking the teacher will cost, in a sentence."""
+    if spec.price is None:
+        dollars = "at an unknown price"
+    else:
+        usd = sum(summary_usd(spec, document, task) for document in documents)
+        dollars = f"about ${usd:,.2f}"
+        thinking = thinking_usd(spec) * len(documents)
+        if thinking:
+            dollars += f", and up to ${thinking:,.2f} of thought"
+    return (
+        f"The teacher {spec.contender} will be asked for {len(documents)} summaries, {dollars}, "
+        "less those that the store keeps."
+    )

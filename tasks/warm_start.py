@@ -1,0 +1,184 @@
+"""The warm start: summaries to imitate, the training on them, and what it did to the groups."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from prefect import task
+from prefect.logging import get_run_logger
+
+from precis.config import WarmStartConfig
+from precis.errors import BudgetReached, RolloutError
+from precis.llm.budget import Budget
+from precis.processes.kill_points import reached
+from precis.records.documents import Document
+from precis.records.ledger import StepRecord
+from precis.records.warm_start import GroupVariance
+from precis.sampling.rollouts import Rollout, gather
+from precis.training.run import Run
+from precis.training.steps import as_trained, imitation_record, variance_of
+from precis.warm_start.best_of_n import choose_best
+from precis.warm_start.demonstrations import (
+    Demonstration,
+    DemonstrationJournal,
+    mean_words,
+    record_of,
+    sft_options,
+    trajectories,
+)
+from precis.warm_start.documents import WarmStart
+from precis.warm_start.teacher import Teacher, teacher_of
+from tasks.policy import RETRIED
+from tasks.rollouts import judge_slots, wait_out_judge
+
+BATCH = 16
+"""Documents whose summaries are collected together, and then kept."""
+
+
+async def measure_variance(run: Run, step: int) -> GroupVariance:
+    """Sample adapter `step` as a step does, and see how many groups have rewards that differ.
+
+    The documents are the same before a warm start and after it: the first that steps draw. With the
+    judge out, pause until somebody resumes the run.
+    """
+    return await wait_out_judge(run, partial(_measure, run, step))
+
+
+@task(name="measure groups", task_run_name="step {step}: measure groups of {run.name}", **RETRIED)
+async def _measure(run: Run, step: int) -> GroupVariance:
+    start = time.perf_counter()
+    settings = run.config.rollouts
+    count = min(_settings(run).measured_documents, len(run.corpus.drawn))
+    documents = run.corpus.batch(run.config.seed, 0, count)
+    rows = await _sample(run, step, documents, settings.rollouts_per_group)
+    reached("groups measured", step)
+    variance = variance_of(step, rows, settings, time.perf_counter() - start)
+    spend = run.unbooked
+    await run.write_ledger(run.ledger.add_variance(variance, spend.usd), spend)
+    get_run_logger().info(
+        "Of %d groups of adapter %d, %d have rewards that differ.",
+        variance.groups,
+        step,
+        variance.varied,
+    )
+    return variance
+
+
+async def open_journal(run: Run) -> DemonstrationJournal:
+    """What the run has collected so far."""
+    return await asyncio.to_thread(DemonstrationJournal, run.store, run.name, run.identity)
+
+
+async def collect_summaries(
+    run: Run, journal: DemonstrationJournal, documents: Sequence[Document]
+) -> None:
+    """Have summaries written of some documents, and keep them.
+
+    With the judge out, pause until somebody resumes the run.
+
+    Raises:
+        BudgetReached: the teacher's next summary might lead past the budget.
+    """
+    try:
+        await wait_out_judge(run, partial(_collect, run, journal, documents))
+    except (BudgetReached, RolloutError):
+        await _book(run, journal, ())  # some of them were paid for, and are kept
+        raise
+
+
+@task(name="collect summaries", task_run_name="collect summaries for {run.name}", **RETRIED)
+async def _collect(run: Run, journal: DemonstrationJournal, documents: Sequence[Document]) -> None:
+    teacher = teacher_of(run.config, run.task)
+    if teacher is not None:
+        demonstrations = await _ask(run, teacher, documents)
+    else:
+        rows = await _sample(run, 0, documents, _settings(run).samples)
+        demonstrations = [choose_best(row) for row in rows]
+    reached("summaries collected", 0)
+    await _book(run, journal, demonstrations)
+
+
+@task(name="imitate", task_run_name="step 0: imitate for {run.name}", **RETRIED)
+async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
+    """Turn adapter 0 into adapter 1, by imitation; a repeat gets the stored result.
+
+    Raises:
+        ConfigError: there is nothing to imitate.
+    """
+    warm_start = _warm_start(run)
+    shown = warm_start.given or journal.all
+    made = record_of(shown, run.config, len(warm_start.documents), journal.usd)
+    record = imitation_record(
+        run.ledger,
+        made,
+        words=mean_words(shown),
+        seconds=run.stopwatch.seconds,
+        judge=run.unbooked,
+        machine_usd=run.trainer.meter.unbooked_usd,
+    )
+    answers = trajectories(shown, warm_start.documents, run.task)
+    reached("before training", record.step)
+    start = time.perf_counter()
+    result = await run.trainer.client.train_sft(
+        run.model,
+        answers,
+        step=record.step,
+        run=run.ledger.run_id,
+        note=record.model_dump(mode="json"),
+        **sft_options(run.config, made.summaries),
+    )
+    seconds = time.perf_counter() - start
+    reached("step trained", record.step)
+    get_run_logger().info(
+        "Warm start: %d summaries imitated, %s left out.",
+        made.summaries,
+        made.left_out or "none",
+    )
+    return as_trained(record, result.digest, result.metrics, train=seconds)
+
+
+async def _book(
+    run: Run, journal: DemonstrationJournal, demonstrations: Sequence[Demonstration]
+) -> None:
+    """Keep what was collected, and what it has cost."""
+    await run.lease.check()
+    await asyncio.to_thread(journal.add, demonstrations, run.unbooked.usd)
+    reached("summaries kept", 0)
+    await run.book_rest()
+
+
+async def _ask(run: Run, teacher: Teacher, documents: Sequence[Document]) -> list[Demonstration]:
+    left = None if run.config.budget_usd is None else max(0.0, run.config.budget_usd - run.usd)
+    budget = Budget(left)
+    try:
+        return await teacher.write(documents, run.store, budget)
+    finally:
+        run.taught += budget.spend
+
+
+async def _sample(
+    run: Run, step: int, documents: Sequence[Document], each: int
+) -> list[list[Rollout]]:
+    async with judge_slots(run.config):
+        return await gather(
+            run.model.openai_client(),
+            run.model.get_inference_name(step),
+            run.task,
+            run.judge,
+            documents,
+            run.config.rollouts.model_copy(update={"rollouts_per_group": each}),
+            seed=run.config.seed,
+            step=step,
+            ruler=run.ruler,
+        )
+
+
+def _warm_start(run: Run) -> WarmStart:
+    assert run.warm_start is not None
+    return run.warm_start
+
+
+def _settings(run: Run) -> WarmStartConfig:
+    assert run.config.warm_start is not None
+    return run.config.warm_start
