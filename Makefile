@@ -94,6 +94,8 @@ lock: ## resolve the dependencies anew (needs uv)
 	$(UV) pip compile --group gpu --python-version 3.12 \
 		--python-platform x86_64-manylinux_2_35 --constraint requirements-gpu-run.txt \
 		--overrides requirements-gpu-overrides.txt $(LOCK_FORM) -o requirements-gpu.lock
+	$(UV) pip compile tests/services/llama_cpp.txt --python-version 3.11 \
+		--python-platform x86_64-manylinux_2_28 $(LOCK_FORM) -o tests/services/llama_cpp.lock
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache

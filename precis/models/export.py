@@ -115,10 +115,11 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> 
 def _export_gguf(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> Proof:
     converter = find_converter(options.converter)
     with TemporaryDirectory(dir=folder.parent, prefix=".merged-") as temporary:
-        merged = Path(temporary)
+        merged = Path(temporary) / f"{model.name}-{model.step}"
+        merged.mkdir()
         proof = _merge_into(model, merged, options)
-        file = f"{model.name}-{model.step}.gguf"
-        convert(converter, merged, folder / file)
+        file = f"{merged.name}.gguf"
+        convert(converter, merged, folder / file, model.serving_name)
         shutil.copy(merged / VERIFICATION_FILE, folder)
     write_prompt(folder, model.record)
     write_modelfile(folder, file, model.record)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from precis.errors import ConfigError, ConversionError
@@ -35,18 +34,30 @@ def find_converter(given: Path | None) -> Path:
     return Path(found).absolute()
 
 
-def convert(converter: Path, merged: Path, file: Path) -> None:
-    """Make a GGUF file of merged weights, in their own type.
+def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
+    """Make a GGUF file of merged weights, in their own type; programs show it by the name.
+
+    A converter that is not executable is run by the `python3` of PATH: the environment that its
+    requirements are in is hardly ever that of Précis.
 
     Raises:
         ConversionError: the converter failed; the message ends with the last that it said.
     """
     runs_by_itself = os.access(converter, os.X_OK)
-    program = [str(converter)] if runs_by_itself else [sys.executable, str(converter)]
-    command = [*program, str(merged), "--outfile", str(file), "--outtype", "auto"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    program = [str(converter)] if runs_by_itself else ["python3", str(converter)]
+    options = ["--outfile", str(file), "--outtype", "auto", "--model-name", name]
+    command = [*program, str(merged), *options]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise ConversionError(f"{program[0]} can't be run: {error.strerror}.") from error
     if done.returncode != 0 or not file.is_file():
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        if any(line.startswith("ModuleNotFoundError") for line in said):
+            raise ConversionError(
+                f"{converter} misses a package ({said[-1]}): install llama.cpp's requirements in "
+                "an environment of their own, and activate it before you run this."
+            )
         raise ConversionError(f"{converter} did not convert {merged}:\n" + "\n".join(said))
 
 

