@@ -96,6 +96,8 @@ lock: ## resolve the dependencies anew (needs uv)
 		--overrides requirements-gpu-overrides.txt $(LOCK_FORM) -o requirements-gpu.lock
 	$(UV) pip compile tests/services/llama_cpp.txt --python-version 3.11 \
 		--python-platform x86_64-manylinux_2_28 $(LOCK_FORM) -o tests/services/llama_cpp.lock
+	$(UV) pip compile environments/precis_summaries/pyproject.toml --group pyproject.toml:build \
+		--no-emit-package precis $(LOCK) -o environments/precis_summaries/requirements.lock
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,90 @@
+"""One summary a document, and its reward: the share of questions that it still answers."""
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+import verifiers.v1 as vf
+
+from precis.config import JudgeConfig
+from precis.inference.facts import open_judge
+from precis.judge import JudgeClient, Unscored
+from precis.summaries.rewards import disqualify, score_zero
+from precis.words import count_words
+from precis_summaries.taskset import SummaryTask
+
+PACKAGE = "precis_summaries"
+
+
+class SummariesEnvConfig(vf.SingleAgentEnvConfig):
+    """Who writes, and who judges."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+    """The policy. Nothing that it writes is run, so it needs no sandbox."""
+    judge: JudgeConfig = JudgeConfig()
+    """Précis's own setting: the lexical judge on this machine by default; `openrouter`, `google`
+    or `url` with their keys from the environment."""
+
+
+class SummariesEnv(vf.Env[SummariesEnvConfig]):
+    """The policy writes one summary of each document; the judge of Précis scores it.
+
+    A summary that is empty, over its length or in another script scores zero and costs no judge.
+    One that could not be judged fails its episode, and never scores zero.
+    """
+
+    def __init__(self, config: SummariesEnvConfig) -> None:
+        super().__init__(config)
+        self._open = AsyncExitStack()
+        self._judge: JudgeClient | None = None
+
+    async def start(self) -> None:
+        """Open the judge, one for all episodes: its limits hold for all of them together.
+
+        Raises:
+            ConfigError: its key is not set.
+        """
+        self._judge = await self._open.enter_async_context(open_judge(self.config.judge))
+
+    async def stop(self) -> None:
+        """Close it."""
+        await self._open.aclose()
+
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        """One request, one summary."""
+        await agents.agent.run(task)
+
+    async def finalize(self, task: vf.Task, episode: vf.Episode) -> None:
+        """Score the summary.
+
+        Raises:
+            RuntimeError: the judge failed.
+        """
+        assert isinstance(task, SummaryTask)
+        for trace in episode.traces:
+            if trace.ok:
+                await self._score(task, trace)
+
+    async def _score(self, task: SummaryTask, trace: vf.Trace) -> None:
+        assert self._judge is not None, "An environment scores while it is being served."
+        document = task.data.document
+        summary = trace.last_reply
+        why = disqualify(summary, document, task.data.words_max)
+        verdict = score_zero(document) if why else await self._judge.score(document, summary)
+        if isinstance(verdict, Unscored):
+            raise RuntimeError(f"The judge gave no verdict ({verdict.cause}): {verdict.detail}")
+        trace.record_reward("accuracy", verdict.reward)
+        trace.record_metric("words", count_words(summary))
+        trace.record_metric("disqualified", float(why is not None))
+
+
+def load_environment(**settings: Any) -> vf.Env:
+    """The environment, by settings of its taskset and its judge.
+
+    `load_environment(part="validation", judge={"provider": "openrouter"})`
+
+    Args:
+        settings: `judge`, and what `SummariesConfig` has: `documents`, `part`, `words_max`.
+    """
+    judge = settings.pop("judge", {})
+    taskset = {"id": PACKAGE, **settings}
+    return vf.load_environment(SummariesEnvConfig(taskset=taskset, judge=judge))

@@ -1,0 +1,73 @@
+"""The documents: one task each, with the messages that Précis trains and benchmarks with."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import verifiers.v1 as vf
+
+from precis.config import DocumentsConfig
+from precis.records.documents import Document, load_corpus
+from precis.summaries.prompt import summary_messages, summary_tokens_max
+from precis.words import WORDS_MAX
+
+
+class SummaryData(vf.TaskData):
+    """A document, and how long its summary may be."""
+
+    document: Document
+    """The text and its questions, golden answers included: what the judge needs."""
+    words_max: int
+    """Longest summary that can earn a reward, in words."""
+
+    @property
+    def tokens_max(self) -> int:
+        """Completion tokens to allow, as Précis does."""
+        return summary_tokens_max(self.words_max)
+
+
+class SummaryTask(vf.Task[SummaryData]):
+    """Scored by `SummariesEnv`, which keeps one judge for all."""
+
+    @property
+    def key(self) -> str:
+        """The document's id: its place in the taskset may change."""
+        return self.data.document.id
+
+
+class SummariesConfig(vf.TasksetConfig):
+    """Which documents, and how long a summary may be."""
+
+    documents: DocumentsConfig = DocumentsConfig(train_size=40, val_size=20)
+    """Précis's own setting: `bundled`, a data set on the Hub or files with RepLiQA's columns,
+    and how it is split."""
+    part: Literal["train", "validation"] = "train"
+    """The documents to train on, or those that are held out."""
+    words_max: int = WORDS_MAX
+    """Longest summary that can earn a reward, in words."""
+
+
+class SummariesTaskset(vf.Taskset[SummaryTask, SummariesConfig]):
+    """The documents of one part of the split, in its order."""
+
+    def load(self) -> Iterator[SummaryTask]:
+        """One task a document.
+
+        Raises:
+            DocumentsError: they can't be read, or are fewer than the split asks for.
+        """
+        corpus = load_corpus(self.config.documents)
+        documents = corpus.train if self.config.part == "train" else corpus.validation
+        for document in documents:
+            yield SummaryTask(_data(document, self.config.words_max), self.config.task)
+
+
+def _data(document: Document, words_max: int) -> SummaryData:
+    system, user = summary_messages(document.text, words_max)
+    return SummaryData(
+        id=document.id,
+        name=f"{document.topic}: {document.id}",
+        system_prompt=system["content"],
+        prompt=user["content"],
+        document=document,
+        words_max=words_max,
+    )
