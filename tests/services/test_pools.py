@@ -1,0 +1,120 @@
+"""The work pools of deployments/pools/, by Prefect's own templates and workers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect_aws.workers.ecs_worker import ECSWorker
+from prefect_kubernetes.worker import KubernetesWorker
+
+from tests.services.conftest import ROOT, Precis
+from tests.services.patience import PATIENCE_S
+from tests.services.prefect_api import client_of
+
+POOLS = ROOT / "deployments" / "pools"
+NAMES = ("train/rehearsal", "train/serverless", "benchmark/nightly")
+SETTINGS = {
+    "PRECIS_IMAGE": "images.example.org/precis:0.1.0",
+    "PRECIS_STORE": "s3://precis/runs",
+    "PRECIS_ECS_CLUSTER": "precis",
+    "PRECIS_ECS_VPC": "vpc-1",
+    "PRECIS_ECS_TASK_ROLE": "arn:aws:iam::123456789012:role/precis",
+    "PRECIS_ECS_EXECUTION_ROLE": "arn:aws:iam::123456789012:role/precis-start",
+    "PRECIS_ECS_PASSWORD_SECRET": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:x",
+}
+
+_WORKER = "PREFECT_INTEGRATIONS_KUBERNETES_WORKER_API_AUTH_STRING_SECRET"
+SECRET_OF_KUBERNETES = {f"{_WORKER}_NAME": "precis-server", f"{_WORKER}_KEY": "password"}
+"""Settings of the worker, as docs/pools.md has them."""
+
+
+@pytest.fixture(scope="module", params=["kubernetes", "ecs"])
+def kind(request: pytest.FixtureRequest, precis: Precis, tmp_path_factory: Any) -> str:
+    """A kind of pool, made from Prefect's template, with its deployments."""
+    kind: str = request.param
+    worker = {"kubernetes": KubernetesWorker, "ecs": ECSWorker}[kind]
+    template: Path = tmp_path_factory.mktemp("pool") / "template.json"
+    template.write_text(json.dumps(worker.get_default_base_job_template()))
+    made = ("work-pool", "create", f"precis-{kind}", "--type", kind)
+    precis.prefect(*made, "--base-job-template", str(template))
+    file = f"deployments/pools/{kind}.yaml"
+    precis.prefect("--no-prompt", "deploy", "--all", "--prefect-file", file, **SETTINGS)
+    return kind
+
+
+def rendered(precis: Precis, kind: str, name: str) -> dict[str, Any]:
+    """What the worker would hand over for a deployment."""
+    program = [sys.executable, ROOT / "tests/services/render_pool.py", kind, f"{name}-{kind}"]
+    # A worker hands on every setting of Prefect that it has: the server's are none of its own.
+    settings = {
+        name: value
+        for name, value in precis.environment.items()
+        if not name.startswith("PREFECT_SERVER_")
+    }
+    done = subprocess.run(
+        [*map(str, program)],
+        env={**settings, **SECRET_OF_KUBERNETES, "PREFECT_API_URL": precis.api},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_provider_takes_what_the_worker_makes_of_a_run(
+    precis: Precis, kind: str, name: str
+) -> None:
+    asked = rendered(precis, kind, name)
+    text = json.dumps(asked)
+    assert "{{" not in text, "a placeholder was left"
+    assert SETTINGS["PRECIS_IMAGE"] in text and SETTINGS["PRECIS_STORE"] in text
+    assert "prefect flow-run execute" in text or '"prefect", "flow-run", "execute"' in text
+    [step] = asked["pull"]
+    assert step == {"prefect.deployments.steps.set_working_directory": {"directory": "/precis"}}
+
+
+def test_a_run_gets_the_servers_password_from_a_secret_alone(precis: Precis, kind: str) -> None:
+    asked = rendered(precis, kind, "train/rehearsal")
+    assert precis.environment["PREFECT_API_AUTH_STRING"] not in json.dumps(asked)
+    if kind == "ecs":
+        [container] = asked["definition"]["containerDefinitions"]
+        where = SETTINGS["PRECIS_ECS_PASSWORD_SECRET"]
+        [secret] = container["secrets"]
+        assert secret == {"name": "PREFECT_API_AUTH_STRING", "valueFrom": where}
+    else:
+        [container] = asked["job"]["spec"]["template"]["spec"]["containers"]
+        [password] = [one for one in container["env"] if one["name"] == "PREFECT_API_AUTH_STRING"]
+        reference = {"name": "precis-server", "key": "password"}
+        assert password["valueFrom"] == {"secretKeyRef": reference}
+
+
+def test_they_are_the_deployments_of_this_machine_under_other_names(
+    precis: Precis, kind: str
+) -> None:
+    here = {one["name"]: one for one in of_file(ROOT / "prefect.yaml") if one["name"] in ORDINARY}
+    for one in of_file(POOLS / f"{kind}.yaml"):
+        ordinary = here[one["name"].removesuffix(f"-{kind}")]
+        for field in ("entrypoint", "parameters", "concurrency_limit", "schedules"):
+            assert one.get(field) == ordinary.get(field), field
+    with client_of(precis.api) as api:
+        for name in NAMES:
+            api.get(f"/deployments/name/{name}-{kind}").raise_for_status()
+
+
+ORDINARY = ("rehearsal", "serverless", "nightly")
+
+
+def of_file(path: Path) -> list[dict[str, Any]]:
+    """The deployments of a file; of those of one name the first, which trains."""
+    found: list[dict[str, Any]] = yaml.safe_load(path.read_text())["deployments"]
+    first: dict[str, dict[str, Any]] = {}
+    for one in found:
+        first.setdefault(one["name"], one)
+    return list(first.values())
