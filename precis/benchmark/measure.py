@@ -166,7 +166,7 @@ def _ledger_of(store: Store, model: str) -> Ledger:
     try:
         return load_ledger(store, model)
     except UnusableRun as error:
-        others = [name for name in models_in(store.keys("")) if name != model]
+        others = [name for name in models_in(store) if name != model]
         if not others:
             raise
         raise UnusableRun(

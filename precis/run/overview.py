@@ -1,6 +1,5 @@
 """What a store knows of its runs: how far each came, what it cost, and who works on it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +11,7 @@ from precis.run.lease import read_lease
 from precis.run.retention import steps_begun
 from precis.store import Store
 from precis.store.files import last_modified
+from precis.store.keys import fault_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def overviews(store: Store, now: datetime) -> list[Overview | Unreadable]:
     Raises:
         StoreError: the store can't be asked.
     """
-    found = [_overview_or_why(store, model, now) for model in models_in(store.keys(""))]
+    found = [_overview_or_why(store, model, now) for model in models_in(store)]
     readable = [one for one in found if isinstance(one, Overview)]
     return [
         *sorted(readable, key=lambda one: one.written, reverse=True),
@@ -101,10 +101,19 @@ def sizes_of_run(store: Store, model: str) -> dict[str, int]:
     return sizes
 
 
-def models_in(keys: Iterable[str]) -> list[str]:
-    """The models whose ledgers are among a store's keys."""
-    split = (key.split("/") for key in keys)
-    return [parts[0] for parts in split if parts[1:] == ["ledger.json"]]
+def models_in(store: Store) -> list[str]:
+    """The models that a store has ledgers of; their checkpoints, which are many, are not listed."""
+    return [name for name in store.folders() if _has_ledger(store, name)]
+
+
+def _has_ledger(store: Store, model: str) -> bool:
+    key = ledger_key(model)
+    if fault_of(key):
+        return False
+    try:
+        return store.get(key) is not None
+    except StoreError:  # it is there, and who reads it is told why that fails
+        return True
 
 
 def _overview_or_why(store: Store, model: str, now: datetime) -> Overview | Unreadable:

@@ -73,6 +73,11 @@ class FolderStore:
     def keys(self, prefix: str) -> list[str]:
         return sorted(self.sizes(prefix))
 
+    def folders(self) -> list[str]:
+        if not self.root.is_dir():
+            return []
+        return sorted(path.name for path in self.root.iterdir() if path.is_dir())
+
     def sizes(self, prefix: str) -> dict[str, int]:
         sizes: dict[str, int] = {}
         folder = check_prefix(prefix, self.url).rpartition("/")[0]

@@ -60,6 +60,9 @@ class Store(Protocol):
     def keys(self, prefix: str) -> list[str]:
         """All keys that begin with `prefix`, sorted."""
 
+    def folders(self) -> list[str]:
+        """What stands before the first slash of its keys, sorted; what is below is not listed."""
+
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of every key that begins with `prefix`; no content is read."""
 

@@ -122,6 +122,18 @@ class S3Store:
     def keys(self, prefix: str) -> list[str]:
         return sorted(self.sizes(prefix))
 
+    def folders(self) -> list[str]:
+        skipped = len(self._below(""))
+        with self._explaining(f"list {self._at('')}"):
+            pages = self._s3.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=self._below(""), Delimiter="/"
+            )
+            found = []
+            for page in pages:
+                for entry in page.get("CommonPrefixes", ()):
+                    found.append(entry["Prefix"][skipped:].rstrip("/"))
+            return sorted(found)
+
     def sizes(self, prefix: str) -> dict[str, int]:
         check_prefix(prefix, self.url)
         skipped = len(self._below(""))

@@ -156,6 +156,12 @@ def test_an_address_without_a_server_is_named_within_its_deadline() -> None:
         S3Store("bucket", "", settings).get("key")
 
 
+def test_folders_are_listed_without_what_is_in_them(store: S3Store) -> None:
+    for key in ("n/a", "m/1/a", "alone"):
+        store.put(key, b"x")
+    assert store.folders() == ["m", "n"]
+
+
 @pytest.mark.skipif(bool(EXTERNAL), reason="a header that is dropped breaks the signature")
 def test_a_server_that_ignores_conditions_is_refused(server: str, store: S3Store) -> None:
     with FaultProxy(server, dropping=("if-none-match",)) as proxy:

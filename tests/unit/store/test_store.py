@@ -115,6 +115,13 @@ def test_sizes_are_those_of_the_files_below_a_prefix(store: FolderStore) -> None
     assert store.sizes("m/1") == {"m/1/a": 2, "m/1/b": 0, "m/10/a": 1}
 
 
+def test_folders_are_those_that_hold_a_key(store: FolderStore) -> None:
+    assert store.folders() == []
+    for key in ("n/a", "m/1/a", "alone"):
+        store.put(key, b"x")
+    assert store.folders() == ["m", "n"]
+
+
 def test_a_check_leaves_nothing_behind(store: FolderStore) -> None:
     store.check()
     assert store.keys("") == []
