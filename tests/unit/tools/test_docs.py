@@ -25,9 +25,11 @@ from precis.training.forecast import forecast_judging, forecast_second_judge
 from tests.support.repository import PAGES, ROOT
 
 MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+_POOLS = (ROOT / "deployments" / "pools").glob("*.yaml")
 DEPLOYMENTS = {
     f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}"
-    for entry in MANIFEST["deployments"]
+    for manifest in (MANIFEST, *(yaml.safe_load(file.read_text()) for file in _POOLS))
+    for entry in manifest["deployments"]
 }
 KEY = "OPENROUTER_API_KEY"
 PLAIN = {"export", "cp", ".", "systemctl", "docker"}
