@@ -86,11 +86,12 @@ async def start_from_the_form(
         "Validate Every": "4",
     }
     for label, value in fields.items():
-        await page.get_by_label(f"{label} (Optional)", exact=True).fill(value)
+        # The second judge, which is set below the first, has fields of the same names.
+        await page.get_by_label(f"{label} (Optional)", exact=True).first.fill(value)
     names = page.get_by_label("Model (Optional)", exact=True)
     await names.nth(0).fill("browsed")
     await names.nth(1).fill(judge.model)
-    await page.get_by_role("button", name="Select Provider").click()
+    await page.get_by_role("button", name="Select Provider").first.click()
     await page.get_by_role("option", name="url").click()
     await expect(page.get_by_text("Documents held out for validation")).to_be_visible()
     await photograph(page, "form")

@@ -43,6 +43,10 @@ for module in {name.partition(".")[0] for name in set(sys.modules) - of_art}:
     print(*distributions.get(module, []))
 """
 
+_TAKEN_WHERE_THERE = {"pyopenssl", "bcrypt"}
+"""What botocore and cryptography use where they are installed, and do without elsewhere; here they
+are for Prefect's workers on Kubernetes."""
+
 
 @pytest.fixture(scope="module")
 def art_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -134,7 +138,7 @@ def test_the_trainer_needs_no_package_that_is_not_locked() -> None:
     locked = set(pins(LOCK))
     imported = set(map(normal, done.stdout.split())) - {"precis"}
     assert "boto3" in imported
-    assert imported <= locked
+    assert imported - _TAKEN_WHERE_THERE <= locked
 
 
 def methods(source: Path, name: str) -> dict[str, list[str]]:
