@@ -53,7 +53,6 @@ LONGEST = (
     "test_rehearsal.py",
     "test_browser.py",
     "test_benchmark_flow.py",
-    "test_retry.py",
     "test_judge_in_the_flow.py",
     "test_up.py",
     "test_killed_runs.py",

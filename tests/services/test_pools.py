@@ -15,6 +15,8 @@ from tests.services.conftest import ROOT, Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of
 
+pytestmark = pytest.mark.long  # two providers' workers render every deployment
+
 POOLS = ROOT / "deployments" / "pools"
 NAMES = ("train/rehearsal", "train/serverless", "benchmark/nightly")
 SETTINGS = {

@@ -17,7 +17,7 @@ from tests.services.lives import Life, first_life, nobody
 from tests.services.patience import PATIENCE_S
 from tests.services.s3_server import s3_server
 
-KILLS_A_RUN, STEPS = 17, 15
+KILLS, KILLS_A_RUN, STEPS = 50, 17, 15
 """After so many kills a run is left in peace: on a slow machine it would never get anywhere."""
 _LATEST_S = 1.0
 """By then a run that has come up is some steps further; on a slow machine it still resumes."""
@@ -38,22 +38,18 @@ def calm(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return life.outcome
 
 
-TWO_HUNDRED = [
-    pytest.param(seed, 50, marks=pytest.mark.long) for seed in range(KILL_SEED, KILL_SEED + 4)
-]
-
-
-@pytest.mark.parametrize(("seed", "kills_each"), [(KILL_SEED, 5), *TWO_HUNDRED])
+@pytest.mark.long  # `make test` kills at chosen moments alone: test_crashes.py
+@pytest.mark.parametrize("seed", range(KILL_SEED, KILL_SEED + 4))
 def test_kills_at_random_moments_change_nothing(
-    seed: int, kills_each: int, first: Life, calm: Any, tmp_path: Path
+    seed: int, first: Life, calm: Any, tmp_path: Path
 ) -> None:
     print(f"kill seed {seed}")
     moments, kills, runs = random.Random(seed), 0, 0
-    while kills < kills_each:
-        life = first.named(f"random-{seed}-{kills_each}-{runs}", steps=STEPS)
+    while kills < KILLS:
+        life = first.named(f"random-{seed}-{runs}", steps=STEPS)
         before, runs = kills, runs + 1
         for moment in _harassed(life, tmp_path):
-            if kills < min(kills_each, before + KILLS_A_RUN):
+            if kills < min(KILLS, before + KILLS_A_RUN):
                 time.sleep(moments.uniform(0, _LATEST_S))
                 kills += _kill(moments.choice(VICTIMS), moment)
         assert life.outcome == calm

@@ -168,6 +168,7 @@ def _touched(store: Path) -> float:
     return max((path.stat().st_mtime for path in store.rglob("*")), default=0.0)
 
 
+@pytest.mark.long  # as tests/security/test_stale_writer.py does at each point of a step
 def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
     precis: Precis, tmp_path: Path
 ) -> None:

@@ -37,7 +37,11 @@ pytestmark = pytest.mark.long
 CANARY = "canary-that-nobody-may-sing"
 STEPS = 30
 """Enough to lose the machine and the flow in the middle: a step takes half a second there."""
-FREE = {"judge": {"provider": "lexical"}, "trainer": {"kind": "extractive"}}
+FREE = {
+    "judge": {"provider": "lexical"},
+    "second_judge": None,
+    "trainer": {"kind": "extractive"},
+}
 """What the deployment `train/h100` would otherwise ask of a person with accounts."""
 _PATIENCE_S = 2400.0
 """For all of it; a quiet machine with two cores takes an eighth of that."""

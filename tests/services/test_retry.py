@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from precis.records.ledger import Ledger
 from tests.services.conftest import Precis
@@ -19,6 +20,7 @@ from tests.services.switched_judge import SwitchedJudge
 STEPS = 8
 
 
+@pytest.mark.long  # as test_browser.py does from the page
 async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path: Path) -> None:
     async with SwitchedJudge("retried-judge") as judge, async_client_of(deployed.api) as api:
         run = await started(deployed, settings(tmp_path, judge))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from precis.records.ledger import load_ledger
 from precis.store import FolderStore
@@ -36,6 +37,7 @@ def trial_runs(api: httpx.Client, store: Path) -> list[dict[str, Any]]:
     return [run for run in found if run["parameters"]["config"]["store"] == str(store)]
 
 
+@pytest.mark.long  # four rehearsals; its parts are in tests/unit/sweep
 def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
     deployed: Precis, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_pat
         precis.run("stop")
 
 
+@pytest.mark.long  # minutes of silence, as the next two
 def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_path: Path) -> None:
     other = started(tmp_path, "other")
     precis = Precis(tmp_path / "home")
@@ -112,6 +113,7 @@ def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_p
     assert "Traceback" not in output and "EventsWorker" not in output
 
 
+@pytest.mark.long
 def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -> None:
     other = started(tmp_path, "other")
     precis = Precis(tmp_path / "home")
@@ -126,6 +128,7 @@ def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -
     assert "Traceback" not in output
 
 
+@pytest.mark.long
 def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
     with the_migrated() as database:
