@@ -134,7 +134,6 @@ def _automations(api: httpx.Client) -> dict[str, tuple[str, str]]:
     return {each["name"]: (each["id"], each["updated"]) for each in found}
 
 
-@pytest.mark.long  # what test_benchmark_flow.py proves without a team's server
 def test_what_happens_is_told_and_what_was_trained_is_benchmarked(
     team: Team, tmp_path: Path
 ) -> None:
