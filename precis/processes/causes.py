@@ -19,6 +19,7 @@ _FREE = re.compile(
 _OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory\. Tried to allocate (?P<wanted>[\d.]+ \w+)\..*?"
     r"total capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free"
+    r"(?:.*?(?P<allowed>[\d.]+ \w+) allowed)?"
 )
 _NO_CACHE = re.compile(r"No available memory for the cache blocks")
 _SHORT_CACHE = re.compile(
@@ -53,6 +54,13 @@ def _in_our_words(failure: str) -> str:
             f"{found['share']}). End what else uses the GPU, or lower that share."
         )
     found = _OUT_OF_MEMORY.search(failure)
+    if found and found["allowed"]:
+        return (
+            f"The training is out of memory: it may take {found['allowed']} of the GPU's "
+            f"{found['total']}, since the rest is vLLM's, and {found['wanted']} more were asked "
+            "for. Lower trainer.engine.packed_tokens, or trainer.engine.gpu_memory_share, which is "
+            "vLLM's."
+        )
     if found:
         return (
             f"The GPU is out of memory: {found['free']} of {found['total']} were free, and "

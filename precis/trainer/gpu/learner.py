@@ -251,7 +251,8 @@ def _share_to_train(engine: EngineConfig) -> float:
     summary, and an engine that finds no memory ends.
     """
     is_shared = engine.gpus == 1 and not engine.sleep_while_training
-    return 1 - _OTHERS_SHARE - (engine.gpu_memory_share if is_shared else 0)
+    left = 1 - _OTHERS_SHARE - (engine.gpu_memory_share if is_shared else 0)
+    return max(left, _OTHERS_SHARE)  # where vLLM takes nearly all: too little, said as such
 
 
 def _score_tokens(

@@ -21,6 +21,12 @@ _TORCH = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total "
     "capacity of 79.18 GiB of which 1.21 GiB is free. Process 4242 has 65.20 GiB memory in use."
 )
+_LIMITED = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.25 GiB. GPU 0 has a total "
+    "capacity of 79.18 GiB of which 30.50 GiB is free. Including non-PyTorch memory, this process "
+    "has 44.02 GiB memory in use. 44.34 GiB allowed; Of the allocated memory 43.10 GiB is "
+    "allocated by PyTorch, and 0.40 GiB is reserved by PyTorch but unallocated."
+)
 
 
 def engine_log(cause: str) -> str:
@@ -50,6 +56,14 @@ def test_an_error_that_points_above_gives_way_to_what_it_points_at() -> None:
     refused = "ValueError: There is no module or parameter named 'lora_b' in LlamaForCausalLM"
     assert cause_of(_POINTER, engine_log(refused)) == refused
     assert cause_of("", engine_log(refused)) == refused
+
+
+def test_training_that_fills_its_share_is_not_told_that_memory_is_free() -> None:
+    cause = cause_of(_LIMITED)
+    assert "it may take 44.34 GiB of the GPU's 79.18 GiB" in cause
+    assert "1.25 GiB more were asked for" in cause
+    assert "trainer.engine.packed_tokens" in cause
+    assert "30.50" not in cause
 
 
 def test_memory_that_others_hold_says_how_much_is_free_and_what_to_change() -> None:
