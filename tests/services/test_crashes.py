@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.services.conftest import Precis
-from tests.services.crash_points import POINTS, VICTIMS, Kill, Role
+from tests.services.crash_points import POINTS, Kill, Role
+from tests.services.kill_matrix import matrix
 from tests.services.lives import Life, first_life, nobody
 from tests.services.s3_server import s3_server
 
@@ -45,15 +46,7 @@ def undisturbed(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return first.outcome
 
 
-def case(point: str, victims: tuple[Role, ...]) -> Any:
-    names = "+".join(victims)
-    marks = () if (point, names) in SHORT else pytest.mark.long
-    return pytest.param(point, victims, id=f"{point}-{names}", marks=marks)
-
-
-@pytest.mark.parametrize(
-    ("point", "victims"), [case(point, victims) for point in POINTS for victims in VICTIMS]
-)
+@pytest.mark.parametrize(("point", "victims"), matrix(POINTS, SHORT))
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
     point: str, victims: tuple[Role, ...], first: Life, undisturbed: Any, tmp_path: Path
 ) -> None:

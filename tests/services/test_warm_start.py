@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -20,8 +21,9 @@ from precis.run.checkpoints import manifest
 from precis.store import FolderStore
 from precis.summaries.baselines import baselines, lead
 from tests.services.conftest import Precis
-from tests.services.crash_points import VICTIMS, WARM_POINTS, Kill, Role
+from tests.services.crash_points import WARM_POINTS, Kill, Role
 from tests.services.forked import trained
+from tests.services.kill_matrix import matrix
 from tests.services.lives import Life, first_life, nobody
 from tests.services.s3_server import s3_server
 from tests.support.local_server import served
@@ -107,15 +109,7 @@ def test_no_step_draws_a_document_of_the_warm_start(first: Life, undisturbed: An
     assert not [name for name in shown if name in drawn]
 
 
-def case(point: str, victims: tuple[Role, ...]) -> Any:
-    names = "+".join(victims)
-    marks = () if (point, names) in SHORT else pytest.mark.long
-    return pytest.param(point, victims, id=f"{point}-{names}", marks=marks)
-
-
-@pytest.mark.parametrize(
-    ("point", "victims"), [case(point, victims) for point in WARM_POINTS for victims in VICTIMS]
-)
+@pytest.mark.parametrize(("point", "victims"), matrix(WARM_POINTS, SHORT))
 def test_a_warm_start_that_is_killed_ends_as_if_it_had_not_been(
     point: str, victims: tuple[Role, ...], first: Life, undisturbed: Any, tmp_path: Path
 ) -> None:
@@ -145,26 +139,37 @@ def settings(store: Path, model: str, **warm_start: Any) -> dict[str, Any]:
     }
 
 
-def test_a_teacher_is_paid_once_for_all_runs_of_a_store(precis: Precis, tmp_path: Path) -> None:
+@contextmanager
+def teaching() -> Iterator[tuple[dict[str, Any], list[ChatRequest]]]:
+    """A teacher's settings, and all that it is asked within the block; it is dear."""
     asked: list[ChatRequest] = []
 
     async def complete(request: ChatRequest) -> Completion:
         asked.append(request)
         return await baselines()["lead-350"](request)
 
-    environment = {
+    with served(completions_app(complete, lambda: ["t"], "a-key")) as url:
+        address = {"model": "t", "provider": "url", "base_url": f"{url}/v1"}
+        yield {**address, "prices": [1e3, 1e3]}, asked
+
+
+def taught(precis: Precis) -> dict[str, str]:
+    """The environment of a run that has the teacher's key."""
+    return {
         **precis.environment,
         "PREFECT_API_URL": precis.api,
         "CONTENDER_API_KEY": "a-key",
     }
+
+
+def test_a_teacher_is_paid_once_for_all_runs_of_a_store(precis: Precis, tmp_path: Path) -> None:
     ledgers = []
-    with served(completions_app(complete, lambda: ["t"], "a-key")) as url:
-        teacher = {"model": "t", "provider": "url", "base_url": f"{url}/v1", "prices": [1e3, 1e3]}
+    with teaching() as (teacher, asked):
         for seed, model in enumerate(("first", "second")):
             config = settings(
                 tmp_path / "store", model, source="teacher", documents=5, teacher=teacher
             )
-            status, said = trained({**config, "seed": seed}, environment, tmp_path)
+            status, said = trained({**config, "seed": seed}, taught(precis), tmp_path)
             assert status == 0, said
             assert "The teacher t will be asked for 5 summaries, about $" in said
             assert "a-key" not in said
@@ -181,27 +186,15 @@ def test_a_teacher_is_paid_once_for_all_runs_of_a_store(precis: Precis, tmp_path
 def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(
     precis: Precis, tmp_path: Path
 ) -> None:
-    asked: list[ChatRequest] = []
-
-    async def complete(request: ChatRequest) -> Completion:
-        asked.append(request)
-        return await baselines()["lead-350"](request)
-
-    environment = {
-        **precis.environment,
-        "PREFECT_API_URL": precis.api,
-        "CONTENDER_API_KEY": "a-key",
-    }
-    with served(completions_app(complete, lambda: ["t"], "a-key")) as url:
-        teacher = {"model": "t", "provider": "url", "base_url": f"{url}/v1", "prices": [1e3, 1e3]}
+    with teaching() as (teacher, asked):
         config = settings(tmp_path / "store", "m", source="teacher", documents=5, teacher=teacher)
-        status, said = trained({**config, "budget_usd": 4.0}, environment, tmp_path)
+        status, said = trained({**config, "budget_usd": 4.0}, taught(precis), tmp_path)
         assert status == 1
         assert "Raise budget_usd and start the run again to continue" in said
         paid = len(asked)
         assert 0 < paid < 5
         assert 0 < load_ledger(FolderStore(tmp_path / "store"), "m").usd <= 4.0
-        status, said = trained({**config, "budget_usd": 400.0}, environment, tmp_path)
+        status, said = trained({**config, "budget_usd": 400.0}, taught(precis), tmp_path)
         assert status == 0, said
     assert len(asked) == 5
     ledger = load_ledger(FolderStore(tmp_path / "store"), "m")
