@@ -39,6 +39,7 @@ SETTINGS: Sequence[Changes] = (
     *({"trainer.epochs": epochs} for epochs in (1, 8)),
     {"trainer.kl_coefficient": 0.0},
     {"rollouts.temperature": 0.7},
+    {"off_policy_steps": 1},
     {"steps": 60},
 )
 """All but the last have about as many verdicts as the defaults, 1,200."""

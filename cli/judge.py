@@ -97,6 +97,11 @@ def audit(
             typer.echo(report_on_sheet(read_results(results), filled))
         return
     try:
+        if out.suffix in (".jsonl", ".csv"):
+            raise ConfigError(
+                f"--out {out} names the page: end it in .md, since data and sheet go beside it in "
+                f"{out.stem}.jsonl and {out.stem}.csv."
+            )
         rows = _rows_of(read_results(results), contender)
         chosen = draw_samples(rows, samples, seed)
         if not chosen:
@@ -108,7 +113,10 @@ def audit(
             verdicts = asyncio.run(_judge(config, corpus, chosen))
     except (PrecisError, ValueError) as error:
         fail(str(error))
-    _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts), as_sheet(chosen))
+    try:
+        _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts), as_sheet(chosen))
+    except OSError as error:
+        fail(f"Can't write {error.filename}: {error.strerror}. Choose another --out.")
 
 
 def _rows_of(results: pl.DataFrame, contender: str) -> pl.DataFrame:

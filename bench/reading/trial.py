@@ -45,17 +45,18 @@ class Outcome:
 def train(config: TrainConfig, corpus: Corpus) -> Outcome:
     """Train as a rehearsal with these settings does, and measure the last policy."""
     assert isinstance(config.trainer, ExtractiveTrainer)
-    state = initial_state(config.seed)
+    # Trained is the newest, sampled from the oldest: the same one, unless steps are stale.
+    states = deque([initial_state(config.seed)], maxlen=1 + config.off_policy_steps)
     groups: list[Group] = []
     for step in range(config.steps):
-        sampled = _sample_step(state, corpus, config, step)
+        sampled = _sample_step(states[0], corpus, config, step)
         groups += sampled
         samples = with_advantages(sampled, config.trainer.scale_rewards)
-        after = advance(state)
-        for done in passes(state, samples, config.trainer):
+        after = advance(states[-1])
+        for done in passes(states[-1], samples, config.trainer):
             after = done.trained
-        state = after
-    return _measure(state.policy, corpus.validation, groups)
+        states.append(after)
+    return _measure(states[-1].policy, corpus.validation, groups)
 
 
 def untrained(config: TrainConfig, corpus: Corpus) -> Outcome:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from precis.config import JudgeConfig
 from precis.errors import JudgeRejected, ProviderFailed, ProviderRejected
 from precis.judge.cache import ReplyCache
-from precis.judge.endpoint import limits_of
+from precis.judge.endpoint import limits_of, rules_version
 from precis.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.limits import Limiter
@@ -64,6 +64,7 @@ class CachedJudge:
         )
         self._retrier = Retrier(config)
         self._parameters = parameters_of(config)
+        self._rules = rules_version(config)
         self._format = _FORMATS[0 if endpoint.structured else 1]
         self._cache = cache
         self._cached = 0
@@ -161,6 +162,8 @@ class CachedJudge:
             prompt.schema,
             PROTOCOL_VERSION,
         ]
+        if self._rules:
+            parts.append(self._rules)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _request(self, prompt: Prompt, asked_as: str) -> CompletionRequest:

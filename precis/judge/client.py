@@ -8,6 +8,7 @@ from precis.config import JudgeConfig
 from precis.errors import JudgeRejected, ProviderFailed
 from precis.judge.cache import ReplyCache
 from precis.judge.cached import CachedJudge
+from precis.judge.endpoint import rules_version
 from precis.judge.protocol import (
     PROTOCOL_VERSION,
     Graded,
@@ -66,6 +67,9 @@ class JudgeClient:
             "protocol_version": PROTOCOL_VERSION,
             "prompts": prompts_digest(),
         }
+        rules = rules_version(config)
+        if rules:
+            self.identity["rules"] = rules
 
     async def __aenter__(self) -> Self:
         return self

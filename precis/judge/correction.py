@@ -38,12 +38,18 @@ class CorrectedAccuracy:
 def correct_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[CorrectedAccuracy]:
     """The accuracy of all contenders together, then of each one.
 
+    Where the person has ruled on one of several contenders alone, there is none of all together:
+    how far the judge errs on that one says nothing of the others.
+
     Args:
         results: rows as in `precis.records.results.SCHEMA`.
         person: some of these rows, with the person's verdicts in the column `person`.
     """
-    found = [_correct(None, results, person)]
-    for contender in contenders(results):
+    several = contenders(results)
+    found = []
+    if len(contenders(person)) != 1 or len(several) == 1:
+        found.append(_correct(None, results, person))
+    for contender in several:
         rows = rows_by(results, contender)
         if not correct_by_document(rows).is_empty():
             found.append(_correct(contender, rows, rows_by(person, contender)))

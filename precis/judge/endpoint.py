@@ -5,13 +5,20 @@ from collections.abc import Mapping
 from precis.config import JudgeConfig, RateLimits
 from precis.errors import ConfigError
 from precis.llm.limits import without_quota
-from precis.llm.providers import PROVIDERS, Endpoint, Provider, is_sendable
+from precis.llm.providers import PROVIDERS, Endpoint, Provider, sendable
 
 LEXICAL_MODEL = "lexical-judge"
 """The name that the judge on this machine serves under."""
 
 PASSAGE_MODEL = "passage-judge"
 """The name of another one that it serves, made in another way, to check the first by."""
+
+RULES_VERSION = "2"
+"""Of both judges on this machine. Raised with every change to what they answer or how they grade:
+verdicts of other rules are not taken from a cache, and a run is not continued by them.
+
+1: as they came. 2: units, halves of the day, dates by numbers, surnames with another first name.
+"""
 
 OWN_KEY = "JUDGE_API_KEY"
 SECOND_KEY = "SECOND_JUDGE_API_KEY"
@@ -54,6 +61,11 @@ def endpoint_for(
     )
 
 
+def rules_version(config: JudgeConfig) -> str | None:
+    """The version of the rules that judge; None for a judge that has none, a model."""
+    return RULES_VERSION if config.provider == "lexical" else None
+
+
 def limits_of(config: JudgeConfig) -> RateLimits:
     """The limits that a judge is held to: the local one has no account, only requests at once."""
     if config.provider != "lexical":
@@ -69,8 +81,4 @@ def _key(variable: str, provider: str, environment: Mapping[str, str]) -> str:
             f"Set {variable} in the environment or in .env (any word will do for an endpoint "
             "that asks for none), or rehearse with judge provider 'lexical', which needs no key.",
         )
-    if not is_sendable(key):
-        raise ConfigError(
-            f"{variable} holds characters that no key has: copy the key again, on one line."
-        )
-    return key
+    return sendable(key, variable)

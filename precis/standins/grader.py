@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from precis.standins.names import full_names, name_stems
+from precis.standins.names import full_names, name_stems, title_stems
 from precis.standins.synonyms import synonyms
+from precis.standins.units import counted
 from precis.standins.words import (
     common_stems,
     content_stems,
@@ -52,6 +53,7 @@ class _Statement:
         facts: those that are numbers, dates or names.
         openings: the first word of each sentence, where it may be a name.
         names: the other words of full names, each with the last.
+        counted: its numbers, each with what it counts.
         length: how many content words there are, with those that are repeated.
         denied: those that a negation stands before, as often as one does.
         verdict: `yes` or `no`, where it begins with one.
@@ -61,6 +63,7 @@ class _Statement:
     facts: frozenset[str]
     openings: frozenset[str]
     names: frozenset[tuple[str, str]]
+    counted: frozenset[tuple[str, str]]
     length: int
     denied: tuple[str, ...]
     verdict: str
@@ -80,6 +83,8 @@ def grade(question: str, gold: str, answer: str) -> bool:
     wanted = _read(gold)
     parts = list(map(_read, sentences(answer)))
     given = _together(parts)
+    if _counts_something_else(given, wanted):
+        return False
     if wanted.verdict and given.verdict and wanted.verdict != given.verdict:
         return False
     for part in {given, *parts}:
@@ -125,11 +130,37 @@ def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _
     missing = wanted.facts | (wanted.stems & asked.facts)
     if shared >= _SAME * len(golden - wanted.openings):
         missing |= wanted.openings
-    missing -= given.stems | {first for first, last in wanted.names if last in given.stems}
+    missing -= given.stems | _left_out(given, wanted)
     if missing and part.length >= wanted.length and shared >= _SAME * max(len(mine), len(golden)):
         return True  # Nothing was left out, so a known word stands in its place.
     others = (part.facts | part.openings) - wanted.stems - asked.stems
     return any(has_digit(word) == has_digit(other) for word in missing for other in others)
+
+
+def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
+    """The other words of the golden full names that an answer has by their last word alone."""
+    found: set[str] = set()
+    for first, last in wanted.names:
+        others = {other for other, its_last in given.names if its_last == last}
+        if last in given.stems and not any(map(_is_first_name, others - wanted.stems)):
+            found.add(first)
+    return found
+
+
+def _is_first_name(word: str) -> bool:
+    """Whether a word before a surname is no title, and none that begins a sentence."""
+    return word not in title_stems() and word not in common_stems() and not synonyms(word)
+
+
+def _counts_something_else(given: _Statement, wanted: _Statement) -> bool:
+    """Whether one of the golden numbers stands there with nothing but other units."""
+    for number in {number for number, _ in wanted.counted}:
+        golden = {unit for other, unit in wanted.counted if other == number}
+        mine = {unit for other, unit in given.counted if other == number}
+        bare = "" in mine or "" in golden
+        if mine and not bare and not mine & golden:
+            return True
+    return False
 
 
 def _plain(statement: _Statement, asked: _Statement) -> frozenset[str]:
@@ -141,7 +172,7 @@ def _denials(statement: _Statement, asked: _Statement) -> int:
 
 
 _NOTHING_SAID = _Statement(
-    frozenset(), frozenset(), frozenset(), frozenset(), length=0, denied=(), verdict=""
+    frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), length=0, denied=(), verdict=""
 )
 
 
@@ -155,6 +186,7 @@ def _together(parts: Sequence[_Statement]) -> _Statement:
             whole.facts | part.facts,
             whole.openings | part.openings,
             whole.names | part.names,
+            whole.counted | part.counted,
             whole.length + part.length,
             whole.denied + part.denied,
             whole.verdict,
@@ -172,7 +204,10 @@ def _read(text: str) -> _Statement:
     said = verdict[1].lower() if verdict else ""
     names = frozenset(full_names(rest))
     openings = _openings(rest)
-    return _Statement(stems, frozenset(facts), openings, names, len(words), _denied(rest), said)
+    units = frozenset((stem(number), unit) for number, unit in counted(words_of(rest)))
+    return _Statement(
+        stems, frozenset(facts), openings, names, units, len(words), _denied(rest), said
+    )
 
 
 def _openings(text: str) -> frozenset[str]:

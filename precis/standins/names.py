@@ -2,9 +2,9 @@
 
 import calendar
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from precis.standins.words import content_stems
+from precis.standins.words import content_stems, stem
 
 _MONTHS = "|".join(month for month in calendar.month_name if month)
 _DAYS = "|".join(calendar.day_name)
@@ -17,6 +17,21 @@ _NAME = re.compile(
     rf"|\A({_WORD})(?=(?:,? (?:&|and|of|the|de|van|von))* [{_CAPITAL}])"
 )
 _FULL_NAME = re.compile(rf"\b{_WORD}(?: {_WORD})+")
+
+_TITLES = """
+mr mrs ms miss mx dr doctor prof professor sir dame lord lady rev reverend bishop pastor rabbi imam
+saint king queen prince princess mayor president minister senator governor ambassador councillor
+councilor councilwoman councilman judge justice attorney captain colonel commander major general
+lieutenant sergeant corporal officer inspector detective sheriff chief constable director manager
+chair chairman chairwoman principal headmaster teacher coach chef nurse engineer artist author
+farmer baker father mother brother sister uncle aunt grandmother grandfather yesterday today
+"""
+
+
+@cache
+def title_stems() -> frozenset[str]:
+    """The stems of what stands before a surname in place of a first name."""
+    return frozenset(map(stem, _TITLES.split()))
 
 
 @lru_cache(maxsize=32_768)

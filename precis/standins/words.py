@@ -1,10 +1,13 @@
 """Stems, stop words and number forms: the reader's idea of when two words are the same."""
 
 import re
+import unicodedata
 from functools import cache, lru_cache
 from importlib.resources import files
 
+from precis.standins.dates import MAY
 from precis.standins.numbers import combine_numbers, unify_numbers
+from precis.standins.units import SIGN_WORDS
 from precis.text import tokens
 
 _STOP = frozenset(
@@ -35,12 +38,21 @@ VARIANT_PREFIX = 4
 _VARIANT_SHARE = 0.6
 """How many letters, and what share of the longer stem, two variants of a word begin with."""
 _MAY = re.compile(r"(?<=[\w,][ -])May\b|\bMay(?= \d)")
+_ACCENTED = (
+    {
+        code: unicodedata.normalize("NFD", chr(code))[0]
+        for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+    }
+    | {ord(letter): plain for letter, plain in zip("øØłŁđĐı", "oOlLdDi", strict=True)}
+    | {ord("ß"): "ss", ord("æ"): "ae", ord("Æ"): "Ae", ord("œ"): "oe", ord("Œ"): "Oe"}
+)
+"""Letters of the Latin script, as those write them who haven't got them on their keyboard."""
 _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
 
 
 def is_content(token: str) -> bool:
     """Whether a lower-case token carries meaning of its own."""
-    return token not in _STOP
+    return token not in _STOP and token not in SIGN_WORDS
 
 
 @lru_cache(maxsize=65_536)
@@ -127,8 +139,13 @@ def _listed(name: str) -> frozenset[str]:
 @lru_cache(maxsize=32_768)
 def words_of(text: str) -> tuple[str, ...]:
     """A text's lower-case words with its numbers, dates and times in one form each."""
-    text = _MAY.sub("Maius", text)
+    text = _MAY.sub(MAY, _without_accents(text))
     return tuple(combine_numbers(tokens(_HYPHEN.sub(" ", unify_numbers(text)))))
+
+
+def _without_accents(text: str) -> str:
+    """Text with `López` as `Lopez`, whether its accents are parts of their letters or marks."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_ACCENTED)
 
 
 def content_stems(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from precis.records.verdict import Answer, Scored
 from precis.summaries.rewards import score_zero
 from tests.support.audits import document, judged, results
 
-EXPERIMENTS = 400
+EXPERIMENTS = 200
 
 
 def frame(count: int = 12) -> pl.DataFrame:
@@ -161,6 +161,16 @@ def test_summaries_that_scored_zero_unread_are_not_corrected() -> None:
     assert prediction_powered(found, person).mean == pytest.approx(0.25)
 
 
+def test_verdicts_on_one_of_several_contenders_correct_none_of_the_others() -> None:
+    found, truth = simulated(np.random.default_rng(3), 40)
+    other = found.with_columns(pl.lit("n").alias("model"))
+    one_alone = correct_accuracies(pl.concat([found, other]), truth)
+    assert [str(each.contender) for each in one_alone] == ["m", "n"]
+    assert [each.corrected is None for each in one_alone] == [False, True]
+    ruled = pl.concat([truth, truth.with_columns(pl.lit("n").alias("model"))])
+    assert correct_accuracies(pl.concat([found, other]), ruled)[0].contender is None
+
+
 def scored_all(id: str) -> Scored:
     asked = document(id).questions
     return Scored(tuple(Answer(one.id, "a", True, one.answerable) for one in asked))
@@ -184,6 +194,21 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     assert "agree on 50.0% of 16 answerable questions" in told.output
     assert "trained@3" in told.output
     assert "50.0% (" in told.output and "100.0% (" in told.output
+
+
+def test_the_page_takes_nobodys_place(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    write_results(frame(), path)
+    sheet = tmp_path / "mine.csv"
+    sheet.write_text("a person's work")
+    for name in (sheet.name, "mine.jsonl"):
+        told = audit(str(path), "--out", str(tmp_path / name))
+        assert told.exit_code == 1
+        assert "end it in .md" in " ".join(told.output.split())
+    assert sheet.read_text() == "a person's work"
+    told = audit(str(path), "--out", str(path / "page.md"))
+    assert told.exit_code == 1
+    assert "Can't write" in told.output and isinstance(told.exception, SystemExit)
 
 
 def test_a_contender_that_is_none_is_a_sentence(tmp_path: Path) -> None:

@@ -192,6 +192,23 @@ async def test_what_can_change_a_reply_is_part_of_its_key(tmp_path: Path) -> Non
                 assert server.requests[0].get("reasoning_effort", "") == effort
 
 
+async def test_verdicts_by_other_rules_are_not_taken_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ReplyCache(tmp_path / "replies.db") as cache:
+        for rules in ("one", "another"):
+            monkeypatch.setattr("precis.judge.endpoint.RULES_VERSION", rules)
+            async with judge_of(cache=cache, provider="lexical") as (judge, _):
+                await judge.score(FERRY, SUMMARY)
+                assert (judge.spend.cached, judge.identity["rules"]) == (0, rules)
+        for rules in ("one", "another"):
+            monkeypatch.setattr("precis.judge.endpoint.RULES_VERSION", rules)
+            async with judge_of(cache=cache, provider="google") as (judge, _):
+                await judge.score(FERRY, SUMMARY)
+                assert "rules" not in judge.identity
+    assert judge.spend.cached == 2
+
+
 async def test_a_bad_reply_is_asked_for_again_and_never_kept(tmp_path: Path) -> None:
     bad = saying('{"answers": []}')
     with ReplyCache(tmp_path / "replies.db") as cache:

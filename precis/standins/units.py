@@ -1,0 +1,77 @@
+"""What numbers count: three days are not three hours, and 2,500 pounds no 2,500 euros."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+_SPELLINGS = """
+second seconds sec secs
+minute minutes min mins
+hour hours hr hrs
+day days
+week weeks
+month months
+year years yr yrs
+decade decades
+century centuries
+millimetre millimetres millimeter millimeters mm
+centimetre centimetres centimeter centimeters cm
+metre metres meter meters m
+kilometre kilometres kilometer kilometers km
+inch inches
+foot feet ft
+yard yards
+mile miles
+gram grams gramme grammes g
+kilogram kilograms kilogramme kilogrammes kilo kilos kg
+tonne tonnes ton tons
+ounce ounces oz
+litre litres liter liters
+gallon gallons
+hectare hectares ha
+acre acres
+percent
+dollar dollars usd dollarsign
+euro euros eur eurosign
+pound pounds gbp poundsign lb lbs
+yen jpy yensign
+"""
+_UNITS = {
+    spelling: line.split()[0] for line in _SPELLINGS.splitlines() for spelling in line.split()
+}
+_SIGNS = {"$": "dollarsign", "€": "eurosign", "£": "poundsign", "¥": "yensign"}
+SIGN_WORDS = frozenset(_SIGNS.values())
+"""What the signs of currencies become: words that count for nothing but as a number's unit."""
+_SCALES = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "b": "billion"}
+_SIGN = "([$€£¥])"
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_SHORT_SCALE = re.compile(rf"{_SIGN}\s?{_NUMBER}\s?({'|'.join(_SCALES)})\b")
+_SIGN_BEFORE = re.compile(
+    rf"(?:\b(?:us|a|c|nz))?{_SIGN}\s?{_NUMBER}(\s(?:thousand|million|billion)\b)?"
+)
+_SIGN_AFTER = re.compile(rf"(?<=\d)\s?{_SIGN}")
+_CODE_BEFORE = re.compile(rf"\b(usd|eur|gbp|jpy)\s?{_NUMBER}(\s(?:thousand|million|billion)\b)?")
+_JOINED = re.compile(r"(?<=\d)(?=(?:mm|cm|km|kg|ha|ft|oz|lbs?|mins?|hrs?)\b)")
+
+
+def unify_units(text: str) -> str:
+    """A text in small letters, with the unit of each number as a word after it.
+
+    `$1.5M`, `€250k`, `EUR 450` and `3km` become `1.5 million dollarsign`, `250 thousand eurosign`,
+    `450 eur` and `3 km`.
+    """
+    text = _SHORT_SCALE.sub(lambda match: f"{match[1]}{match[2]} {_SCALES[match[3]]}", text)
+    text = _SIGN_BEFORE.sub(lambda match: f" {match[2]}{match[3] or ''} {_SIGNS[match[1]]} ", text)
+    text = _SIGN_AFTER.sub(lambda match: f" {_SIGNS[match[1]]} ", text)
+    text = _CODE_BEFORE.sub(lambda match: f"{match[2]}{match[3] or ''} {match[1]}", text)
+    return _JOINED.sub(" ", text)
+
+
+def counted(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Each number with the unit after it, or an empty one; the numbers are in digits already."""
+    bare = [word for word in words if word != "us"]
+    return [
+        (number, _UNITS.get(unit, ""))
+        for number, unit in pairwise([*bare, ""])
+        if number[0].isdigit()
+    ]
