@@ -29,13 +29,14 @@ endif
 # What starts Prefect, S3, a browser or a cluster.
 SERVICES := $(wildcard tests/services tests/*/services)
 
-.PHONY: install install-gpu install-sky rehearse stop test test-all test-gpu unit services matrices \
-	lint docs format bench lock clean
+.PHONY: install install-gpu install-sky install-tinker rehearse stop test test-all test-gpu unit \
+	services matrices lint docs format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
 		--steps $(STEPS) --documents "$(DOCUMENTS)" --seed $(SEED) \
-		$(if $(STORE),--store "$(STORE)") $(if $(FRESH),--fresh)
+		$(if $(STORE),--store "$(STORE)") $(if $(FRESH),--fresh) \
+		$(if $(TAKE_OVER),--take-over)
 
 install: $(VENV)/.installed  ## the environment alone
 
@@ -87,6 +88,8 @@ lock: ## resolve the dependencies anew (needs uv)
 	$(UV) pip compile pyproject.toml --group dev --extra sky $(LOCK) -o requirements-dev.lock
 	$(UV) pip compile pyproject.toml --group build --extra sky \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-sky.lock
+	$(UV) pip compile pyproject.toml --group build --extra tinker \
+		--constraint requirements-dev.lock $(LOCK) -o requirements-tinker.lock
 	$(UV) pip compile pyproject.toml --group build \
 		--constraint requirements-dev.lock $(LOCK) -o requirements.lock
 	echo uv | $(UV) pip compile - --constraint requirements-dev.lock $(LOCK) \
@@ -110,7 +113,7 @@ $(VENV)/bin/python:
 	@$(MAKE_VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "Installing into $(VENV), once …"
+	@echo "Installing into $(VENV), once: half a minute where nothing is cached …"
 	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -127,6 +130,12 @@ install-sky: $(VENV)/.installed-sky  ## with SkyPilot, to rent machines
 
 $(VENV)/.installed-sky: requirements-sky.lock $(VENV)/.installed
 	@$(INSTALL) --no-deps --require-hashes -r requirements-sky.lock
+	@touch $@
+
+install-tinker: $(VENV)/.installed-tinker  ## with the client of the Tinker API
+
+$(VENV)/.installed-tinker: requirements-tinker.lock $(VENV)/.installed
+	@$(INSTALL) --no-deps --require-hashes -r requirements-tinker.lock
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed

@@ -1,0 +1,168 @@
+"""The settings of a trainer behind the Tinker API."""
+
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from precis.record import Amount, BoundedFloat, BoundedInt, Record
+from precis.settings.base_model import BaseModelName
+from precis.settings.identity import Decides, MayChange
+
+Loss = Literal["importance_sampling", "ppo", "cispo"]
+"""The API's losses for reinforcement that Précis offers."""
+
+_NOT_OFFERED = {
+    "kl_penalty_coef": "the Tinker API's losses have no KL penalty",
+    "kl_coefficient": "the Tinker API's losses have no KL penalty",
+    "engine": "how GPUs are used, in 4 bits or more, is the service's business",
+    "load_in_4bit": "how GPUs are used, in 4 bits or more, is the service's business",
+    "lora_alpha": "the service gives every adapter the same alpha",
+    "warmup_steps": "the learning rate is the same in every step here",
+}
+"""Settings of other trainers that somebody may bring along, and why they are not here."""
+_SERVER_SETTINGS = {
+    "service",
+    "base_url",
+    "tokenizer",
+    "lora_rank",
+    "tokens_max",
+    "copy_weights",
+    "keep_days",
+    "prices",
+}
+_TRAIN_OPTIONS = {
+    "learning_rate",
+    "trajectories_per_update",
+    "weighting",
+    "scale_rewards",
+    "loss",
+    "epsilon",
+    "epsilon_high",
+}
+KEPT_FILE = "tinker.json"
+"""What says, in a checkpoint, where the service has it."""
+_SKYRL_URL = "http://127.0.0.1:8000"
+
+
+class TinkerTrainer(Record):
+    """A language model that a service trains and samples over the Tinker API: Thinking Machines'
+    own, or a SkyRL server on GPUs of one's own."""
+
+    kind: Decides[Literal["tinker"]] = "tinker"
+    service: MayChange[Literal["thinking-machines", "skyrl"]] = "thinking-machines"
+    """Who serves the API. SkyRL's server trains with `importance_sampling` alone, samples from the
+    newest weights alone, and keeps what it saves for good."""
+    base_url: MayChange[str] = ""
+    """Where it is served: empty for Thinking Machines' own address, or port 8000 of this machine
+    with SkyRL."""
+    base_model: Decides[BaseModelName] = "Qwen/Qwen3-8B"
+    """The model to begin with, as the service names it."""
+    tokenizer: Decides[str] = ""
+    """Its tokenizer with its chat template: a name on the Hub, or a folder here; empty takes the
+    base model's from the Hub."""
+    learning_rate: Decides[BoundedFloat] = Field(4e-5, gt=0)
+    """Adam's step size: that of the service's own example of reinforcement."""
+    trajectories_per_update: Decides[BoundedInt] = Field(64, ge=1)
+    """Adam moves once for so many summaries. With those of a whole step in one update, all are
+    learned from by the weights that wrote them; each further update also takes a turn of the
+    service's clock, some ten seconds."""
+    weighting: Decides[Literal["token", "sequence"]] = "token"
+    """What counts the same in the loss: each token (DAPO), or each summary, whose tokens then count
+    the less the longer it is (GRPO as it was published)."""
+    scale_rewards: Decides[bool] = True
+    """Divide advantages by the spread of their group's rewards."""
+    loss: Decides[Loss] = "importance_sampling"
+    """The service's loss."""
+    epsilon: Decides[float | None] = Field(None, gt=0, le=1)
+    """Lower clip of the importance weight, below 1, for `ppo` and `cispo`; the service's own if
+    empty."""
+    epsilon_high: Decides[BoundedFloat | None] = Field(None, gt=0)
+    """Upper clip of the importance weight, above 1, for `ppo` and `cispo`; the service's own if
+    empty."""
+    lora_rank: Decides[int] = Field(32, ge=1, le=256)
+    """Rank of the adapter."""
+    tokens_max: Decides[BoundedInt] = Field(32768, ge=512)
+    """Longest prompt and summary together, in tokens; the service may take fewer."""
+    copy_weights: MayChange[bool] = True
+    """Copy the weights of each step into the store. Without, its checkpoints only say where the
+    service keeps them."""
+    keep_days: MayChange[BoundedFloat | None] = Field(None, ge=1)
+    """Days after which the service may drop what it keeps of a step; empty keeps it for good, which
+    Thinking Machines charges for."""
+    prices: MayChange[tuple[Amount, Amount, Amount] | None] = None
+    """USD for a million tokens that are read, sampled and trained on (Prefill, Sample and Train in
+    the service's price list). Empty leaves the service out of the run's cost and its budget."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_others_settings(cls, given: Any) -> Any:
+        for name in given if isinstance(given, dict) else ():
+            if name in _NOT_OFFERED:
+                raise ValueError(
+                    f"trainer.{name} does not go with trainer.kind 'tinker': "
+                    f"{_NOT_OFFERED[name]}. Leave it out."
+                )
+        return given
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        url = urlsplit(value)
+        if value and (url.scheme not in ("http", "https") or not url.hostname):
+            raise ValueError("it is no http:// or https:// address")
+        if url.username or url.password:
+            raise ValueError("it carries a password: set TINKER_API_KEY instead")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        clips = self.epsilon is not None or self.epsilon_high is not None
+        if clips and self.loss == "importance_sampling":
+            raise ValueError(
+                "epsilon and epsilon_high clip nothing with the loss importance_sampling: leave "
+                "them out, or take the loss ppo or cispo."
+            )
+        if self.service == "skyrl" and self.loss != "importance_sampling":
+            raise ValueError(
+                f"SkyRL's server does not have the loss {self.loss} over the Tinker API: take "
+                "importance_sampling."
+            )
+        if self.service == "skyrl" and self.keep_days is not None:
+            raise ValueError("SkyRL's server drops nothing by itself: leave keep_days out.")
+        return self
+
+    @property
+    def address(self) -> str | None:
+        """Where the API is served; None for the client's own default."""
+        return self.base_url or (_SKYRL_URL if self.service == "skyrl" else None)
+
+    @property
+    def loss_config(self) -> dict[str, float]:
+        """The API's settings of the loss: it clips at ratios, ours are distances from 1."""
+        config = {}
+        if self.epsilon is not None:
+            config["clip_low_threshold"] = 1 - self.epsilon
+        if self.epsilon_high is not None:
+            config["clip_high_threshold"] = 1 + self.epsilon_high
+        return config
+
+    @property
+    def internal_config(self) -> dict[str, Any]:
+        """ART's `_internal_config` of the model: our own section alone."""
+        return {"tinker": self.model_dump(mode="json", include=_SERVER_SETTINGS)}
+
+    @property
+    def sft_learning_rate(self) -> float:
+        """Adam's highest step size where summaries are imitated: that of ART's own notebook."""
+        return 2e-4
+
+    @property
+    def backend(self) -> Literal["tinker"]:
+        """What the trainer server hosts for it."""
+        return "tinker"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What each call of `precis.trainer.tinker.backend.TinkerBackend.train` is given."""
+        return self.model_dump(include=_TRAIN_OPTIONS, exclude_none=True)

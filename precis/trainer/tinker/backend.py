@@ -1,0 +1,222 @@
+"""The Tinker API as a trainer of ours has to be."""
+
+import asyncio
+import itertools
+import shutil
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import art
+from art import dev
+from art.metrics_taxonomy import (
+    TRAIN_GRADIENT_STEPS_KEY,
+    build_training_summary_metrics,
+    summarize_trajectory_groups,
+)
+from art.types import LocalTrainResult, TrainSFTConfig
+from art.utils.output_dirs import get_model_dir
+
+from precis.errors import TrainerError
+from precis.llm.loop_server import LoopCompletions
+from precis.settings.imitation import read_pass
+from precis.settings.tinker import TinkerTrainer
+from precis.trainer.backend import Progress
+from precis.trainer.gpu.checkpoints import newest_step, read_metrics
+from precis.trainer.gpu.tokens import tokenize_demonstrations, tokenize_groups
+from precis.trainer.tinker.data import (
+    IMITATION,
+    Update,
+    make_imitations,
+    make_updates,
+)
+from precis.trainer.tinker.endpoint import TinkerEndpoint
+from precis.trainer.tinker.model import Learning, TinkerModel
+from precis.trainer.tinker.service import find_service
+from precis.trainer.tinker.tokenizer import tokenizer_of
+
+Model = art.TrainableModel[Any, Any]
+
+_SFT_BATCH = 8
+
+
+class TinkerBackend:
+    """Trains and samples at a service that speaks the Tinker API; use it where ART takes a backend.
+
+    Args:
+        path: folder for the checkpoints, in ART's layout.
+        seed: of untrained adapters, and of the order in which samples are learned from.
+    """
+
+    def __init__(self, path: Path, seed: int = 1) -> None:
+        self._path = path
+        self._seed = seed
+        self._models: dict[str, TinkerModel] = {}
+        self._training = asyncio.Lock()
+        endpoint = TinkerEndpoint(self._models)
+        self._completions = LoopCompletions(endpoint.complete, endpoint.list_models)
+
+    async def register(self, model: art.Model[Any, Any]) -> None:
+        """Have the service begin the model, unless a checkpoint is here. Idempotent.
+
+        Raises:
+            ConfigError: there is no key, or the service refuses it; or no tokenizer.
+        """
+        assert isinstance(model, art.TrainableModel)
+        model.base_path = str(self._path)
+        if model.name not in self._models:
+            settings = _settings_of(model)
+            tokenizer = await asyncio.to_thread(tokenizer_of, settings)
+            folder = Path(get_model_dir(model=model, art_path=str(self._path)))
+            self._models[model.name] = TinkerModel(
+                folder, settings, find_service(settings), tokenizer, self._seed
+            )
+        if newest_step(self._models[model.name].folder) is None:
+            await self._models[model.name].begin()
+
+    async def close(self) -> None:
+        """Stop serving completions, and leave the service."""
+        await self._completions.stop()
+        for model in self._models.values():
+            await model.leave()
+
+    async def train(
+        self,
+        model: Model,
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        on_progress: Progress = lambda _: None,
+        **options: Any,
+    ) -> LocalTrainResult:
+        """Train one step.
+
+        Args:
+            on_progress: told the metrics of each update.
+            options: those of `TinkerTrainer.options`, for this step.
+
+        Raises:
+            TrainerError: the service refuses the step.
+            TrainerLost: something was lost on the way; the step is as if it had not begun.
+        """
+        groups = list(trajectory_groups)
+        known = build_training_summary_metrics(
+            summarize_trajectory_groups(groups), include_trainable_groups=True
+        )
+        async with self._training:
+            trained = self._find(model)
+            how = _settings_of(model, options)
+            samples = tokenize_groups(groups, trained.tokenizer, scale_rewards=how.scale_rewards)
+            if not samples:
+                return _result(trained, *await trained.repeat(known))
+            wanted = sum(len(group.trajectories) for group in groups) / how.trajectories_per_update
+            order = f"{self._seed}/{trained.step}"
+            updates = make_updates(samples, max(1, round(wanted)), how.weighting, order)
+            rates = [how.learning_rate] * len(updates)
+            learning = Learning(updates, rates, how.loss, how.loss_config)
+            known |= _sizes(updates)
+            return _result(trained, *await trained.learn(learning, known, on_progress))
+
+    async def train_sft(
+        self,
+        model: Model,
+        trajectories: Iterable[art.Trajectory],
+        on_progress: Progress = lambda _: None,
+        *,
+        batch_size: int,
+        learning_rates: Sequence[float],
+    ) -> LocalTrainResult:
+        """Train one step by imitation: token-level cross-entropy of given answers.
+
+        Args:
+            on_progress: told the metrics of each update.
+            batch_size: answers of an update.
+            learning_rates: of each update; the answers are gone through again and again, each
+                time in another order.
+
+        Raises:
+            TrainerError: every answer is longer than `trainer.tokens_max`.
+        """
+        shown = list(trajectories)
+        async with self._training:
+            trained = self._find(model)
+            longest = trained.settings.tokens_max
+            samples = tokenize_demonstrations(shown, trained.tokenizer, longest)
+            if not samples:
+                raise TrainerError(
+                    f"Each of the {len(shown)} summaries to imitate has more than {longest} tokens "
+                    "with its document: raise trainer.tokens_max."
+                )
+            endless = make_imitations(samples, batch_size, f"{self._seed}/sft")
+            updates = list(itertools.islice(endless, len(learning_rates)))
+            learning = Learning(updates, learning_rates, IMITATION)
+            known = _sizes(updates)
+            return _result(trained, *await trained.learn(learning, known, on_progress))
+
+    @staticmethod
+    def recover(checkpoint: Path) -> dict[str, float] | None:
+        """The metrics of a training whose checkpoint was saved; None if it was not."""
+        return read_metrics(checkpoint)
+
+    async def forget(self, model: Model) -> None:
+        """Leave the session, in which the service has what its files were replaced of."""
+        await self._find(model).leave()
+
+    async def _train_sft(
+        self,
+        model: Model,
+        trajectories: Iterable[art.Trajectory],
+        config: TrainSFTConfig,
+        dev_config: dev.TrainSFTConfig,
+        verbose: bool = False,
+    ) -> AsyncIterator[dict[str, float]]:
+        """ART's own call of `train_sft`: one pass, its metrics by update."""
+        shown = list(trajectories)
+        size, rates = read_pass(config, len(shown), _SFT_BATCH)
+        seen: list[dict[str, float]] = []
+        await self.train_sft(model, shown, seen.append, batch_size=size, learning_rates=rates)
+        for metrics in seen:
+            yield metrics
+
+    async def _prepare_backend_for_training(
+        self, model: Model, config: dev.OpenAIServerConfig | None = None
+    ) -> tuple[str, str]:
+        """Serve completions from the running event loop, for all models at one address."""
+        return await self._completions.serve()
+
+    def _model_inference_name(self, model: art.Model[Any, Any], step: int | None = None) -> str:
+        return f"{model.name}@{self._models[model.name].step if step is None else step}"
+
+    async def _get_step(self, model: Model) -> int:
+        return self._find(model).step
+
+    async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
+        """Drop what is here of a step; the service keeps what it has for as long as it is told."""
+        held = self._find(model)
+        for folder in (held.folder / "checkpoints").glob("[0-9]*"):
+            if int(folder.name) not in steps_to_keep:
+                await asyncio.to_thread(shutil.rmtree, folder)
+
+    def _find(self, model: art.Model[Any, Any]) -> TinkerModel:
+        if model.name not in self._models:
+            raise TrainerError(
+                f"The model {model.name!r} is not registered: call model.register(backend) first."
+            )
+        return self._models[model.name]
+
+
+def _settings_of(model: Model, options: Mapping[str, Any] | None = None) -> TinkerTrainer:
+    """The settings that a model came with, and those that are given for a step."""
+    section: Mapping[str, Any] = cast(Any, model._internal_config or {}).get("tinker", {})
+    given = {**section, **(options or {}), "base_model": model.base_model}
+    return TinkerTrainer.model_validate(given)
+
+
+def _sizes(updates: Sequence[Update]) -> dict[str, float]:
+    return {
+        "data/step_trainer_tokens": float(sum(update.trained for update in updates)),
+        TRAIN_GRADIENT_STEPS_KEY: float(len(updates)),
+    }
+
+
+def _result(trained: TinkerModel, step: int, metrics: dict[str, float]) -> LocalTrainResult:
+    folder = str(trained.folder_of(step))
+    return LocalTrainResult(step=step, metrics=metrics, checkpoint_path=folder)

@@ -1,0 +1,46 @@
+"""Whether a Tinker service will train what a run wants, found out in seconds."""
+
+import asyncio
+import importlib.util
+
+from precis.errors import ConfigError
+from precis.settings.tinker import TinkerTrainer
+
+_DEADLINE_S = 60.0
+
+
+async def check_service(settings: TinkerTrainer) -> str:
+    """Ask the service for its models; nothing is begun there.
+
+    Raises:
+        ConfigError: its client is not installed, the key or the tokenizer is missing, the key is
+            refused, or it does not have the base model.
+        TrainerError: it does not answer.
+    """
+    require_client()
+    from precis.trainer.tinker.service import find_service  # with the client, an extra
+    from precis.trainer.tinker.tokenizer import tokenizer_of
+
+    service = find_service(settings)
+    models = await service.ask("say what it serves", service.list_models(), _DEADLINE_S)
+    if settings.base_model not in models:
+        raise ConfigError(
+            f"{service.name} does not serve {settings.base_model}; it has "
+            f"{', '.join(sorted(models)) or 'no model'}.",
+            "Name one of them in trainer.base_model.",
+        )
+    await asyncio.to_thread(tokenizer_of, settings)
+    return f"{settings.base_model} is served"
+
+
+def require_client() -> None:
+    """See that the service's client is installed.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if importlib.util.find_spec("tinker") is None:
+        raise ConfigError(
+            "trainer.kind is 'tinker', but the client of the Tinker API is not installed: run "
+            "`make install-tinker`, or `pip install 'precis[tinker]'`."
+        )

@@ -1,0 +1,134 @@
+"""Samples as the Tinker API's losses want them.
+
+Position i of the input predicts position i + 1 of the sample. The API adds up its losses over
+tokens, so what each token counts is multiplied into its advantage, or is its weight: over an update
+it all adds up to 1.
+"""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import tinker
+
+from precis.trainer.gpu.packing import Sample, Weighting
+
+IMITATION: Final = "cross_entropy"
+"""The loss of imitation."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What the optimizer moves for once.
+
+    Attributes:
+        data: as the API takes them.
+        samples: the same as they were.
+    """
+
+    data: list[tinker.Datum]
+    samples: Sequence[Sample]
+
+    @property
+    def tokens(self) -> int:
+        """How many go through the model."""
+        return sum(datum.model_input.length for datum in self.data)
+
+    @property
+    def trained(self) -> int:
+        """How many of them are learned from."""
+        return sum(map(_trained, self.samples))
+
+
+def make_updates(
+    samples: Sequence[Sample], count: int, weighting: Weighting, seed: str
+) -> list[Update]:
+    """So many updates by reinforcement; fewer where there are fewer samples.
+
+    Args:
+        seed: of the order in which samples are learned from.
+    """
+    order = list(samples)
+    random.Random(seed).shuffle(order)
+    parts = np.array_split(np.arange(len(order)), min(count, len(order)))
+    updates = []
+    for part in parts:
+        chosen = [order[index] for index in part]
+        weights = _weights(chosen, weighting)
+        data = [
+            _reinforcement(sample, weight) for sample, weight in zip(chosen, weights, strict=True)
+        ]
+        updates.append(Update(data, chosen))
+    return updates
+
+
+def make_imitations(samples: Sequence[Sample], size: int, seed: str) -> Iterator[Update]:
+    """Updates by imitation without end; each sample is in one of each pass.
+
+    Args:
+        size: samples of an update.
+        seed: of the order, which is another one in each pass.
+    """
+    chance = random.Random(seed)
+    while True:
+        order = list(samples)
+        chance.shuffle(order)
+        for start in range(0, len(order), size):
+            chosen = order[start : start + size]
+            weights = _weights(chosen, "token")
+            data = [
+                _imitation(sample, weight) for sample, weight in zip(chosen, weights, strict=True)
+            ]
+            yield Update(data, chosen)
+
+
+def logprob_gap(update: Update, output: tinker.ForwardBackwardOutput) -> float:
+    """How far the trainer's log probabilities of the sampled tokens are from the sampler's, on
+    average: next to nothing for the first update of a step."""
+    gaps: list[float] = []
+    for sample, result in zip(update.samples, output.loss_fn_outputs, strict=True):
+        ours = np.array(sample.logprobs[1:])
+        theirs = np.array(result["logprobs"].data)
+        gaps.extend(np.abs(theirs - ours)[_mask(sample)].tolist())
+    return math.fsum(gaps) / len(gaps)
+
+
+def _weights(samples: Sequence[Sample], weighting: Weighting) -> list[float]:
+    """What each learned token of each sample counts."""
+    if weighting == "token":
+        total = sum(map(_trained, samples))
+        return [1 / total] * len(samples)
+    return [1 / (len(samples) * _trained(sample)) for sample in samples]
+
+
+def _reinforcement(sample: Sample, weight: float) -> tinker.Datum:
+    mask = _mask(sample)
+    logprobs = np.where(mask, np.array(sample.logprobs[1:]), 0.0)
+    advantages = np.where(mask, sample.advantage * weight, 0.0)
+    return _datum(sample, logprobs=logprobs, advantages=advantages)
+
+
+def _imitation(sample: Sample, weight: float) -> tinker.Datum:
+    return _datum(sample, weights=np.where(_mask(sample), weight, 0.0))
+
+
+def _datum(sample: Sample, **inputs: npt.NDArray[np.float64]) -> tinker.Datum:
+    targets = np.array(sample.token_ids[1:], dtype=np.int64)
+    tensors = {"target_tokens": tinker.TensorData.from_numpy(targets)}
+    for name, values in inputs.items():
+        tensors[name] = tinker.TensorData.from_numpy(values.astype(np.float32))
+    return tinker.Datum(
+        model_input=tinker.ModelInput.from_ints(sample.token_ids[:-1]), loss_fn_inputs=tensors
+    )
+
+
+def _mask(sample: Sample) -> npt.NDArray[np.bool_]:
+    return np.array(sample.assistant_mask[1:], dtype=np.bool_)
+
+
+def _trained(sample: Sample) -> int:
+    return max(1, sum(sample.assistant_mask[1:]))

@@ -1,0 +1,131 @@
+"""Completions of any step, sampled by the service: `name@step`.
+
+Each token of an answer is given by its id, as vLLM does behind ART: what is trained on is exactly
+what was sampled.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tinker
+
+from precis.errors import ConfigError, PrecisError, TrainerLost
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion
+from precis.trainer.gpu.checkpoints import newest_step
+from precis.trainer.tinker.checkpoints import read_kept
+from precis.trainer.tinker.model import TinkerModel
+from precis.trainer.tinker.session import TinkerSession
+from precis.trainer.tinker.tokenizer import ChatTokenizer
+
+_SAMPLE_S = 1200.0
+_TOKEN = "token_id:"
+
+
+class TinkerEndpoint:
+    """Answers requests for completions.
+
+    Args:
+        models: by name; may grow while serving.
+    """
+
+    def __init__(self, models: Mapping[str, TinkerModel]) -> None:
+        self._models = models
+
+    def list_models(self) -> list[str]:
+        """Every name that can be asked for by step."""
+        names: list[str] = []
+        for name, model in self._models.items():
+            folders = sorted((model.folder / "checkpoints").glob("[0-9]*"))
+            names.extend(f"{name}@{int(folder.name)}" for folder in folders)
+        return names
+
+    async def complete(self, asked: ChatRequest) -> Completion:
+        """Answer a request.
+
+        Raises:
+            ApiError: 404 for an unknown model or step, 400 for what the service refuses, 503 where
+                it can't be reached.
+        """
+        name, step, model = self._find(asked.model)
+        prompt = model.tokenizer.apply_chat_template(asked.messages, add_generation_prompt=True)
+        params = _sampling_params(asked, model, len(prompt))
+        try:
+            answer = await _sample(model, step, prompt, params, asked.n)
+        except TrainerLost as error:
+            raise ApiError(503, str(error), "service_lost") from error
+        except ConfigError as error:
+            raise ApiError(401, str(error), "key_refused") from error
+        except PrecisError as error:
+            raise ApiError(400, str(error), "refused") from error
+        model.count.read += len(prompt)
+        model.count.sampled += sum(len(one.tokens) for one in answer.sequences)
+        choices = [_choice(one, model.tokenizer, asked.logprobs) for one in answer.sequences]
+        return Completion(f"{name}@{step}", choices, prompt_tokens=len(prompt))
+
+    def _find(self, asked: str) -> tuple[str, int, TinkerModel]:
+        name, _, wanted = asked.partition("@")
+        model = self._models.get(name)
+        if model is not None:
+            step = int(wanted) if wanted.isdecimal() else newest_step(model.folder)
+            if step is not None and model.folder_of(step).is_dir():
+                return name, step, model
+        raise ApiError(404, f"The model `{asked}` does not exist here.", "model_not_found")
+
+
+async def _sample(
+    model: TinkerModel, step: int, prompt: list[int], params: tinker.SamplingParams, count: int
+) -> tinker.SampleResponse:
+    """Ask the service; once more in a new session, where something is lost in this one."""
+    session = await model.connect()
+    try:
+        return await _sample_in(session, model, step, prompt, params, count)
+    except TrainerLost:
+        await model.leave(session)
+    session = await model.connect()
+    return await _sample_in(session, model, step, prompt, params, count)
+
+
+async def _sample_in(
+    session: TinkerSession,
+    model: TinkerModel,
+    step: int,
+    prompt: list[int],
+    params: tinker.SamplingParams,
+    count: int,
+) -> tinker.SampleResponse:
+    folder = model.folder_of(step)
+    sampler = await session.open_sampler(folder, read_kept(folder))
+    sampled = sampler.sample_async(tinker.ModelInput.from_ints(prompt), count, params)
+    return await session.service.ask("sample", sampled, _SAMPLE_S)
+
+
+def _sampling_params(
+    asked: ChatRequest, model: TinkerModel, prompt_tokens: int
+) -> tinker.SamplingParams:
+    room = model.settings.tokens_max - prompt_tokens
+    wanted = asked.max_completion_tokens or asked.max_tokens or room
+    if room < wanted or room < 1:
+        raise ApiError(
+            400,
+            f"The prompt has {prompt_tokens} tokens, and with the {wanted} of the answer more than "
+            f"trainer.tokens_max, {model.settings.tokens_max}.",
+            "context_length_exceeded",
+        )
+    return tinker.SamplingParams(
+        max_tokens=wanted,
+        temperature=asked.temperature,
+        seed=None if asked.seed is None else asked.seed % 2**31,  # all that SkyRL's vLLM takes
+        stop=[model.tokenizer.eos_token_id],
+    )
+
+
+def _choice(
+    sequence: tinker.SampledSequence, tokenizer: ChatTokenizer, with_logprobs: bool
+) -> Choice:
+    tokens = list(sequence.tokens)
+    entries: list[dict[str, Any]] | None = None
+    if with_logprobs:
+        entries = []
+        for token, logprob in zip(tokens, sequence.logprobs or [], strict=True):
+            entries.append({"token": f"{_TOKEN}{token}", "logprob": logprob, "top_logprobs": []})
+    return Choice(tokenizer.decode(tokens), sequence.stop_reason, entries, len(tokens))

@@ -1,0 +1,277 @@
+"""One model at the service: its session, its training, and what is kept of each step.
+
+A step is trained once: forward and backward and one move of the optimizer for each update, and then
+the service saves what came of it. Until a checkpoint here says so, the step did not happen:
+whatever fails in between, the session is left alone, and the step is trained anew by a model that
+is loaded from the checkpoint before.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import tinker
+from art.metrics_taxonomy import average_metric_samples
+
+from precis.processes.kill_points import reached
+from precis.settings.tinker import TinkerTrainer
+from precis.store.durable import make_folder
+from precis.trainer.backend import SERVICE_USD, Progress
+from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
+from precis.trainer.tinker.checkpoints import (
+    Kept,
+    checkpoint_folder,
+    copy_weights,
+    read_kept,
+    write_kept,
+)
+from precis.trainer.tinker.data import IMITATION, Update, logprob_gap
+from precis.trainer.tinker.service import TinkerService
+from precis.trainer.tinker.session import TinkerSession
+from precis.trainer.tinker.tokenizer import ChatTokenizer
+
+Metrics = dict[str, float]
+
+_UPDATE_S = 1800.0
+"""Deadline of one update; a service that is full has it wait."""
+_SAVE_S = 1200.0
+_DAY_S = 24 * 3600
+
+
+@dataclass
+class TokenCount:
+    """Tokens that the service was asked to read, to sample and to train on."""
+
+    read: int = 0
+    sampled: int = 0
+    trained: int = 0
+
+    def subtract(self, other: "TokenCount") -> None:
+        """Have so many fewer."""
+        self.read -= other.read
+        self.sampled -= other.sampled
+        self.trained -= other.trained
+
+    def cost(self, prices: tuple[float, float, float]) -> float:
+        """Their dollars, by prices for a million of each."""
+        per_read, per_sampled, per_trained = prices
+        tokens = self.read * per_read + self.sampled * per_sampled + self.trained * per_trained
+        return tokens / 1_000_000
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How the updates of a step are learned from.
+
+    Attributes:
+        rates: Adam's step size in each update.
+        loss: the API's name of it.
+        config: its settings, by the API's names.
+    """
+
+    updates: Sequence[Update]
+    rates: Sequence[float]
+    loss: tinker.types.LossFnType
+    config: Mapping[str, float] = field(default_factory=dict)
+
+
+class TinkerModel:
+    """A model whose weights the service has.
+
+    Args:
+        folder: of its checkpoints here, in ART's layout.
+        seed: of an untrained adapter.
+
+    Attributes:
+        count: what the service was asked for since the last training.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: TinkerTrainer,
+        service: TinkerService,
+        tokenizer: ChatTokenizer,
+        seed: int,
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.count = TokenCount()
+        self._service = service
+        self._seed = seed
+        self._session: TinkerSession | None = None
+        self._connecting = asyncio.Lock()
+
+    async def connect(self) -> TinkerSession:
+        """The session that is open, or a new one."""
+        async with self._connecting:
+            if self._session is None:
+                client = await self._service.connect()
+                self._session = TinkerSession(self._service, client, self.settings)
+            return self._session
+
+    async def leave(self, session: TinkerSession | None = None) -> None:
+        """Give up a session in which something is lost; without one, whichever is open."""
+        left = self._session
+        if left is not None and session in (None, left):
+            self._session = None
+            await left.close()
+
+    @property
+    def step(self) -> int:
+        """The newest step with a checkpoint here."""
+        return newest_step(self.folder) or 0
+
+    def folder_of(self, step: int) -> Path:
+        """The folder of a step's checkpoint."""
+        return checkpoint_folder(self.folder, step)
+
+    async def begin(self) -> None:
+        """Have the service make an untrained adapter, and keep it as step 0."""
+        session = await self.connect()
+        untrained = await session.begin_model(self._seed)
+        await self._keep(session, untrained, 0, {})
+
+    async def learn(
+        self, learning: Learning, known: Metrics, on_progress: Progress
+    ) -> tuple[int, Metrics]:
+        """Take a step.
+
+        Args:
+            known: metrics of the step that are known already; kept with the checkpoint.
+            on_progress: told the metrics of each update.
+
+        Returns:
+            The new step, and its metrics.
+        """
+        step = self.step
+        session = await self.connect()
+        try:
+            model = await session.load_model(self.folder_of(step), read_kept(self.folder_of(step)))
+            seen = await self._take_updates(session, model, learning, on_progress)
+            booked = replace(self.count)
+            metrics = {**known, **average_metric_samples(seen), **self._usage(booked)}
+            reached("before weights saved", step)
+            await self._keep(
+                session, model, step + 1, metrics, fresh_optimizer=learning.loss == IMITATION
+            )
+        except BaseException:
+            # What the model has learned of the step so far must not count.
+            await self.leave(session)
+            raise
+        self.count.subtract(booked)
+        reached("weights saved", step)
+        return step + 1, metrics
+
+    async def repeat(self, metrics: Metrics) -> tuple[int, Metrics]:
+        """Take a step in which there was nothing to learn from."""
+        step = self.step
+        booked = replace(self.count)
+        metrics = {**metrics, **self._usage(booked)}
+
+        def copy(into: Path) -> None:
+            shutil.copytree(self.folder_of(step), into, dirs_exist_ok=True)
+
+        await asyncio.to_thread(write_checkpoint, self.folder_of(step + 1), copy, metrics)
+        if self._session is not None:
+            self._session.note_copy(self.folder_of(step), self.folder_of(step + 1))
+        self.count.subtract(booked)
+        return step + 1, metrics
+
+    async def _take_updates(
+        self,
+        session: TinkerSession,
+        model: tinker.TrainingClient,
+        learning: Learning,
+        on_progress: Progress,
+    ) -> list[Metrics]:
+        """The metrics of each update, once all are taken."""
+        seen: list[Metrics] = []
+        for update, rate in zip(learning.updates, learning.rates, strict=True):
+            output = await self._update(session, model, update, rate, learning)
+            metrics = {"loss/learning_rate": rate}
+            if "loss:sum" in output.metrics:
+                metrics["loss/train"] = output.metrics["loss:sum"]
+            if not seen and learning.loss != IMITATION:
+                # The weights are still those that have sampled.
+                metrics["offpolicy/logprob_gap"] = logprob_gap(update, output)
+            seen.append(metrics)
+            on_progress(metrics)
+        return seen
+
+    async def _update(
+        self,
+        session: TinkerSession,
+        model: tinker.TrainingClient,
+        update: Update,
+        rate: float,
+        learning: Learning,
+    ) -> tinker.ForwardBackwardOutput:
+        # Both are on their way at once: the service takes them in the same turn of its clock.
+        config = dict(learning.config) or None
+        forward = model.forward_backward(update.data, learning.loss, config)
+        move = model.optim_step(tinker.AdamParams(learning_rate=rate))
+        both = asyncio.gather(forward, move)
+        output: tinker.ForwardBackwardOutput
+        output, _ = await session.service.ask("train", both, _UPDATE_S)
+        self.count.trained += update.tokens
+        return output
+
+    async def _keep(
+        self,
+        session: TinkerSession,
+        model: tinker.TrainingClient,
+        step: int,
+        metrics: Metrics,
+        *,
+        fresh_optimizer: bool = False,
+    ) -> None:
+        """Have the service save a model, and note it in a checkpoint."""
+        name = f"{step:04d}"
+        days = self.settings.keep_days
+        seconds = None if days is None else int(days * _DAY_S)
+        saved = await session.service.ask("save", model.save_state(name, seconds), _SAVE_S)
+        sampler = ""
+        if self.settings.copy_weights or self.settings.service != "skyrl":
+            for_sampler = model.save_weights_for_sampler(name, seconds)
+            sampler = (await session.service.ask("save", for_sampler, _SAVE_S)).path
+        kept = Kept(state=saved.path, sampler=sampler, fresh_optimizer=fresh_optimizer)
+        incoming = self.folder_of(step).with_name(f".{name}.incoming")
+        await asyncio.to_thread(shutil.rmtree, incoming, ignore_errors=True)
+        make_folder(incoming)
+        if self.settings.copy_weights:
+            await copy_weights(session.service, session.client, sampler, incoming)
+        write_kept(incoming, kept)
+        take = _moving(incoming)
+        await asyncio.to_thread(write_checkpoint, self.folder_of(step), take, metrics)
+        if fresh_optimizer:
+            # The optimizer that this model has is not the one to go on with.
+            await self.leave(session)
+        else:
+            session.note_move(model, self.folder_of(step))
+
+    def _usage(self, count: TokenCount) -> Metrics:
+        """What the service was asked for since the last training, and what it costs."""
+        metrics = {
+            "data/step_read_tokens": float(count.read),
+            "data/step_sampled_tokens": float(count.sampled),
+            "data/step_forward_tokens": float(count.trained),
+        }
+        if self.settings.prices is not None:
+            metrics[SERVICE_USD] = count.cost(self.settings.prices)
+        return metrics
+
+
+def _moving(incoming: Path) -> Callable[[Path], None]:
+    """Fills a folder with what is in another, which then is gone."""
+
+    def move(into: Path) -> None:
+        for file in incoming.iterdir():
+            os.replace(file, into / file.name)
+        incoming.rmdir()
+
+    return move

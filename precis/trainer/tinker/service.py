@@ -1,0 +1,250 @@
+"""The Tinker service's own client, with our deadlines and our errors.
+
+The client tries again by itself, whatever happens, and for as long as it takes; so each call has a
+deadline here. What it raises is translated in one place:
+
+    the key is refused            ConfigError: a person has to act
+    the request is refused        TrainerError: the same request would be refused again
+    anything else                 TrainerLost: a new session may well go on from what was saved
+"""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, NoReturn, TypeVar
+
+import httpx
+import tinker
+
+from precis.environment import Environment
+from precis.errors import ConfigError, PrecisError, TrainerError, TrainerLost
+from precis.llm.redaction import Redactor
+from precis.llm.tls import tls_for
+from precis.settings.tinker import TinkerTrainer
+
+T = TypeVar("T")
+
+_NO_KEY = "tml-none"
+"""What a SkyRL server is given where no key is set: the client insists on one, SkyRL on none."""
+_SHORT_S = 300.0
+_CONNECT_S = 10.0
+_REFUSED_KEY = (401, 403)
+_UNPAID = 402
+_REFUSED = (400, 413, 422)
+_GONE = 404
+_STATUS = re.compile(r"\bstatus (\d{3})\b")
+"""How the client names the HTTP status in errors that have no attribute for it."""
+_TEXT_MAX = 500
+
+
+@dataclass(frozen=True)
+class TinkerService:
+    """Where the Tinker API is served, and with which key it is asked.
+
+    Args:
+        address: of the API; None for the client's own default.
+        key: of the account.
+    """
+
+    address: str | None
+    key: str
+
+    def __repr__(self) -> str:
+        return f"TinkerService({self.name})"
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"The Tinker service at {self.address}" if self.address else "The Tinker service"
+
+    async def connect(self) -> tinker.ServiceClient:
+        """Open a session.
+
+        Raises:
+            ConfigError: the key is refused.
+            TrainerLost: nobody answers.
+        """
+        self._prepare()
+        return await self.ask("open a session", _run_apart(self._open))
+
+    async def list_models(self) -> list[str]:
+        """The base models that it serves.
+
+        Raises:
+            TrainerLost: nobody listens at its address.
+        """
+        await self._require_listener()
+        self._prepare()
+        client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
+        try:
+            served = await _run_apart(client.get_server_capabilities)
+        finally:
+            await close_client(client)
+        return [one.model_name or "" for one in served.supported_models]
+
+    async def _require_listener(self) -> None:
+        """See that somebody listens at an address of one's own; the client would try for minutes.
+
+        Raises:
+            TrainerLost: nobody does.
+        """
+        if self.address is None:
+            return
+        try:
+            async with httpx.AsyncClient(timeout=_CONNECT_S, verify=tls_for(self.address)) as http:
+                await http.get(f"{self.address}/api/v1/healthz")
+        except httpx.TransportError as error:
+            raise TrainerLost(
+                f"{self.name} does not answer ({error or type(error).__name__}).",
+                "See whether it is up, and whether trainer.base_url is its address.",
+            ) from error
+
+    async def ask(
+        self,
+        what: str,
+        asked: Awaitable[T],
+        deadline_s: float = _SHORT_S,
+        *,
+        is_saved: bool = False,
+    ) -> T:
+        """Wait for an answer, for so long.
+
+        Args:
+            what: what is asked, for messages: "sample".
+            is_saved: it is about what the service has saved: if that is gone, it stays gone.
+
+        Raises:
+            ConfigError: the key is refused.
+            TrainerError: the request is refused.
+            TrainerLost: there is no answer.
+        """
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await asked
+        except PrecisError:
+            raise
+        except TimeoutError:
+            raise TrainerLost(f"{self.name} did not {what} within {deadline_s:.0f} s.") from None
+        except Exception as error:
+            self._raise_ours(what, error, is_saved)
+
+    def _prepare(self) -> None:
+        """Have the client tell nobody the key: what it would send home about failed requests has it
+        in it, and so may its log, since servers quote it."""
+        os.environ["TINKER_TELEMETRY"] = "0"
+        log = logging.getLogger("tinker")
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Redacted(Redactor(self.key)))
+        log.handlers = [handler]
+        log.setLevel(logging.WARNING)
+        log.propagate = False
+
+    def _open(self) -> tinker.ServiceClient:
+        # Without an address the client takes TINKER_BASE_URL, or else its makers' own.
+        client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
+        # Both connect, and block meanwhile; later even the client's own coroutines would.
+        _ = client.holder
+        _ = client._get_rest_holder()
+        return client
+
+    def _raise_ours(self, what: str, error: Exception, is_saved: bool) -> NoReturn:
+        """The error as one of ours; without its cause, whose text may quote the key."""
+        text = Redactor(self.key).clean_text(" ".join(str(error).split()))[:_TEXT_MAX]
+        said = f"{type(error).__name__}: {text}"
+        status = status_of(error)
+        if status in _REFUSED_KEY:
+            raise ConfigError(
+                f"{self.name} refuses TINKER_API_KEY ({said}).", "Set a valid key, here or in .env."
+            ) from None
+        if status == _UNPAID:
+            raise ConfigError(f"{self.name} wants the account to be paid for ({said}).") from None
+        if status in _REFUSED or _is_users_fault(error):
+            raise TrainerError(f"{self.name} refuses to {what}: {said}") from None
+        if status == _GONE and is_saved:
+            raise TrainerError(
+                f"{self.name} can't {what}, which it no longer has, and takes no weights from "
+                f"elsewhere: {said}",
+                "Go back to a step that it has with `precis runs restart`.",
+            ) from None
+        raise TrainerLost(f"{self.name} could not {what}: {said}") from None
+
+
+async def _run_apart(work: Callable[[], T]) -> T:
+    """Do what blocks in a thread that nobody waits for.
+
+    The client can block for minutes, for which a process that has given it up would wait in vain
+    before it ends, if this were `asyncio.to_thread`.
+    """
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()  # from here on it can't be cancelled, only left alone
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(done)
+
+
+async def close_client(client: tinker.ServiceClient) -> None:
+    """End heartbeats and connections, some of which the client would leave open; whatever still
+    waits for an answer is told that there will be none."""
+    for holder in (client._session_holder, client._rest_holder):
+        if holder is not None:
+            await holder.run_coroutine_threadsafe(_close_holder(holder))
+
+
+async def _close_holder(holder: Any) -> None:
+    """To be run in the client's own loop."""
+    await holder._async_cleanup()
+    for pool in holder._client_pools.values():
+        for client in pool._clients:
+            await client.close()
+
+
+class _Redacted(logging.Formatter):
+    """Lines without a key."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__("%(message)s")
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redactor.clean_text(super().format(record))
+
+
+def _is_users_fault(error: Exception) -> bool:
+    user = tinker.types.RequestErrorCategory.User
+    return isinstance(error, tinker.RequestFailedError) and error.category is user
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status that an error of the client is about; None where it is about none."""
+    if isinstance(error, tinker.APIStatusError):
+        return error.status_code
+    found = _STATUS.search(str(error))
+    return int(found.group(1)) if found else None
+
+
+def find_service(settings: TinkerTrainer) -> TinkerService:
+    """The service of some settings, with the key of the environment.
+
+    Raises:
+        ConfigError: there is no key, or it is none.
+    """
+    secret = Environment().tinker_api_key
+    if secret is None and settings.service == "skyrl":
+        return TinkerService(settings.address, _NO_KEY)
+    if secret is None:
+        raise ConfigError("trainer.kind 'tinker' needs TINKER_API_KEY: set it, here or in .env.")
+    key = secret.get_secret_value()
+    if not key.startswith("tml-"):
+        raise ConfigError("TINKER_API_KEY is no key of the Tinker API: those begin with 'tml-'.")
+    return TinkerService(settings.address, key)

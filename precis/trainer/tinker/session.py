@@ -1,0 +1,102 @@
+"""A session with the service, and what was opened in it: models to train, weights to sample from.
+
+Once anything of it is lost, all of it is left alone, and a new session goes on from what the
+service has saved: then nothing that was half done can count.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+import tinker
+
+from precis.settings.tinker import TinkerTrainer
+from precis.trainer.tinker.checkpoints import Kept
+from precis.trainer.tinker.service import TinkerService, close_client
+
+_OPEN_S = 1800.0
+"""A service that is full has new models wait."""
+
+
+class TinkerSession:
+    """An open session.
+
+    Args:
+        client: the service's own.
+        settings: of the model.
+    """
+
+    def __init__(
+        self, service: TinkerService, client: tinker.ServiceClient, settings: TinkerTrainer
+    ) -> None:
+        self.service = service
+        self.client = client
+        self._settings = settings
+        self._loading = asyncio.Lock()
+        self._opening = asyncio.Lock()
+        self._models: dict[Path, tinker.TrainingClient] = {}
+        self._samplers: dict[Path, tinker.SamplingClient] = {}
+
+    async def close(self) -> None:
+        """Leave the service, which then drops what it holds for the session."""
+        await close_client(self.client)
+
+    async def begin_model(self, seed: int) -> tinker.TrainingClient:
+        """An untrained adapter of the base model.
+
+        Args:
+            seed: of its weights.
+        """
+        begun = self.client.create_lora_training_client_async(
+            self._settings.base_model,
+            rank=self._settings.lora_rank,
+            seed=seed,
+            train_unembed=False,  # vLLM serves no adapter of what tokens are made with
+        )
+        return await self.service.ask(f"train {self._settings.base_model}", begun, _OPEN_S)
+
+    async def load_model(self, checkpoint: Path, kept: Kept) -> tinker.TrainingClient:
+        """The model as it was at a checkpoint: the one that made it, or loaded from there."""
+        async with self._loading:
+            if checkpoint not in self._models:
+                self._models[checkpoint] = await self._load(kept)
+            return self._models[checkpoint]
+
+    def note_move(self, model: tinker.TrainingClient, to: Path) -> None:
+        """A model has been trained on: it stands at another checkpoint now, and at no other."""
+        self._models = {at: one for at, one in self._models.items() if one is not model}
+        self._models[to] = model
+        gone = [at for at in self._samplers if not at.is_dir()]
+        if self._settings.service == "skyrl":
+            gone = list(self._samplers)  # one of them samples from what the model has become
+        for at in gone:
+            del self._samplers[at]
+
+    def note_copy(self, checkpoint: Path, to: Path) -> None:
+        """A checkpoint was copied: the model that stands there goes on from the copy."""
+        if checkpoint in self._models:
+            self._models[to] = self._models.pop(checkpoint)
+
+    async def open_sampler(self, checkpoint: Path, kept: Kept) -> tinker.SamplingClient:
+        """Who samples from the weights of a checkpoint."""
+        async with self._opening:
+            if checkpoint not in self._samplers:
+                self._samplers[checkpoint] = await self._connect_sampler(checkpoint, kept)
+            return self._samplers[checkpoint]
+
+    async def _connect_sampler(self, checkpoint: Path, kept: Kept) -> tinker.SamplingClient:
+        opened: Awaitable[tinker.SamplingClient]
+        if self._settings.service == "skyrl":
+            # Its server samples from the weights that a model has now, whatever was saved.
+            model = await self.load_model(checkpoint, kept)
+            opened = asyncio.to_thread(model.save_weights_and_get_sampling_client)
+        else:
+            opened = self.client.create_sampling_client_async(model_path=kept.sampler)
+        return await self.service.ask(f"sample from {kept.state}", opened, _OPEN_S)
+
+    async def _load(self, kept: Kept) -> tinker.TrainingClient:
+        if kept.fresh_optimizer:
+            loaded = self.client.create_training_client_from_state_async(kept.state)
+        else:
+            loaded = self.client.create_training_client_from_state_with_optimizer_async(kept.state)
+        return await self.service.ask(f"go on from {kept.state}", loaded, _OPEN_S, is_saved=True)

@@ -1,0 +1,78 @@
+"""The base model's tokenizer with its chat template."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from precis.errors import ConfigError
+from precis.settings.tinker import TinkerTrainer
+
+
+class ChatTokenizer:
+    """What `precis.trainer.gpu.tokens` asks of a tokenizer, and the text of what was sampled.
+
+    A model that may think before it answers is asked not to: the words that count are the
+    summary's.
+
+    Args:
+        tokenizer: of Transformers.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self.eos_token_id: int = tokenizer.eos_token_id
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
+        return {"input_ids": ids}
+
+    def apply_chat_template(
+        self, messages: Sequence[Any], *, add_generation_prompt: bool
+    ) -> list[int]:
+        """The tokens of a conversation."""
+        ids: list[int] = self._tokenizer.apply_chat_template(
+            list(messages),
+            add_generation_prompt=add_generation_prompt,
+            enable_thinking=False,  # templates that know no thinking pass it over
+            tokenize=True,
+            return_dict=False,
+        )
+        return ids
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of an answer, without its end."""
+        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text
+
+
+@lru_cache(maxsize=4)
+def load_tokenizer(name: str) -> ChatTokenizer:
+    """A tokenizer of the Hub, or of a folder.
+
+    Raises:
+        ConfigError: there is none, or it has no chat template.
+    """
+    from transformers import AutoTokenizer  # seconds to import
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # it needs no PyTorch for this, and says so each time
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"The tokenizer of {name!r} can't be loaded: {reason}",
+            "Name one of the Hub, or a folder here, in trainer.tokenizer; for a gated one set "
+            "HF_TOKEN.",
+        ) from error
+    if not tokenizer.chat_template or tokenizer.eos_token_id is None:
+        raise ConfigError(
+            f"The tokenizer of {name!r} has no chat template, or no end of an answer.",
+            "Take an instruction-tuned base model, or name its tokenizer in trainer.tokenizer.",
+        )
+    return ChatTokenizer(tokenizer)
+
+
+def tokenizer_of(settings: TinkerTrainer) -> ChatTokenizer:
+    """The tokenizer of some settings."""
+    return load_tokenizer(settings.tokenizer or settings.base_model)

@@ -1,0 +1,594 @@
+"""The Tinker API behind our trainer: the service's real client, against a server that learns."""
+
+import asyncio
+import gc
+import json
+import logging
+import socket
+import statistics
+import subprocess
+import sys
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import art
+import openai
+import pytest
+from openai.types.chat.chat_completion import Choice
+from starlette.responses import PlainTextResponse
+
+from precis.errors import ConfigError, TrainerError, TrainerLost
+from precis.llm.loop_server import LoopServer
+from precis.run.checkpoints import restore
+from precis.settings.tinker import TinkerTrainer
+from precis.store import FolderStore
+from precis.trainer.backend import SERVICE_USD
+from precis.trainer.client import RemoteTrainer
+from precis.trainer.protocol import StoredModel
+from precis.trainer.server import trainer_app
+from precis.trainer.tinker.backend import TinkerBackend
+from precis.trainer.tinker.check import check_service
+from precis.trainer.tinker.checkpoints import read_kept
+from tests.support.local_server import served
+from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
+from tests.support.tokenizers import write_chat_tokenizer
+
+# The service's client leaves some of its connections to the garbage collector.
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.filterwarnings(
+        "ignore:unclosed:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
+]
+
+RATE = 0.5
+END = 1
+PROMPT = "".join(chr(ord("a") + part) * 12 for part in range(10))
+"""Ten parts of one letter each; the chat template adds little."""
+REWARDED = ("ggg", "hhh", "iii", "jjj")
+
+Model = art.TrainableModel[Any, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected() -> Iterator[None]:
+    """Has the garbage collected here, and not in a test that knows nothing of this client."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_chat_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+
+@asynccontextmanager
+async def served_by(service: TinkerServer) -> AsyncIterator[str]:
+    """The address of a service that is up while the block lasts."""
+    server = LoopServer(service.app())
+    await server.start()
+    yield f"http://127.0.0.1:{server.port}"
+    await server.stop()
+
+
+@pytest.fixture
+async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[TinkerServer, str]]:
+    monkeypatch.setenv("TINKER_API_KEY", KEY)
+    service = TinkerServer(END)
+    async with served_by(service) as address:
+        yield service, address
+
+
+def settings_for(address: str, tokenizer: Path, **given: Any) -> TinkerTrainer:
+    return TinkerTrainer(
+        base_url=address,
+        base_model=BASE_MODEL,
+        tokenizer=str(tokenizer),
+        learning_rate=RATE,
+        trajectories_per_update=4,
+        **given,
+    )
+
+
+def model_of(settings: TinkerTrainer) -> Model:
+    return art.TrainableModel(
+        name="m",
+        project="p",
+        base_model=settings.base_model,
+        report_metrics=[],
+        _internal_config=settings.internal_config,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+async def backend(tmp_path: Path) -> AsyncIterator[TinkerBackend]:
+    backend = TinkerBackend(tmp_path / "trainer")
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture
+async def trainer(backend: TinkerBackend, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    server = LoopServer(trainer_app(backend, tmp_path / "trainer", "token"))
+    await server.start()
+    remote = RemoteTrainer(f"http://127.0.0.1:{server.port}", "token", tmp_path / "art")
+    yield remote
+    await remote.close()
+    await server.stop()
+
+
+@pytest.fixture
+async def model(service: tuple[TinkerServer, str], tokenizer: Path) -> AsyncIterator[Model]:
+    model = model_of(settings_for(service[1], tokenizer))
+    yield model
+    if model._openai_client:
+        await model._openai_client.close()
+
+
+async def write(model: Model, step: int, seed: int | None = None) -> Choice:
+    """One answer of a step: greedy without a seed."""
+    options: dict[str, Any] = {"temperature": 0.0}
+    if seed is not None:
+        options = {"temperature": 1.0, "seed": seed, "logprobs": True}
+    answer = await model.openai_client().chat.completions.create(
+        model=model.get_inference_name(step),
+        messages=[{"role": "user", "content": PROMPT}],
+        max_tokens=200,
+        **options,
+    )
+    choice: Choice = answer.choices[0]
+    return choice
+
+
+def is_rewarded(choice: Choice) -> bool:
+    return any(letters in (choice.message.content or "") for letters in REWARDED)
+
+
+async def sample_group(model: Model, step: int, size: int = 8) -> art.TrajectoryGroup:
+    """Answers of a step; one that copies a letter of the end earns all there is."""
+    trajectories = []
+    for seed in range(size):
+        choice = await write(model, step, seed)
+        reward = float(is_rewarded(choice))
+        message = {"role": "user", "content": PROMPT}
+        trajectories.append(art.Trajectory(messages_and_choices=[message, choice], reward=reward))
+    return art.TrajectoryGroup(trajectories)
+
+
+async def train(trainer: RemoteTrainer, model: Model, step: int, **options: Any) -> Any:
+    group = await sample_group(model, step)
+    chosen = {"learning_rate": RATE, "trajectories_per_update": 4, **options}
+    return await trainer.train(model, [group], step=step, run="a-run", **chosen)
+
+
+async def begin(trainer: RemoteTrainer, model: Model) -> None:
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+
+
+async def finish(trainer: RemoteTrainer, model: Model, steps: int = 2) -> None:
+    await begin(trainer, model)
+    for step in range(steps):
+        await train(trainer, model, step)
+
+
+def newest(service: TinkerServer, name: str) -> list[float]:
+    """What the service has saved last under a name, whichever model saved it."""
+    paths = [path for path in service.saved if path.endswith(f"/weights/{name}")]
+    logits: list[float] = service.saved[paths[-1]].logits.tolist()
+    return logits
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """What two steps come to where nothing goes wrong."""
+    return asyncio.run(train_undisturbed(tokenizer, tmp_path_factory.mktemp("undisturbed")))
+
+
+async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
+    service = TinkerServer(END)
+    async with served_by(service) as address:
+        model = model_of(settings_for(address, tokenizer))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TINKER_API_KEY", KEY)
+            backend = TinkerBackend(folder)
+            await model.register(backend)
+        for step in range(2):
+            group = await sample_group(model, step)
+            await backend.train(model, [group], learning_rate=RATE, trajectories_per_update=4)
+        await model.openai_client().close()
+        await backend.close()
+    return newest(service, "0002")
+
+
+async def test_the_model_learns_what_is_rewarded(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    await begin(trainer, model)
+    assert not is_rewarded(await write(model, 0))
+    for step in range(3):
+        result = await train(trainer, model, step)
+        assert result.step == step + 1
+        assert result.metrics["offpolicy/logprob_gap"] < 1e-6
+    assert is_rewarded(await write(model, 3))
+
+
+async def test_what_is_learned_from_is_exactly_what_was_sampled(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model, tokenizer: Path
+) -> None:
+    await begin(trainer, model)
+    group = await sample_group(model, 0)
+    await trainer.train(
+        model, [group], step=0, run="a-run", learning_rate=RATE, trajectories_per_update=8
+    )
+    (learned,) = service[0].learned
+    assert learned["loss_fn"] == "importance_sampling"
+    sampled: list[tuple[list[int], Any]] = []
+    for trajectory in group.trajectories:
+        choice: Any = trajectory.messages_and_choices[-1]
+        tokens = [int(one.token.removeprefix("token_id:")) for one in choice.logprobs.content]
+        sampled.append((tokens, [one.logprob for one in choice.logprobs.content]))
+    total = 0.0
+    for datum in learned["data"]:
+        read = [id for chunk in datum["model_input"]["chunks"] for id in chunk["tokens"]]
+        inputs = {name: one["data"] for name, one in datum["loss_fn_inputs"].items()}
+        begin_at = next(at for at, value in enumerate(inputs["advantages"]) if value)
+        answer = inputs["target_tokens"][begin_at:]
+        assert read[begin_at + 1 :] == answer[:-1]
+        same = [logprobs for tokens, logprobs in sampled if tokens == answer]
+        assert inputs["logprobs"][begin_at:] == pytest.approx(same[0])
+        assert set(inputs["logprobs"][:begin_at]) == {0.0}
+        total += sum(inputs["advantages"])
+    weight = sum(len(tokens) for tokens, _ in sampled)
+    expected = sum(
+        len(tokens) * advantage
+        for (tokens, _), advantage in zip(sampled, advantages(group), strict=True)
+    )
+    assert total == pytest.approx(expected / weight, abs=1e-6)
+    assert service[0].moved == [next(iter(service[0].models))]
+
+
+def advantages(group: art.TrajectoryGroup) -> list[float]:
+    rewards = [one.reward for one in group.trajectories]
+    mean = statistics.fmean(rewards)
+    return [(reward - mean) / (statistics.pstdev(rewards) + 1e-6) for reward in rewards]
+
+
+async def test_a_checkpoint_has_the_weights_and_says_where_the_service_has_them(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
+) -> None:
+    await finish(trainer, model, 1)
+    store = FolderStore(tmp_path / "store")
+    checkpoint = await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="d"))
+    names = [file.path for file in checkpoint.files]
+    assert names == ["adapter_model.json", "metrics.json", "tinker.json"]
+    restore(store, "m", 1, tmp_path / "restored")
+    weights = json.loads((tmp_path / "restored" / "adapter_model.json").read_text())
+    kept = read_kept(tmp_path / "restored")
+    assert weights == service[0].saved[kept.state].logits.tolist()
+    assert weights == service[0].saved[kept.sampler].logits.tolist()
+
+
+REQUESTS = ("asample", "forward_backward", "retrieve_future", "optim_step", "save_weights")
+"""In the order in which the first of each comes in a step; the futures are those of the update."""
+
+
+@pytest.mark.long  # the client waits between its tries
+@pytest.mark.parametrize(
+    ("kind", "status"), [("refuse", 503), ("refuse", 429), ("cut", 0), ("lose", 0)]
+)
+async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
+    service: tuple[TinkerServer, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    undisturbed: list[float],
+    kind: Any,
+    status: int,
+) -> None:
+    server, _ = service
+    await begin(trainer, model)
+    server.faults.extend(Fault(path, kind, status) for path in REQUESTS)
+    for step in range(2):
+        await train(trainer, model, step)
+    assert not server.faults
+    assert newest(server, "0002") == undisturbed
+    assert len(server.moved) == 4
+    assert len(set(server.moved)) == 1
+
+
+async def test_a_result_that_is_not_there_yet_is_waited_for(
+    service: tuple[TinkerServer, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    undisturbed: list[float],
+) -> None:
+    service[0].polls = 3
+    await finish(trainer, model)
+    assert newest(service[0], "0002") == undisturbed
+
+
+@pytest.mark.parametrize("path", ["forward_backward", "optim_step", "save_weights"])
+async def test_a_service_that_restarts_in_a_step_has_it_trained_once_in_all(
+    service: tuple[TinkerServer, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    undisturbed: list[float],
+    path: str,
+) -> None:
+    server, _ = service
+    await begin(trainer, model)
+    await train(trainer, model, 0)
+    group = await sample_group(model, 1)
+    server.faults.append(Fault(path, "restart"))
+    options = {"step": 1, "run": "a-run", "learning_rate": RATE, "trajectories_per_update": 4}
+    with pytest.raises(TrainerLost, match="The Tinker service at"):
+        await trainer.train(model, [group], **options)
+    assert (await trainer.state(model)).checkpoints.keys() == {0, 1}
+    result = await trainer.train(model, [group], **options)
+    assert result.step == 2
+    assert newest(server, "0002") == undisturbed
+    (survivor,) = server.models.values()
+    assert survivor.policy.moves == 4  # two of the step before, which were loaded with its Adam
+
+
+async def test_a_service_that_restarts_is_sampled_from_in_a_new_session(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    await finish(trainer, model, 1)
+    before = await write(model, 1, seed=5)
+    service[0].faults.append(Fault("asample", "restart"))
+    after = await write(model, 1, seed=5)
+    assert before == after
+    assert service[0].asked.count("create_session") == 2
+
+
+async def test_a_run_goes_on_elsewhere_with_the_optimizer_that_it_had(
+    service: tuple[TinkerServer, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    undisturbed: list[float],
+    tmp_path: Path,
+    tokenizer: Path,
+) -> None:
+    await finish(trainer, model, 1)
+    store = FolderStore(tmp_path / "store")
+    await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="d"))
+    backend = TinkerBackend(tmp_path / "elsewhere")
+    server = LoopServer(trainer_app(backend, tmp_path / "elsewhere", "token"))
+    await server.start()
+    other = RemoteTrainer(f"http://127.0.0.1:{server.port}", "token", tmp_path / "art2")
+    await other.restore(model, 1, StoredModel(store=store.url, name="m", run="a-run"))
+    await model.register(other)
+    await train(other, model, 1)
+    assert newest(service[0], "0002") == undisturbed
+    assert len(service[0].created) == 2  # the untrained one, and the one that was loaded
+    await other.close()
+    await server.stop()
+    await backend.close()
+
+
+async def test_weights_that_the_service_has_no_more_are_named(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    await begin(trainer, model)
+    group = await sample_group(model, 0)
+    service[0].faults.append(Fault("forward_backward", "restart"))
+    options = {"step": 0, "run": "a-run", "learning_rate": RATE}
+    with pytest.raises(TrainerLost):
+        await trainer.train(model, [group], **options)
+    service[0].saved.clear()
+    with pytest.raises(TrainerError, match=r"go on from tinker://.*no longer has.*runs restart"):
+        await trainer.train(model, [group], **options)
+
+
+async def test_a_wrong_key_is_one_sentence_without_it(
+    service: tuple[TinkerServer, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    wrong = "tml-fedcba9876543210fedcba9876543210"
+    monkeypatch.setenv("TINKER_API_KEY", wrong)
+    await trainer.begin(model, "a-run")
+    with pytest.raises(ConfigError, match=r"refuses TINKER_API_KEY .*Set a valid key") as raised:
+        await model.register(trainer)
+    assert wrong not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert wrong not in "".join(capfd.readouterr())
+
+
+async def test_the_key_is_written_nowhere(
+    service: tuple[TinkerServer, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    service[0].faults.append(Fault("forward_backward", "refuse"))  # which quotes the key
+    await finish(trainer, model, 1)
+    logging.getLogger("tinker.anywhere").warning("The server says: %s is busy.", KEY)
+    said = "".join(capfd.readouterr())
+    assert "is busy" in said
+    assert KEY not in said
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert written
+    assert not [path for path in written if KEY.encode() in path.read_bytes()]
+
+
+async def test_without_a_key_the_sentence_names_it(
+    trainer: RemoteTrainer,
+    model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TINKER_API_KEY")
+    await trainer.begin(model, "a-run")
+    with pytest.raises(ConfigError, match="TINKER_API_KEY: set it"):
+        await model.register(trainer)
+
+
+async def test_a_warm_start_imitates_and_reinforcement_begins_with_a_fresh_optimizer(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    server, _ = service
+    await begin(trainer, model)
+    group = await sample_group(model, 0)
+    good = [one for one in group.trajectories if one.reward]
+    await trainer.train_sft(
+        model, good, step=0, run="a-run", batch_size=2, learning_rates=[0.1] * 3
+    )
+    assert {learned["loss_fn"] for learned in server.learned} == {"cross_entropy"}
+    weights = server.learned[0]["data"][0]["loss_fn_inputs"]["weights"]["data"]
+    assert sum(map(bool, weights)) == len(good[0].messages_and_choices[-1].logprobs.content)  # type: ignore[union-attr,arg-type]
+    assert len(server.moved) == 3
+    assert is_rewarded(await write(model, 1))
+    await train(trainer, model, 1)
+    (reinforced,) = [one for name, one in server.models.items() if name == server.moved[-1]]
+    assert reinforced.policy.moves == 2
+
+
+async def test_skyrl_is_sampled_from_by_the_model_of_the_step(
+    tokenizer: Path, trainer: RemoteTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TINKER_API_KEY", raising=False)
+    service = TinkerServer(END, only_newest=True)
+    service.key = "tml-none"
+    async with served_by(service) as address:
+        model = model_of(settings_for(address, tokenizer, service="skyrl", copy_weights=False))
+        await begin(trainer, model)
+        first = await write(model, 0)
+        for step in range(3):
+            await train(trainer, model, step)
+        assert is_rewarded(await write(model, 3))
+        assert (await write(model, 0)).message == first.message
+        await model.openai_client().close()
+
+
+async def test_a_step_without_advantages_moves_nothing_and_goes_on(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    await begin(trainer, model)
+    group = await sample_group(model, 0)
+    for trajectory in group.trajectories:
+        trajectory.reward = 1.0
+    result = await trainer.train(model, [group], step=0, run="a-run", learning_rate=RATE)
+    assert result.step == 1
+    assert service[0].moved == []
+    await train(trainer, model, 1)
+    assert len(set(service[0].moved)) == 1
+    assert len(service[0].created) == 1, "the model that was there was loaded anew"
+
+
+async def test_the_service_is_told_where_to_clip(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    await begin(trainer, model)
+    await train(trainer, model, 0, loss="ppo", epsilon=0.1, epsilon_high=0.3)
+    learned = service[0].learned[0]
+    assert learned["loss_fn"] == "ppo"
+    assert learned["loss_fn_config"] == {"clip_low_threshold": 0.9, "clip_high_threshold": 1.3}
+
+
+async def test_what_the_service_charges_is_a_metric_of_the_step(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, tokenizer: Path
+) -> None:
+    model = model_of(settings_for(service[1], tokenizer, prices=(1.0, 10.0, 100.0)))
+    await begin(trainer, model)
+    for step in range(2):
+        metrics = (await train(trainer, model, step)).metrics
+        read = metrics["data/step_read_tokens"]
+        assert read == 8 * len(read_prompt(service[0]))
+        expected = read + 10 * metrics["data/step_sampled_tokens"]
+        expected += 100 * metrics["data/step_forward_tokens"]
+        assert metrics[SERVICE_USD] == pytest.approx(expected / 1e6)
+    await model.openai_client().close()
+
+
+def read_prompt(service: TinkerServer) -> list[int]:
+    datum = service.learned[-1]["data"][0]
+    tokens = [id for chunk in datum["model_input"]["chunks"] for id in chunk["tokens"]]
+    values = datum["loss_fn_inputs"]["advantages"]["data"]
+    return tokens[: next(at for at, value in enumerate(values) if value) + 1]
+
+
+async def test_a_document_that_is_too_long_is_refused_before_the_service_is_asked(
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, tokenizer: Path
+) -> None:
+    model = model_of(settings_for(service[1], tokenizer, tokens_max=512))
+    await begin(trainer, model)
+    with pytest.raises(openai.BadRequestError, match=r"trainer\.tokens_max, 512"):
+        await model.openai_client().chat.completions.create(
+            model="m@0", messages=[{"role": "user", "content": "a" * 400}], max_tokens=200
+        )
+    assert "asample" not in service[0].asked
+    await model.openai_client().close()
+
+
+async def test_preflight_says_whether_the_service_has_the_model(
+    service: tuple[TinkerServer, str], tokenizer: Path
+) -> None:
+    assert BASE_MODEL in await check_service(settings_for(service[1], tokenizer))
+    assert service[0].asked.count("create_session") == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"base_model": "no/model"}, "does not serve no/model; it has copying/model. Name one"),
+        ({"tokenizer": "/no/folder"}, r"tokenizer of '/no/folder' can't be loaded.*Name one"),
+    ],
+)
+async def test_preflight_says_what_stands_in_the_way(
+    service: tuple[TinkerServer, str], tokenizer: Path, given: dict[str, Any], said: str
+) -> None:
+    settings = settings_for(service[1], tokenizer).model_copy(update=given)
+    with pytest.raises(ConfigError, match=said):
+        await check_service(settings)
+
+
+async def test_preflight_says_that_a_key_is_refused(
+    service: tuple[TinkerServer, str], tokenizer: Path
+) -> None:
+    service[0].key = "tml-another-key"
+    with pytest.raises(ConfigError, match="refuses TINKER_API_KEY") as raised:
+        await check_service(settings_for(service[1], tokenizer))
+    assert KEY not in str(raised.value)
+
+
+async def test_preflight_says_at_once_that_nobody_listens(
+    service: tuple[TinkerServer, str], tokenizer: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    settings = settings_for(f"http://127.0.0.1:{port}", tokenizer)
+    async with asyncio.timeout(5):
+        with pytest.raises(TrainerLost, match=r"does not answer .*whether it is up"):
+            await check_service(settings)
+
+
+GIVES_UP = """
+import asyncio
+from precis.trainer.tinker import check
+from precis.settings.tinker import TinkerTrainer
+
+check._DEADLINE_S = 1.0
+asyncio.run(check.check_service(TinkerTrainer(base_url="{address}")))
+"""
+
+
+def test_a_preflight_that_gives_up_is_followed_by_the_end_of_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client of the service blocks on, with its tries, for five minutes."""
+    monkeypatch.setenv("TINKER_API_KEY", KEY)
+    with served(PlainTextResponse("Starting.", 503)) as address:
+        program = [sys.executable, "-c", GIVES_UP.format(address=address)]
+        ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert "did not say what it serves within 1 s" in ended.stderr

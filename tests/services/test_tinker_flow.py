@@ -1,0 +1,159 @@
+"""Runs of the training flow at a Tinker service: what comes of them, and that they may die."""
+
+import json
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.run.checkpoints import manifest, restore
+from precis.trainer.tinker.checkpoints import read_kept
+from tests.services.conftest import Precis
+from tests.services.crash_points import Kill, Role
+from tests.services.lives import Life, first_life, nobody
+from tests.services.s3_server import s3_server
+from tests.support.local_server import served
+from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
+from tests.support.tokenizers import write_chat_tokenizer
+
+END = 1
+UPDATES = 2
+"""Of a step: eight summaries, four of which go into each."""
+
+KILLS: list[tuple[str, tuple[Role, ...]]] = [
+    # A step that the service has learned and nobody has noted, and one that nobody is told of.
+    ("before weights saved", ("trainer",)),
+    ("weights saved", ("flow", "trainer")),
+    ("before sampling", ("trainer",)),
+    ("training begun", ("flow", "trainer")),
+    ("before weights saved", ("flow", "trainer")),
+    ("result stored", ("flow",)),
+    ("first file uploaded", ("flow", "trainer")),
+    ("ledger written", ("flow",)),
+]
+
+
+@dataclass(frozen=True)
+class Tinker:
+    """The service, and a run at it that nobody disturbs."""
+
+    service: TinkerServer
+    life: Life
+
+    def outcome(self, life: Life) -> Any:
+        """What must be the same for all: what was learned, how often, and from what."""
+        steps = [(one.digest, one.reward, one.words) for one in life.ledger.steps]
+        validations = [one.model_dump(exclude={"seconds"}) for one in life.ledger.validations]
+        policy = self.service.saved[self.kept(life).state]
+        return steps, validations, policy.logits.tolist(), policy.moves
+
+    def kept(self, life: Life) -> Any:
+        """Where the service has a run's last step."""
+        folder = life.home / f"last-of-{life.name}"
+        if not folder.exists():
+            restore(life.store, "crash", life.steps, folder)
+        return read_kept(folder)
+
+
+@pytest.fixture(scope="module")
+def tinker(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tinker]:
+    tokenizer = write_chat_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+    service = TinkerServer(END)
+    with pytest.MonkeyPatch.context() as patch, served(service.app()) as address:
+        patch.setitem(precis.environment, "TINKER_API_KEY", KEY)
+        trainer = {
+            "kind": "tinker",
+            "base_url": address,
+            "base_model": BASE_MODEL,
+            "tokenizer": str(tokenizer),
+            "learning_rate": 0.5,
+            "trajectories_per_update": 4,
+            "prices": [1.0, 10.0, 100.0],
+        }
+        with s3_server() as url, first_life(precis, url) as life:
+            yield Tinker(service, replace(life, name="tinker", more={"trainer": trainer}))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tinker: Tinker, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    assert tinker.life.live(nobody(tmp_path_factory.mktemp("ids"))) == 0, (
+        tinker.life.log.read_text()
+    )
+    return tinker.outcome(tinker.life)
+
+
+def test_a_run_trains_at_the_service_and_keeps_its_checkpoints_here(
+    tinker: Tinker, undisturbed: Any
+) -> None:
+    life = tinker.life
+    ledger = life.ledger
+    assert ledger.next_step == life.steps
+    last = manifest(life.store, "crash", life.steps)
+    assert last is not None
+    assert [file.path for file in last.files] == [
+        "adapter_model.json",
+        "metrics.json",
+        "tinker.json",
+    ]
+    *_, logits, moves = undisturbed
+    assert moves == UPDATES * life.steps
+    folder = life.home / f"last-of-{life.name}"
+    assert json.loads((folder / "adapter_model.json").read_text()) == logits
+    for step in ledger.steps:
+        assert step.groups_trained
+        assert step.trainer["offpolicy/logprob_gap"] < 1e-6
+        assert step.machine_usd == step.trainer["costs/service"] > 0
+    assert ledger.machine_usd == pytest.approx(sum(one.machine_usd for one in ledger.steps))
+
+
+def test_the_key_is_in_no_file_of_the_run(tinker: Tinker, undisturbed: Any) -> None:
+    files = [path for path in tinker.life.home.rglob("*") if path.is_file()]
+    assert any(path.name == "prefect.db" for path in files)
+    assert any(path.name == "trainer.log" for path in files)
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    for key in tinker.life.store.keys(""):
+        blob = tinker.life.store.get(key)
+        assert blob is None or KEY.encode() not in blob.data
+
+
+@pytest.mark.long  # as test_tinker.py does with the trainer alone; and the next two
+@pytest.mark.parametrize(("point", "victims"), KILLS)
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
+    tinker: Tinker, undisturbed: Any, point: str, victims: tuple[Role, ...], tmp_path: Path
+) -> None:
+    life = tinker.life.named(f"{point}-{'+'.join(victims)}".replace(" ", "-"))
+    code = life.live(Kill(point, victims, str(tmp_path)))
+    assert (tmp_path / "struck").exists(), "the run never got to that point"
+    if "flow" in victims:
+        assert code == -signal.SIGKILL
+        code = life.live(nobody(tmp_path))
+    assert code == 0, life.log.read_text()
+    assert tinker.outcome(life) == undisturbed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", ["forward_backward", "asample", "save_weights"])
+def test_a_service_that_restarts_disturbs_no_run(
+    tinker: Tinker, undisturbed: Any, path: str, tmp_path: Path
+) -> None:
+    life = tinker.life.named(f"restarted-{path}")
+    tinker.service.faults.append(Fault(path, "restart"))
+    assert life.live(nobody(tmp_path)) == 0, life.log.read_text()
+    assert not tinker.service.faults
+    assert tinker.outcome(life) == undisturbed
+
+
+@pytest.mark.long
+def test_a_key_that_is_refused_ends_the_run_in_a_sentence(tinker: Tinker, tmp_path: Path) -> None:
+    life = tinker.life.named("refused")
+    try:
+        tinker.service.key = "tml-another-key"
+        assert life.live(nobody(tmp_path)) == 1
+    finally:
+        tinker.service.key = KEY
+    (said, *_) = [line for line in life.log.read_text().splitlines() if "refuses TINKER" in line]
+    assert "Set a valid key, here or in .env." in said
+    assert KEY not in life.log.read_text()

@@ -1,0 +1,73 @@
+"""What a trainer behind the Tinker API can be told, and what it refuses in a sentence."""
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from precis.cleartext import keys_in_clear
+from precis.config import TrainConfig
+from precis.settings.tinker import TinkerTrainer
+from precis.settings.trainer import Trainer
+
+TRAINER: TypeAdapter[Any] = TypeAdapter(Trainer)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kl_penalty_coef": 0.1}, "losses have no KL penalty. Leave it out"),
+        ({"engine": {"load_in_4bit": True}}, "in 4 bits or more, is the service's business"),
+        ({"lora_alpha": 16}, "the same alpha"),
+        ({"epsilon": 0.2}, "take the loss ppo or cispo"),
+        ({"epsilon_high": 0.2}, "take the loss ppo or cispo"),
+        ({"loss": "dapo"}, "'importance_sampling', 'ppo' or 'cispo'"),
+        ({"service": "skyrl", "loss": "ppo"}, "does not have the loss ppo"),
+        ({"service": "skyrl", "keep_days": 7}, "leave keep_days out"),
+        ({"base_url": "file:///etc/passwd"}, "no http:// or https:// address"),
+        ({"base_url": "https://user:secret@host"}, "set TINKER_API_KEY instead"),
+        ({"base_model": "a; rm -rf /"}, "should match pattern"),
+        ({"prices": [1, 2]}, "Field required"),
+        ({"lora_rank": 257}, "less than or equal to 256"),
+        ({"loss": "ppo", "epsilon": 1.1}, "less than or equal to 1"),
+    ],
+)
+def test_what_the_service_does_not_have_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        TRAINER.validate_python({"kind": "tinker", **given})
+    assert said in str(raised.value)
+
+
+def test_clips_are_distances_from_1_here_and_ratios_there() -> None:
+    trainer = TinkerTrainer(loss="cispo", epsilon=1.0, epsilon_high=4.0)
+    assert trainer.loss_config == {"clip_low_threshold": 0.0, "clip_high_threshold": 5.0}
+    assert TinkerTrainer(loss="ppo").loss_config == {}
+
+
+def test_each_setting_goes_to_the_session_or_to_each_training() -> None:
+    trainer = TinkerTrainer(loss="ppo", epsilon=0.1, epsilon_high=0.2, keep_days=3)
+    told = {*trainer.options, *trainer.internal_config["tinker"], "kind", "base_model"}
+    assert told == set(TinkerTrainer.model_fields)
+
+
+def test_skyrl_is_looked_for_on_this_machine() -> None:
+    assert TinkerTrainer().address is None
+    assert TinkerTrainer(service="skyrl").address == "http://127.0.0.1:8000"
+    assert TinkerTrainer(base_url="https://host/api/").address == "https://host/api"
+
+
+def test_no_machine_is_rented_for_it() -> None:
+    with pytest.raises(ValidationError, match="needs no machine of ours"):
+        TrainConfig.model_validate(
+            {"trainer": {"kind": "tinker"}, "cluster": {"where": "sky"}, "store": "s3://b"}
+        )
+
+
+def test_a_key_that_would_cross_a_network_in_clear_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TINKER_API_KEY", "tml-key")
+    for address, said in [("http://10.0.0.7:8000", True), ("http://127.0.0.1:8000", False)]:
+        trainer = {"kind": "tinker", "base_url": address}
+        sentences = keys_in_clear(TrainConfig.model_validate({"trainer": trainer, "store": "s"}))
+        assert any("TINKER_API_KEY goes to" in sentence for sentence in sentences) == said
