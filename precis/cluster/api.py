@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import yaml
 
+from precis.cluster.price import HourlyPrice
 from precis.errors import ClusterError, ConfigError, NoCapacity
 
 Log = Callable[[str], None]
@@ -44,7 +45,6 @@ class Cluster:
 
     Attributes:
         infra: where it is: cloud, region, zone.
-        usd_per_hour: its price by SkyPilot's catalogue.
         launched_at: seconds since 1970.
         envs: the variables, secrets left out, of the task that it was launched with.
     """
@@ -52,7 +52,7 @@ class Cluster:
     name: str
     status: Status
     infra: str
-    usd_per_hour: float
+    price: HourlyPrice
     launched_at: float
     envs: dict[str, str]
 
@@ -123,7 +123,7 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
         down=True,
     )
     try:
-        job, _ = await _call(submit, deadline_s, log)
+        job, _ = await call(submit, deadline_s, log)
     except TimeoutError as error:
         raise NoCapacity(
             f"No candidate had a machine for cluster {name!r} within {deadline_s:.0f} s.",
@@ -137,7 +137,7 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
 async def down(name: str) -> None:
     """Take the cluster down; one that is gone already is fine."""
     try:
-        await _call_in_time(functools.partial(sdk().down, name), _DOWN_S)
+        await call_in_time(functools.partial(sdk().down, name), _DOWN_S)
     except ClusterError as error:
         if type(error.__cause__).__name__ != "ClusterDoesNotExist":
             raise
@@ -146,19 +146,19 @@ async def down(name: str) -> None:
 async def job_status(name: str, job: int) -> str:
     """SkyPilot's word for the state of a job, such as RUNNING or FAILED_SETUP."""
     submit = functools.partial(sdk().job_status, name, [job])
-    answer = await _call_in_time(submit, _ASK_S)
+    answer = await call_in_time(submit)
     return str(answer[job].value) if answer.get(job) else "UNKNOWN"
 
 
 async def end_jobs(name: str) -> None:
     """End whatever runs on the cluster."""
-    await _call_in_time(functools.partial(sdk().cancel, name, all=True), _ASK_S)
+    await call_in_time(functools.partial(sdk().cancel, name, all=True))
 
 
 async def list_enabled_clouds(clouds: list[str]) -> set[str]:
     """Those of the clouds that SkyPilot has working keys for, by its own check."""
     submit = functools.partial(sdk().check, tuple(clouds), False)
-    answer = await _call_in_time(submit, _ASK_S)
+    answer = await call_in_time(submit)
     enabled: set[str] = set()
     for clouds_of_workspace in answer.values():
         enabled.update(cloud.lower() for cloud in clouds_of_workspace)
@@ -174,7 +174,7 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
         require_price=False,
         case_sensitive=False,
     )
-    answer = await _call_in_time(submit, _ASK_S)
+    answer = await call_in_time(submit)
     found: dict[str, list[Any]] = {cloud: [] for cloud in clouds}
     for rows in answer.values():
         for row in rows:
@@ -192,7 +192,7 @@ async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
     import sky
 
     mode = sky.StatusRefreshMode.FORCE if refresh else sky.StatusRefreshMode.NONE
-    records = await _call_in_time(functools.partial(sdk().status, names, refresh=mode), _ASK_S)
+    records = await call_in_time(functools.partial(sdk().status, names, refresh=mode))
     return list(map(_cluster, records))
 
 
@@ -203,10 +203,15 @@ def _cluster(record: Any) -> Cluster:
         name=record.name,
         status=record.status.value,
         infra=str(resources.infra.to_str()) if resources else "",
-        usd_per_hour=resources.get_cost(3600) if resources else 0.0,
+        price=_price(resources) if resources else HourlyPrice(0.0, 0.0),
         launched_at=float(record.launched_at),
         envs={key: str(value) for key, value in (task.get("envs") or {}).items()},
     )
+
+
+def _price(resources: Any) -> HourlyPrice:
+    on_demand = resources.copy(use_spot=False)
+    return HourlyPrice(resources.get_cost(3600), on_demand.get_cost(3600))
 
 
 def _cheapest(cloud: str, rows: list[Any]) -> Offer:
@@ -214,9 +219,15 @@ def _cheapest(cloud: str, rows: list[Any]) -> Offer:
     return Offer(cloud, min(row.price for row in rows), min(spot, default=None))
 
 
-async def _call_in_time(submit: Callable[[], Any], deadline_s: float) -> Any:
+async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) -> Any:
+    """Send a request and wait for its result.
+
+    Raises:
+        ClusterError: SkyPilot failed, or did not answer in time.
+        ConfigError: no further try would help.
+    """
     try:
-        return await _call(submit, deadline_s)
+        return await call(submit, deadline_s)
     except TimeoutError as error:
         raise ClusterError(
             f"SkyPilot's API server did not answer within {deadline_s:.0f} s: see `sky api info` "
@@ -224,8 +235,15 @@ async def _call_in_time(submit: Callable[[], Any], deadline_s: float) -> Any:
         ) from error
 
 
-async def _call(submit: Callable[[], Any], deadline_s: float, log: Log | None = None) -> Any:
-    """Send a request and wait for its result; a request that is given up is taken back."""
+async def call(submit: Callable[[], Any], deadline_s: float, log: Log | None = None) -> Any:
+    """Send a request and wait for its result; a request that is given up is taken back.
+
+    Args:
+        log: takes what SkyPilot prints meanwhile.
+
+    Raises:
+        TimeoutError: the deadline has passed.
+    """
     async with asyncio.timeout(deadline_s):
         request = await _in_thread(submit)
         if log is None:

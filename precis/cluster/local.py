@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
+from precis.cluster.price import HourlyPrice, price_here
 from precis.cluster.site import TrainerAddress
 from precis.errors import ConfigError
 from precis.processes.child import ChildService, Launch, child_service, is_running
@@ -47,6 +49,16 @@ class LocalHost:
         self._launch = launch
         self._child = AsyncExitStack()
         self._service: ChildService | None = None
+
+    @property
+    def place(self) -> str:
+        """This machine."""
+        return socket.gethostname()
+
+    @property
+    def price(self) -> HourlyPrice | None:
+        """What it costs, where it is a managed job's."""
+        return price_here()
 
     async def up(self) -> TrainerAddress:
         """Start the trainer unless it runs.

@@ -2,6 +2,7 @@
 
 from precis.cluster import api
 from precis.cluster.api import Offer
+from precis.cluster.price import HourlyPrice
 from precis.errors import ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig
 
@@ -60,8 +61,13 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
 
 async def offers(config: ClusterConfig) -> list[Offer]:
     """Offers of the GPU at the places to rent at."""
-    gpu, _, count = config.gpu.partition(":")
-    return await api.offers(gpu, int(count or 1), clouds_of(config))
+    return await api.offers(config.gpu_name, config.gpus, clouds_of(config))
+
+
+async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
+    """What a machine costs at each cloud that offers it; by the hour, and by the cloud's name."""
+    found = await offers(config)
+    return {one.cloud: HourlyPrice(price_of(one, config), one.usd_per_hour) for one in found}
 
 
 def price_of(offer: Offer, config: ClusterConfig) -> float:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from precis.cluster.price import HourlyPrice
+
 
 @dataclass(frozen=True)
 class TrainerAddress:
@@ -14,6 +16,14 @@ class TrainerAddress:
 
 class TrainerHost(Protocol):
     """A place that a trainer runs at: this machine, or a rented one."""
+
+    @property
+    def place(self) -> str:
+        """The machine that it is up on, for messages."""
+
+    @property
+    def price(self) -> HourlyPrice | None:
+        """What that machine costs; None where nobody has rented it."""
 
     async def up(self) -> TrainerAddress:
         """Bring the trainer up, or find it again; doing it again has no further effect."""

@@ -20,6 +20,7 @@ import httpx
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
+from precis.cluster.price import HourlyPrice
 from precis.cluster.site import TrainerAddress
 from precis.cluster.task import Work, trainer_task
 from precis.cluster.tunnel import Tunnel, ssh_to
@@ -52,6 +53,16 @@ class SkyPilotHost:
         self._log = log
         self._tunnel: Tunnel | None = None
         self._pinging: asyncio.Task[None] | None = None
+
+    @property
+    def place(self) -> str:
+        """The cluster, and where it is."""
+        return f"{self.name} ({self.cluster.infra})" if self.cluster else self.name
+
+    @property
+    def price(self) -> HourlyPrice | None:
+        """What it costs, once it is up."""
+        return self.cluster.price if self.cluster else None
 
     async def up(self) -> TrainerAddress:
         """Bring the trainer up, or find it again; doing it again has no further effect.

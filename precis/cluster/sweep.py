@@ -68,7 +68,7 @@ async def down_cluster(model: str, store: str, home: Path, *, force: bool = Fals
 
 async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -> Swept:
     def outcome(done: Done, why: str) -> Swept:
-        return Swept(cluster.name, cluster.infra, cluster.usd_per_hour, done, why)
+        return Swept(cluster.name, cluster.infra, cluster.price.usd_per_hour, done, why)
 
     model = cluster.envs.get("PRECIS_MODEL")
     store = cluster.envs.get("PRECIS_STORE")

@@ -1,5 +1,6 @@
 """The trainer as a task for SkyPilot: `deployments/trainer.sky.yaml`, filled in for a run."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,19 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
     Raises:
         ConfigError: Précis runs from no checkout, so there is nothing to send.
     """
+    secrets, settings = s3_variables()
+    envs = {**settings, **_variables(work, config, keys)}
+    return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config)
+
+
+def fill_in(
+    path: Path, envs: dict[str, str], secrets: dict[str, str], config: ClusterConfig
+) -> Any:
+    """The `sky.Task` that a file describes, with this checkout, on the machines to ask for.
+
+    Raises:
+        ConfigError: Précis runs from no checkout, so there is nothing to send.
+    """
     import sky
 
     if not (CHECKOUT / "pyproject.toml").exists():
@@ -52,14 +66,15 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
             f"{CHECKOUT}.",
             "Clone the repository and install it from there with `make install-sky`.",
         )
-    description = yaml.safe_load(TASK.read_text())
-    secrets, settings = s3_variables()
-    envs = {**settings, **_variables(work, config, keys)}
+    description = yaml.safe_load(path.read_text())
     description["workdir"] = str(CHECKOUT)
     description["envs"] = envs
-    description["secrets"] = {**secrets, "PRECIS_TOKEN": keys.token}
+    description["secrets"] = secrets
+    common = description.pop("resources", {})
+    # A copy for each: SkyPilot writes into what it is given.
+    machines = [{**deepcopy(common), **one} for one in candidates(config)]
     task = sky.Task.from_yaml_config(description)
-    return task.set_resources([sky.Resources(**one) for one in candidates(config)])
+    return task.set_resources([sky.Resources(**one) for one in machines])
 
 
 def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
@@ -113,6 +128,11 @@ def _keys_of_profile() -> dict[str, str]:
     return {name: value for name, value in named.items() if value}
 
 
+def seconds_max(config: ClusterConfig) -> str:
+    """After so many seconds the machine ends its task by itself."""
+    return f"{config.hours_max * 3600 + _GRACE_S:.0f}"
+
+
 def _variables(work: Work, config: ClusterConfig, keys: Keys) -> dict[str, str]:
     return {
         "PRECIS_MODEL": work.model,
@@ -121,6 +141,6 @@ def _variables(work: Work, config: ClusterConfig, keys: Keys) -> dict[str, str]:
         "PRECIS_SEED": str(work.seed),
         "PRECIS_PORT": str(keys.port),
         "PRECIS_CLIENT_LOST_S": f"{config.client_lost_s:g}",
-        "PRECIS_SECONDS_MAX": f"{config.hours_max * 3600 + _GRACE_S:.0f}",
+        "PRECIS_SECONDS_MAX": seconds_max(config),
         "PRECIS_LOCK": _LOCKS[work.backend],
     }

@@ -1,13 +1,13 @@
 """An ssh tunnel from a port of this machine's loopback to one of the cluster's."""
 
 import asyncio
-import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from precis.cluster.api import Log
 from precis.errors import ClusterError
+from precis.processes.child import free_port
 
 _PAUSES_S = (0.2, 0.5, 1, 2, 5)
 """Before each new connection, in seconds; the last one repeats."""
@@ -35,7 +35,7 @@ class Tunnel:
         self._ssh = tuple(ssh)
         self._port = port
         self._log = log
-        self._local_port = _free_port()
+        self._local_port = free_port()
         self._keeping: asyncio.Task[None] | None = None
 
     @property
@@ -102,9 +102,3 @@ class Tunnel:
         }
         settings = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
         return [program, "-N", "-L", forward, *settings, *rest]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port

@@ -42,6 +42,16 @@ class ClusterConfig(Record):
     """Keep the machine after a run that failed or was cancelled, for a look; autostop still
     holds."""
 
+    @property
+    def gpu_name(self) -> str:
+        """The GPU, as SkyPilot names it."""
+        return self.gpu.partition(":")[0]
+
+    @property
+    def gpus(self) -> int:
+        """How many of them."""
+        return int(self.gpu.partition(":")[2] or 1)
+
 
 class DownConfig(Record):
     """Taking down the machine of a model."""

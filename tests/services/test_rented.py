@@ -8,11 +8,9 @@ of them.
 
 import asyncio
 import re
-import signal
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,28 +19,17 @@ import httpx
 import pytest
 
 from precis.cluster.keys import cluster_name, read_keys
-from precis.errors import StoreError
 from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import open_store
-from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, created, reached
-from tests.services.s3_server import s3_server, settings_for
+from tests.services.rented import CANARY, FREE, STEPS, Rented, dump
+from tests.services.s3_server import s3_server
 from tests.services.slurm_lab import SlurmLab, slurm_lab
-from tests.services.test_up import Up
 
 pytestmark = pytest.mark.long
 
-CANARY = "canary-that-nobody-may-sing"
-STEPS = 30
-"""Enough to lose the machine and the flow in the middle: a step takes half a second there."""
-FREE = {
-    "judge": {"provider": "lexical"},
-    "second_judge": None,
-    "trainer": {"kind": "extractive"},
-}
-"""What the deployment `train/h100` would otherwise ask of a person with accounts."""
 _PATIENCE_S = 2400.0
 """For all of it; a quiet machine with two cores takes an eighth of that."""
 
@@ -64,61 +51,6 @@ class Story:
     refused: int = 0
     gone_after_s: dict[str, float] = field(default_factory=dict)
     queue: str = ""
-
-
-class Rented:
-    """Runs of the flow against the lab and a bucket, in a home of their own."""
-
-    def __init__(self, home: Path, lab: SlurmLab, s3: str) -> None:
-        self.precis, self.lab, self.s3 = Precis(home), lab, s3
-        self.bucket = "rented"
-        self.store = f"s3://{self.bucket}/runs"
-        led = {k: v for k, v in lab.environment.items() if k.startswith(("SKY", "SLURM"))}
-        self.precis.environment |= led | {
-            "HOME": str(lab.home),
-            "PATH": lab.environment["PATH"],
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": CANARY,
-            "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": s3,
-            "PRECIS_S3_CREATE_BUCKET": "1",
-        }
-
-    def config(self, model: str, **cluster: Any) -> dict[str, Any]:
-        rented = {"where": "sky", "infra": ["slurm/lab/gpu"], "disk_gb": 50}
-        quick = {"autostop_minutes": 1, "client_lost_s": 20}
-        return {
-            "model": model,
-            "steps": STEPS,
-            "validate_every": STEPS,
-            "store": self.store,
-            "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
-            "cluster": {**rented, **quick, **cluster},
-        }
-
-    @contextmanager
-    def up(self) -> Iterator[None]:
-        """Prefect's server, the deployments and a worker, as a user has them."""
-        up = Up(self.precis, self.precis.home / "up.txt")
-        try:
-            up.prints("Ctrl-C waits")
-            yield
-        finally:
-            up.ends(signal.SIGTERM)
-
-    def bucket_store(self) -> S3Store:
-        return S3Store(self.bucket, "runs", settings_for(self.s3))
-
-    def committed(self, model: str) -> int:
-        """Steps of the model in the store."""
-        try:
-            return load_ledger(self.bucket_store(), model).next_step
-        except StoreError:
-            return 0
-
-    def machines(self, model: str) -> list[str]:
-        name = cluster_name(model, self.store)
-        return [job for job in self.lab.jobs() if job.startswith(name)]
 
 
 @pytest.fixture(scope="module")
@@ -299,11 +231,6 @@ def test_a_wrong_token_is_refused(story: Story) -> None:
 def test_no_secret_is_written_down_where_others_may_look(story: Story) -> None:
     assert CANARY not in story.queue + "".join(story.logs.values())
     for database in (*story.lab.home.rglob("*.db"), *story.precis.home.rglob("*.db")):
-        assert CANARY not in _dump(database), database
+        assert CANARY not in dump(database), database
     for log in (*story.lab.home.rglob("*.log"), *story.precis.home.rglob("*.log")):
         assert CANARY not in log.read_text(errors="replace"), log
-
-
-def _dump(database: Path) -> str:
-    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
-        return "\n".join(connection.iterdump())

@@ -25,10 +25,11 @@ class Layout:
     user: str
     node: str
     address: str
+    managed_jobs: bool
     ssh_port: int
     controller_port: int
     node_port: int
-    api_port: int
+    probe_port: int
 
     @property
     def home(self) -> Path:
@@ -41,20 +42,46 @@ class Layout:
         return self.base / "login"
 
     @property
+    def runtime(self) -> Path:
+        """Where SkyPilot keeps what a machine knows of its jobs."""
+        return self.base / "runtime"
+
+    @property
+    def lost(self) -> Path:
+        """The disks of machines that were lost."""
+        return self.base / "lost"
+
+    def disks(self, machine: str) -> list[Path]:
+        """The folders that stand for a machine's disk."""
+        return [self.login / ".sky_clusters" / machine, self.runtime / machine]
+
+    @property
     def environment(self) -> dict[str, str]:
         """The variables that lead Slurm's and SkyPilot's commands to this lab."""
         return {
             "HOME": str(self.home),
             "SLURM_CONF": str(self.base / "etc/slurm.conf"),
-            "SKYPILOT_API_SERVER_LOCAL_PORT": str(self.api_port),
             "SKYPILOT_DISABLE_USAGE_COLLECTION": "1",
+            **(self._for_managed_jobs if self.managed_jobs else {}),
+        }
+
+    @property
+    def _for_managed_jobs(self) -> dict[str, str]:
+        return {
+            # What SkyPilot takes the machine to have: the more memory, the more processes of the
+            # jobs controller it starts.
+            "SKYPILOT_POD_MEMORY_GB_LIMIT": "9",
+            "PYTHONPATH": str(self.base / "python"),
         }
 
 
 def write_files(lab: Layout) -> None:
     """Write everything below the lab's folder; its keys exist already."""
-    for name in ("bin", "etc", "log", "run", "slurm/state", "slurm/spool", "home/.slurm"):
+    for name in ("bin", "etc", "log", "python", "run", "slurm/state", "slurm/spool", "home/.slurm"):
         (lab.base / name).mkdir(parents=True, exist_ok=True)
+    lab.lost.mkdir()
+    lab.runtime.mkdir()
+    lab.runtime.chmod(0o1777)
     _write_for_daemons(lab)
     _write_for_jobs(lab)
     _write_for_client(lab)
@@ -88,7 +115,9 @@ def _write_for_client(lab: Layout) -> None:
     catalog.mkdir(parents=True)
     # SkyPilot would download its list of accelerators.
     (catalog / "accelerators.csv").write_text("AcceleratorName,Clouds\nH100,['Slurm']\n")
-    (lab.home / ".sky/config.yaml").write_text(_SKY)
+    controller = _CONTROLLER if lab.managed_jobs else ""
+    (lab.home / ".sky/config.yaml").write_text(_SKY.format(lab=lab) + controller)
+    (lab.base / "python/sitecustomize.py").write_text(_PROBE.format(lab=lab))
 
 
 def _python_of_all() -> str:
@@ -178,6 +207,27 @@ _SKY = """\
 slurm:
   # The default waits a day for capacity.
   provision_timeout: 15
+  cluster_configs:
+    lab:
+      tmpdir: {lab.runtime}
+"""
+
+_CONTROLLER = """\
+jobs:
+  controller:
+    # Slurm can't host the controller of managed jobs: it is part of the API server.
+    consolidation_mode: true
+"""
+
+_PROBE = """\
+# The jobs controller looks whether there is a network before it believes that a machine is lost,
+# and asks two servers of the internet. Here it asks one on the loopback.
+import sys
+
+if "-msky.jobs.controller" in sys.orig_argv:
+    from sky.backends import backend_utils
+
+    backend_utils._TEST_IP_LIST = ["http://127.0.0.1:{lab.probe_port}"]
 """
 
 _UV = """\

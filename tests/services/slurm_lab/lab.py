@@ -1,7 +1,9 @@
 """The lab's daemons: munge, Slurm's controller and node, an ssh server, SkyPilot's API server."""
 
+import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -10,13 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 from tests.services.slurm_lab.files import Layout, write_files
 from tests.services.slurm_lab.packages import LabImpossible, check_packages
 from tests.support.guard import (
-    account,
-    current_run,
+    new_account,
     remove_account,
     remove_folder,
+    shared_folder,
     temporary_folder,
 )
 
@@ -77,20 +81,90 @@ class SlurmLab:
         self.run(*switch, "sbatch", f"--chdir={self.layout.login}", f"--wrap={command}")
         _wait_for(self, lambda: "RUNNING" in self.jobs().values(), "The job does not run")
 
+    def give_notice(self, cluster: str, program: str) -> None:
+        """Tell a program on the cluster's machine to end, as a cloud does before it takes that."""
+        for machine in self._machines(cluster):
+            for process in self._processes_on(machine):
+                with suppress(psutil.NoSuchProcess):
+                    if program in process.cmdline():
+                        process.terminate()
+
     def lose(self, cluster: str) -> None:
-        """Take the cluster's machine away without a word to anybody."""
-        names = [name for name in self.jobs() if name.startswith(cluster)]
-        self.run("scancel", *(f"--name={name}" for name in names))
+        """Take the cluster's machine away without a word to anybody, and its disk with it."""
+        machines = self._machines(cluster)
+        with self._nothing_starts():
+            for machine in machines:
+                self._cut_power(machine)
+            _wait_for(self, lambda: not set(machines) & set(self.jobs()), "The machine stays")
+            for machine in machines:
+                for disk in self.layout.disks(machine):
+                    lost = f"{machine}-{disk.parent.name}-{time.time_ns()}"
+                    disk.rename(self.layout.lost / lost)
+
+    def _machines(self, cluster: str) -> list[str]:
+        machines = [name for name in self.jobs() if name.startswith(cluster)]
+        assert machines, f"{cluster} has no machine"
+        return machines
+
+    def _cut_power(self, machine: str) -> None:
+        """End all that runs on a machine.
+
+        Slurm would end it in some order, in which SkyPilot's script on the machine has the time to
+        tidy up, and what has left its parent stays: both may reach into the folders of the
+        machine's successor, which has the same.
+        """
+        for sent in (signal.SIGSTOP, signal.SIGKILL):
+            for process in self._processes_on(machine):
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(sent)
+
+    def _processes_on(self, machine: str) -> list[psutil.Process]:
+        job = self.run("squeue", "-h", f"--name={machine}", "-o", "%A").strip()
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                # Another lab's jobs have the same numbers.
+                ours = process.username() == self.layout.user
+                if ours and process.environ().get("SLURM_JOB_ID") == job:
+                    found.append(process)
+        return found
+
+    @contextmanager
+    def _nothing_starts(self) -> Iterator[None]:
+        partition = ("scontrol", "update", "PartitionName=gpu")
+        self.run(*partition, "State=DOWN")
+        try:
+            yield
+        finally:
+            self.run(*partition, "State=UP")
 
 
 @contextmanager
-def slurm_lab() -> Iterator[SlurmLab]:
-    """A lab that lasts as long as the block."""
+def slurm_lab(*, managed_jobs: bool = False) -> Iterator[SlurmLab]:
+    """A lab that lasts as long as the block; it begins once the run has no other.
+
+    Args:
+        managed_jobs: whether SkyPilot's server there is to have a jobs controller.
+    """
     check_packages()
+    with _the_only_lab(), _lab(managed_jobs) as lab:
+        yield lab
+
+
+@contextmanager
+def _the_only_lab() -> Iterator[None]:
+    """Wait for the end of the run's other lab: two cores are too few for both."""
+    with (shared_folder("slurm") / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _lab(managed_jobs: bool) -> Iterator[SlurmLab]:
     # Munge and sshd insist that all parents of their files can be entered by everybody.
     base = temporary_folder("lab")
     base.chmod(0o755)
-    lab = SlurmLab(_layout(base))
+    lab = SlurmLab(_layout(base, managed_jobs))
     try:
         _make_user(lab.layout)
         _make_keys(base / "keys")
@@ -101,14 +175,14 @@ def slurm_lab() -> Iterator[SlurmLab]:
         _stop(lab)
 
 
-def _layout(base: Path) -> Layout:
+def _layout(base: Path, managed_jobs: bool) -> Layout:
     node = socket.gethostname().partition(".")[0]
     # SkyPilot looks its own address up by name and wants to find it among the cluster's.
     try:
         address = socket.gethostbyname(node)
     except OSError:
         address = "127.0.0.1"
-    return Layout(base, account(current_run()), node, address, *_free_ports(4))
+    return Layout(base, new_account(), node, address, managed_jobs, *_free_ports(4))
 
 
 def _free_ports(count: int) -> list[int]:
@@ -142,6 +216,9 @@ def _start(lab: SlurmLab) -> None:
     Path("/run/sshd").mkdir(exist_ok=True)
     log = ("-E", f"{base}/log/sshd.log")
     lab.start("/usr/sbin/sshd", "-D", "-f", f"{base}/etc/sshd_config", *log)
+    if lab.layout.managed_jobs:
+        bound = ("--bind", "127.0.0.1", "--directory", f"{base}/run")
+        lab.start(sys.executable, "-m", "http.server", *bound, str(lab.layout.probe_port))
     _wait_for(lab, lambda: _node_state(lab) == "idle", "Slurm's node is not idle")
     _start_sky(lab)
 
@@ -163,8 +240,13 @@ def _wait_for(lab: SlurmLab, condition: Callable[[], bool], failure: str) -> Non
 
 
 def _start_sky(lab: SlurmLab) -> None:
-    """Start SkyPilot's server, whose process now and then ends while it starts."""
+    """Start SkyPilot's server.
+
+    It ends while it starts where its second port is taken, which it counts off from the first.
+    """
     for tries_left in (2, 1, 0):
+        [port] = _free_ports(1)
+        lab.environment["SKYPILOT_API_SERVER_LOCAL_PORT"] = str(port)
         try:
             lab.run("sky", "api", "start")
             return

@@ -12,6 +12,7 @@ from precis.checks import CheckResult, raise_failures
 from precis.cluster import local
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.offers import cloud_of
+from precis.cluster.price import HourlyPrice
 from precis.cluster.task import TASK, candidates, s3_variables
 from precis.config import TrainConfig
 from precis.errors import ConfigError, NoCapacity
@@ -123,17 +124,19 @@ async def test_a_gpu_of_this_machine_needs_packages_of_its_own(
 def test_a_meter_adds_up_machines_of_different_prices() -> None:
     clock = [0.0]
     meter = Meter(now=lambda: clock[0])
-    meter.start(2.0)
+    meter.start(HourlyPrice(2.0, 2.0))
     clock[0] = 1800
     assert meter.usd == pytest.approx(1.0)
-    meter.start(4.0)
+    meter.start(HourlyPrice(4.0, 7.0))
     clock[0] = 5400
     meter.stop()
     clock[0] = 90_000
     assert meter.usd == pytest.approx(5.0)
     assert meter.hours == pytest.approx(1.5)
-    meter.book(3.0)
+    assert meter.saved_usd == pytest.approx(3.0)
+    meter.book(3.0, 1.0)
     assert meter.unbooked_usd == pytest.approx(2.0)
+    assert meter.unbooked_saved_usd == pytest.approx(2.0)
 
 
 def test_one_failing_check_is_raised_as_it_is_and_several_as_a_list() -> None:

@@ -60,7 +60,9 @@ class Sdk:
 
 def record(name: str, envs: dict[str, str] | None = None, age_h: float = 5) -> Any:
     resources = SimpleNamespace(
-        infra=SimpleNamespace(to_str=lambda: "runpod"), get_cost=lambda seconds: seconds / 1800
+        infra=SimpleNamespace(to_str=lambda: "runpod"),
+        get_cost=lambda seconds: seconds / 1800,
+        copy=lambda use_spot: SimpleNamespace(get_cost=lambda seconds: seconds / 900),
     )
     return SimpleNamespace(
         name=name,
@@ -171,5 +173,5 @@ async def test_a_request_that_takes_too_long_is_taken_back(
 
     use(Slow(), monkeypatch)
     with pytest.raises(ClusterError, match="did not answer within 0 s"):
-        await api._call_in_time(lambda: "a request", 0.2)
+        await api.call_in_time(lambda: "a request", 0.2)
     assert taken_back == ["a request"]

@@ -1,0 +1,31 @@
+"""The training flow as a SkyPilot managed job: launched here, executed on a rented machine."""
+
+from prefect import flow
+
+from flows.train import train as training
+from precis.config import ManagedConfig
+from tasks.managed import announce_job, find_job, launch_job
+from tasks.parameters import named, takes_settings
+from tasks.preflight import load_documents, preflight
+from tasks.secrets import adopt_secrets
+from tasks.services import start_services
+from tasks.states import says_why_it_stops
+
+
+@flow(
+    name="train",
+    flow_run_name=named("launch the managed job of {model}"),
+    validate_parameters=False,
+)
+@says_why_it_stops
+@takes_settings(ManagedConfig)
+async def train(config: ManagedConfig) -> None:
+    """Launch a managed job that trains a summarizer, unless it is at work, and return."""
+    await adopt_secrets()
+    job = await find_job(config)
+    if job is None:
+        corpus = await load_documents(config)
+        async with start_services(config) as services:
+            await preflight(config, corpus, services)
+        job = await launch_job(config, training)
+    announce_job(job)

@@ -1,0 +1,87 @@
+"""The GPUs of this machine, as NVIDIA's driver lists them."""
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL, PIPE
+from dataclasses import dataclass
+
+from precis.errors import ConfigError
+
+_COMMAND = ("nvidia-smi", "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader")
+_FIELDS = 4
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_RENT = "Rent a machine (cluster.where: sky), or train the embedded policy."
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One of them; `memory` is told with its unit."""
+
+    index: str
+    uuid: str
+    name: str
+    memory: str
+
+    def __str__(self) -> str:
+        return f"GPU {self.index}: {self.name}, {self.memory}"
+
+
+async def gpus_suffice(wanted: int) -> str:
+    """Which GPUs a trainer on this machine sees.
+
+    Args:
+        wanted: how many it takes (`trainer.engine.gpus`).
+
+    Raises:
+        ConfigError: fewer, or there is no driver.
+    """
+    seen = _visible(await _list_gpus(), os.environ.get(_VISIBLE))
+    found = "; ".join(map(str, seen)) or "none"
+    if len(seen) < wanted:
+        raise ConfigError(
+            f"trainer.engine.gpus is {wanted}, and the trainer would see {len(seen)} here "
+            f"({found}{_hint()}).",
+            "Set it to 1, and off_policy_steps to 0." if seen else _RENT,
+        )
+    return found
+
+
+async def _list_gpus() -> list[Gpu]:
+    try:
+        listing = await asyncio.create_subprocess_exec(*_COMMAND, stdout=PIPE, stderr=DEVNULL)
+    except OSError as error:
+        raise ConfigError(
+            f"trainer.kind is 'art', and this machine has no GPU: {_COMMAND[0]} can't be run "
+            f"({error.strerror}).",
+            _RENT,
+        ) from error
+    output, _ = await listing.communicate()
+    if listing.returncode:
+        raise ConfigError(
+            f"trainer.kind is 'art', and {_COMMAND[0]} finds no GPU here (status "
+            f"{listing.returncode}).",
+            "Run it by hand to see why.",
+        )
+    gpus = []
+    for line in output.decode(errors="replace").splitlines():
+        fields = line.split(", ")
+        if len(fields) == _FIELDS:
+            gpus.append(Gpu(*fields))
+    return gpus
+
+
+def _visible(gpus: list[Gpu], named: str | None) -> list[Gpu]:
+    """Those that CUDA shows a process: named by index, or by the begin of their id."""
+    if named is None:
+        return gpus
+    shown = []
+    for name in filter(None, named.split(",")):
+        if name.startswith("MIG-"):  # which the listing of whole GPUs does not have
+            shown.append(Gpu(name, name, "a part of a GPU", "MIG"))
+        shown += [gpu for gpu in gpus if gpu.index == name or gpu.uuid.startswith(name)]
+    return shown
+
+
+def _hint() -> str:
+    named = os.environ.get(_VISIBLE)
+    return "" if named is None else f", by {_VISIBLE}={named}"

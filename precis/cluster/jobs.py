@@ -1,0 +1,94 @@
+"""SkyPilot's managed jobs as Précis uses them, in the manner of `precis.cluster.api`.
+
+A managed job is a task with a machine of its own. SkyPilot's jobs controller rents the machine,
+rents another one when it is lost, and takes it down when the task ends.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from precis.cluster import api
+from precis.cluster.api import Log
+from precis.errors import ClusterError
+
+
+@dataclass(frozen=True)
+class ManagedJob:
+    """What SkyPilot knows of a managed job.
+
+    Attributes:
+        status: SkyPilot's word for its state, such as STARTING or RECOVERING.
+        recoveries: how often it was brought up again.
+    """
+
+    id: int
+    name: str
+    status: str
+    recoveries: int
+
+
+async def find(name: str) -> ManagedJob | None:
+    """The job of this name that has not ended; None if there is none."""
+    submit = functools.partial(
+        _sdk().queue_v2, refresh=False, skip_finished=True, all_users=True, name_match=name
+    )
+    try:
+        records, *_ = await api.call_in_time(submit)
+    except ClusterError as error:
+        if type(error.__cause__).__name__ == "ClusterNotUpError":
+            return None  # a controller that has nothing to do goes away
+        raise
+    # SkyPilot finds the jobs that have the name in theirs.
+    found = [one for one in records if one.job_name == name]
+    return _job(found[0]) if found else None
+
+
+async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int, bool]:
+    """Hand the task to the jobs controller, which is brought up where there is none.
+
+    Returns:
+        The job's id, and whether its controller runs on this machine, and goes away with it.
+
+    Raises:
+        ClusterError: the controller did not take it before the deadline.
+    """
+    try:
+        return await _launch(task, name, log, deadline_s)
+    except ClusterError:
+        taken = await find(name)
+        if taken is None:
+            raise
+        return taken.id, False  # only SkyPilot's answer was lost
+
+
+async def _launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int, bool]:
+    submit = functools.partial(_sdk().launch, task, name=name)
+    try:
+        ids, controller = await api.call(submit, deadline_s, log)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"SkyPilot's jobs controller did not take the job {name!r} within {deadline_s:.0f} s.",
+            "See `sky api logs` for why.",
+        ) from error
+    return int(ids[0]), _is_here(controller)
+
+
+def _job(record: Any) -> ManagedJob:
+    status = record.status.value
+    return ManagedJob(record.job_id, record.job_name, status, record.recovery_count or 0)
+
+
+def _is_here(controller: Any) -> bool:
+    """Whether it is part of an API server on this machine, which SkyPilot calls consolidation."""
+    from sky.backends import LocalResourcesHandle
+    from sky.server.common import is_api_server_local
+
+    return isinstance(controller, LocalResourcesHandle) and bool(is_api_server_local())
+
+
+def _sdk() -> Any:
+    api.sdk()  # says what to do where SkyPilot is not installed
+    from sky.jobs.client import sdk
+
+    return sdk

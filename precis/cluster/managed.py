@@ -1,0 +1,146 @@
+"""A whole run as a task for SkyPilot's managed jobs: `deployments/managed.sky.yaml`, filled in.
+
+The training flow runs beside its trainer on the rented machine. What it has committed is in the
+bucket, so a machine that is lost takes nothing along that the next one would miss.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from precis.cleartext import is_loopback
+from precis.cluster.keys import cluster_name
+from precis.cluster.price import VARIABLE, HourlyPrice, as_variable
+from precis.cluster.task import CHECKOUT, fill_in, s3_variables, seconds_max
+from precis.config import ManagedConfig
+from precis.environment import Environment
+from precis.errors import ConfigError
+from precis.llm.providers import PROVIDERS
+from precis.store import open_store
+
+TASK = CHECKOUT / "deployments" / "managed.sky.yaml"
+_OBSERVERS = ("WANDB_API_KEY", "OPENPIPE_API_KEY", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
+
+
+@dataclass(frozen=True)
+class ServerAccess:
+    """The server that the run reports to.
+
+    Attributes:
+        url: as the rented machine reaches it.
+        secrets: the passwords that it asks for, by Prefect's variables.
+    """
+
+    url: str
+    secrets: dict[str, str] = field(repr=False)
+
+
+def job_name(config: ManagedConfig) -> str:
+    """The name of a run's job: the same however often it is launched."""
+    return cluster_name(config.model, open_store(config.store).url)
+
+
+def managed_task(
+    config: ManagedConfig, flow_run: str, server: ServerAccess, prices: dict[str, HourlyPrice]
+) -> Any:
+    """The `sky.Task` that executes a flow run, as often as it takes.
+
+    Args:
+        flow_run: its id, on that server.
+        prices: of the machine, by cloud.
+
+    Raises:
+        ConfigError: Précis runs from no checkout, so there is nothing to send.
+    """
+    envs, secrets = variables(config, server)
+    envs |= {"PRECIS_FLOW_RUN": flow_run, VARIABLE: as_variable(prices)}
+    return fill_in(TASK, envs, secrets, config.cluster)
+
+
+def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, str], dict[str, str]]:
+    """What any run with these settings is given on its machine: in the open, and as secrets."""
+    store_keys, settings = s3_variables()
+    envs = {
+        **settings,
+        **_observers(),
+        "PREFECT_API_URL": server.url,
+        "PRECIS_BACKEND": config.trainer.backend,
+        "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
+    }
+    return envs, {**store_keys, **keys_of(config), **server.secrets}
+
+
+def keys_of(config: ManagedConfig) -> dict[str, str]:
+    """The keys that the run asks others with, the store's left out, by their variables."""
+    wanted = {"HF_TOKEN", *_OBSERVERS}
+    teacher = config.warm_start.teacher if config.warm_start else None
+    asked = (
+        (config.judge, "JUDGE_API_KEY"),
+        (config.second_judge, "SECOND_JUDGE_API_KEY"),
+        (teacher, "CONTENDER_API_KEY"),
+    )
+    for endpoint, own_key in asked:
+        if endpoint is not None:
+            known = PROVIDERS.get(endpoint.provider)
+            wanted.add(known.key_variable if known else own_key)
+    return {name: key for name, key in Environment().keys().items() if name in wanted}
+
+
+def check_reach(config: ManagedConfig, server_url: str) -> None:
+    """See that no setting means something that is on this machine alone.
+
+    Raises:
+        ConfigError: one does; the message names it.
+    """
+    for setting, value in _files(config):
+        raise ConfigError(
+            f"{setting} is {value}, which is on this machine, and the job runs on another one.",
+            "Put it where both reach it: documents on the Hub, checkpoints in a bucket.",
+        )
+    if not server_url:
+        raise ConfigError(
+            "A managed job reports to a Prefect server, and none is named.",
+            "Set PREFECT_API_URL to one that the rented machine reaches.",
+        )
+    for setting, address in _addresses(config, server_url):
+        if is_loopback(address):
+            raise ConfigError(
+                f"{setting} is {address}, which on the rented machine is that machine itself.",
+                "Give an address that it can be reached at from there.",
+            )
+
+
+def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
+    source = config.documents.source
+    if source != "bundled" and Path(source).expanduser().exists():
+        yield "documents.source", source
+    origin = config.from_checkpoint.store if config.from_checkpoint else ""
+    if origin and not origin.startswith("s3://"):
+        yield "from_checkpoint.store", origin
+    if config.warm_start and config.warm_start.file:
+        yield "warm_start.file", config.warm_start.file
+
+
+def _addresses(config: ManagedConfig, server_url: str) -> Iterator[tuple[str, str]]:
+    yield "judge.base_url", config.judge.base_url
+    if config.second_judge:
+        yield "second_judge.base_url", config.second_judge.base_url
+    if config.warm_start and config.warm_start.teacher:
+        yield "warm_start.teacher.base_url", config.warm_start.teacher.base_url
+    if not config.prefect_api_url:
+        yield "PREFECT_API_URL", server_url
+
+
+def _observers() -> dict[str, str]:
+    """Where metrics and completions go, if not where they usually do."""
+    environment = Environment()
+    addresses = {
+        "OPENPIPE_BASE_URL": environment.openpipe_base_url,
+        "LANGFUSE_HOST": environment.langfuse_host,
+        "WEAVE_PROJECT": environment.weave_project,
+        "WF_TRACE_SERVER_URL": environment.weave_url,
+        "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
+    }
+    return {name: address for name, address in addresses.items() if address}

@@ -1,0 +1,105 @@
+"""A run as a managed job: looked for, launched, and announced."""
+
+import asyncio
+from typing import Any
+
+from prefect import Flow, get_client, task
+from prefect.client.schemas.objects import FlowRun
+from prefect.logging import get_run_logger
+from prefect.settings import get_current_settings
+from prefect.states import Cancelled
+
+from precis.cluster import jobs
+from precis.cluster.jobs import ManagedJob
+from precis.cluster.managed import ServerAccess, check_reach, job_name, managed_task
+from precis.cluster.offers import prices
+from precis.config import ManagedConfig
+from precis.run.lease import check_free
+from precis.store import open_store
+from tasks.policy import RETRIED
+
+_TAGS = ["precis", "train", "managed"]
+
+
+@task(name="find job", task_run_name="find the job of {config.model}", **RETRIED)
+async def find_job(config: ManagedConfig) -> ManagedJob | None:
+    """The job that is at work on the run.
+
+    Raises:
+        ConfigError: a setting means something that no job can reach.
+    """
+    check_reach(config, _server(config).url)
+    return await jobs.find(job_name(config))
+
+
+@task(name="launch job", task_run_name="launch the job of {config.model}", **RETRIED)
+async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> ManagedJob:
+    """Have SkyPilot execute a new run of the training flow; a second try finds the first one's job.
+
+    Raises:
+        ClusterError: SkyPilot's jobs controller did not take it.
+        LeaseHeld: another run works on the model.
+    """
+    name = job_name(config)
+    present = await jobs.find(name)
+    if present is not None:
+        return present
+    if not config.take_over:
+        await asyncio.to_thread(check_free, open_store(config.store), config.model)
+    offered = await prices(config.cluster)
+    logger = get_run_logger()
+    run = await _make_run(config, training)
+    try:
+        described = managed_task(config, str(run.id), _server(config), offered)
+        deadline_s = config.cluster.provision_timeout_s
+        job, is_controller_here = await jobs.launch(described, name, logger.info, deadline_s)
+    except BaseException:
+        await _drop_run(run)
+        raise
+    logger.info("It executes the flow run %s (%s).", run.name, run.id)
+    if is_controller_here:
+        logger.warning(
+            "SkyPilot's jobs controller is part of its API server on this machine: while this "
+            "machine is off, a lost one is not brought up again. docs/managed.md has other places."
+        )
+    return ManagedJob(job, name, "PENDING", 0)
+
+
+def announce_job(job: ManagedJob) -> None:
+    """Say how to follow a job, and how to end it."""
+    get_run_logger().info(
+        "The managed job %d (%s) is %s. Follow it with `sky jobs logs %d`, or its flow run in "
+        "Prefect; end it with `sky jobs cancel %d`, or by that flow run's Cancel button.",
+        job.id,
+        job.name,
+        job.status if not job.recoveries else f"{job.status}, recovered {job.recoveries} times",
+        job.id,
+        job.id,
+    )
+
+
+async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:
+    """A run of the flow that no worker takes, since it is of no deployment."""
+    beside_trainer = config.on_its_machine()
+    async with get_client() as client:
+        return await client.create_flow_run(
+            training,
+            name=f"train {config.model} to step {config.steps}",
+            parameters={"config": beside_trainer.model_dump(mode="json")},
+            tags=_TAGS,
+        )
+
+
+async def _drop_run(run: FlowRun) -> None:
+    """Nobody will execute it."""
+    message = "Its managed job was not launched."
+    async with get_client() as client:
+        await client.set_flow_run_state(run.id, Cancelled(message=message), force=True)
+
+
+def _server(config: ManagedConfig) -> ServerAccess:
+    """This process's Prefect server, as the job is to reach it."""
+    api = get_current_settings().api
+    keys = {"PREFECT_API_AUTH_STRING": api.auth_string, "PREFECT_API_KEY": api.key}
+    secrets = {name: key.get_secret_value() for name, key in keys.items() if key is not None}
+    return ServerAccess(config.prefect_api_url or api.url or "", secrets)

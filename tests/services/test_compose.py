@@ -1,0 +1,94 @@
+"""The shared set-up of compose.yaml, started as the file says, until a run was made on it."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.services.composed import processes
+from tests.services.composed.file import COMPOSE, services
+from tests.services.composed.rehearsal import STEPS, rehearse
+from tests.services.needs import leave_out, need
+from tests.services.patience import PATIENCE_S
+from tests.support.guard import current_run
+from tests.support.repository import ROOT
+
+VARIABLES = {"POSTGRES_PASSWORD": "p", "PREFECT_SERVER_API_AUTH_STRING": "ana:p"}
+
+
+@pytest.mark.long  # PostgreSQL, a server and a worker are started for it: most of a minute
+def test_it_trains_and_benchmarks(tmp_path: Path) -> None:
+    password = f"ana:{secrets.token_hex(12)}"
+    if _compose_runs():
+        _as_containers(password)
+    else:
+        _as_processes(tmp_path, password)
+
+
+@pytest.mark.parametrize("missing", VARIABLES)
+def test_it_is_refused_without_a_password(missing: str) -> None:
+    known = {name: value for name, value in VARIABLES.items() if name != missing}
+    with pytest.raises(ValueError, match=f"Set {missing}"):
+        services(known, {})
+
+
+def _compose_runs() -> bool:
+    """Whether Docker's daemon answers, and knows Compose."""
+    for command in (["docker", "info"], ["docker", "compose", "version"]):
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
+        except FileNotFoundError:
+            return False
+        if done.returncode:
+            return False
+    return True
+
+
+def _as_containers(password: str) -> None:
+    """With the image built from the Dockerfile; nothing of it stays."""
+    environment = {
+        **os.environ,
+        "POSTGRES_PASSWORD": secrets.token_hex(12),
+        "PREFECT_SERVER_API_AUTH_STRING": password,
+        "PRECIS_ADDRESS": "127.0.0.1",
+    }
+    compose = ["docker", "compose", "-f", str(COMPOSE), "-p", f"precis-{current_run()}"]
+    try:
+        _run([*compose, "up", "--build", "--detach", "--wait"], environment)
+        rehearse(password)
+        _run([*compose, "exec", "worker", "precis", "doctor"], environment)
+    finally:
+        _run([*compose, "down", "--volumes", "--timeout", "30"], environment)
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def _as_processes(folder: Path, password: str) -> None:
+    if os.geteuid() != 0:
+        leave_out("without Docker, only root can start the set-up as compose.yaml describes it")
+    for package, program in (("util-linux", "unshare"), ("iproute2", "ip"), ("mount", "mount")):
+        need(package, program)
+    log = folder / "log"
+    with log.open("w") as output:
+        done = subprocess.run(
+            [
+                *(*processes.NAMESPACES, sys.executable, "-m", processes.PROGRAM),
+                *(str(folder), password),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+        )
+    assert done.returncode == 0, log.read_text()[-5000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["order"] == ["database", "server", "worker"]
+    assert [(run["model"], run["step"]) for run in found["runs"]] == [("composed", STEPS)]

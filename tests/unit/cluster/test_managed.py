@@ -1,0 +1,219 @@
+"""What a managed job is given, what it must not be given, and what its machine costs."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from precis.cluster import api, jobs, price
+from precis.cluster.managed import (
+    TASK,
+    ServerAccess,
+    check_reach,
+    job_name,
+    keys_of,
+    variables,
+)
+from precis.cluster.offers import prices
+from precis.cluster.price import HourlyPrice, as_variable, price_here
+from precis.config import ManagedConfig
+from precis.errors import ClusterError, ConfigError
+from precis.settings.cluster import ClusterConfig
+
+URL = "https://prefect.example.org/api"
+
+
+def config(**given: Any) -> ManagedConfig:
+    rented = {"where": "sky", "infra": ["runpod", "kubernetes"], "spot": "only"}
+    settings = {"model": "m", "store": "s3://bucket/runs", "cluster": rented, **given}
+    return ManagedConfig.model_validate(settings)
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # no .env
+    for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "WANDB_API_KEY", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_on_its_machine_the_run_trains_beside_the_flow_and_is_the_same_run() -> None:
+    launched = config(steps=7)
+    there = launched.on_its_machine()
+    assert there.cluster.where == "local"
+    assert there.steps == 7
+    assert there.identity("corpus", {}) == launched.identity("corpus", {})
+
+
+def test_a_managed_job_has_to_rent() -> None:
+    with pytest.raises(ValidationError, match=r"set cluster\.where to 'sky'"):
+        config(cluster={"where": "local"})
+
+
+def test_the_job_is_called_the_same_at_each_launch() -> None:
+    assert job_name(config()) == job_name(config(steps=99))
+    assert job_name(config()) != job_name(config(model="n"))
+
+
+def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "WANDB_API_KEY", "CONTENDER_API_KEY"):
+        monkeypatch.setenv(name, f"{name}-canary")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "bucket-canary")
+    wanted = config(judge={"provider": "openrouter"})
+    assert set(keys_of(wanted)) == {"OPENROUTER_API_KEY", "WANDB_API_KEY"}
+    server = ServerAccess(URL, {"PREFECT_API_AUTH_STRING": "server-canary"})
+    assert "canary" not in repr(server)
+    envs, secrets = variables(wanted, server)
+    assert "canary" not in str(envs)
+    assert {"PREFECT_API_AUTH_STRING", "AWS_SECRET_ACCESS_KEY"} < set(secrets)
+    assert envs["PREFECT_API_URL"] == URL
+
+
+def test_every_variable_that_the_file_names_is_filled_in() -> None:
+    named = yaml.safe_load(TASK.read_text())["envs"]
+    envs, _ = variables(config(), ServerAccess(URL, {}))
+    assert set(named) <= {*envs, "PRECIS_FLOW_RUN", price.VARIABLE}
+
+
+@pytest.mark.parametrize(
+    ("given", "setting"),
+    [
+        ({"documents": {"source": "here.jsonl"}}, "documents.source is here.jsonl"),
+        ({"from_checkpoint": {"model": "o", "store": "a/folder"}}, "from_checkpoint.store is"),
+        ({"warm_start": {"source": "file", "file": "shown.jsonl"}}, "warm_start.file is"),
+        (
+            {"judge": {"provider": "url", "model": "j", "base_url": "http://localhost:1/v1"}},
+            "judge.base_url is http://localhost:1/v1, which on the rented machine",
+        ),
+    ],
+)
+def test_what_is_on_this_machine_alone_is_refused(
+    given: dict[str, Any], setting: str, tmp_path: Path
+) -> None:
+    (tmp_path / "here.jsonl").touch()
+    with pytest.raises(ConfigError, match=setting):
+        check_reach(config(**given), URL)
+
+
+def test_a_prefect_server_on_the_loopback_is_refused_unless_it_is_meant() -> None:
+    here = "http://127.0.0.1:4200/api"
+    with pytest.raises(ConfigError, match=f"PREFECT_API_URL is {here}"):
+        check_reach(config(), here)
+    check_reach(config(prefect_api_url=here), here)
+    check_reach(config(), URL)
+    with pytest.raises(ConfigError, match="Set PREFECT_API_URL"):
+        check_reach(config(), "")
+
+
+def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert price_here() is None
+    known = {"runpod": HourlyPrice(1.2, 2.9)}
+    monkeypatch.setenv(price.VARIABLE, as_variable(known))
+    monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "RunPod", "region": "CA"}))
+    assert price_here() == known["runpod"]
+    monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "AWS", "region": "CA"}))
+    assert price_here() is None
+
+
+@pytest.mark.parametrize(("spot", "paid"), [("only", 1.2), ("first", 2.9), ("never", 2.9)])
+async def test_a_spot_price_counts_where_the_machine_is_one_for_sure(
+    spot: str, paid: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def offered(gpu: str, count: int, clouds: list[str]) -> list[api.Offer]:
+        return [api.Offer("runpod", 2.9, 1.2)]
+
+    monkeypatch.setattr(api, "offers", offered)
+    rented = ClusterConfig.model_validate({"where": "sky", "spot": spot})
+    assert await prices(rented) == {"runpod": HourlyPrice(paid, 2.9)}
+
+
+class Jobs:
+    """SkyPilot's client for managed jobs, which knows these."""
+
+    def __init__(self, *names: str) -> None:
+        status = SimpleNamespace(value="RUNNING")
+        self.records = [
+            SimpleNamespace(job_id=number, job_name=name, status=status, recovery_count=None)
+            for number, name in enumerate(names, start=1)
+        ]
+
+    def queue_v2(self, name_match: str, **_: Any) -> list[Any]:
+        return [one for one in self.records if name_match in one.job_name]
+
+    def get(self, found: list[Any]) -> tuple[list[Any], int, dict[str, int], int]:
+        return found, len(found), {}, len(self.records)
+
+
+class NoController(Jobs):
+    """The same before its controller was ever brought up, or after it has gone."""
+
+    def get(self, found: list[Any]) -> Any:
+        raise ClusterNotUpError("The jobs controller is not up.")
+
+
+class ClusterNotUpError(Exception):
+    """SkyPilot's."""
+
+
+def use(client: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "sdk", lambda: client)
+    monkeypatch.setattr(jobs, "_sdk", lambda: client)
+
+
+async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(Jobs("precis-a-1", "precis-a"), monkeypatch)
+    found = await jobs.find("precis-a")
+    assert found == jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
+    assert await jobs.find("precis-b") is None
+
+
+async def test_without_a_controller_no_job_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(NoController(), monkeypatch)
+    assert await jobs.find("precis-a") is None
+
+
+async def test_a_queue_that_can_not_be_read_is_no_empty_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken(Jobs):
+        def get(self, found: list[Any]) -> Any:
+            raise RuntimeError("ssh failed")
+
+    use(Broken(), monkeypatch)
+    with pytest.raises(ClusterError, match="ssh failed"):
+        await jobs.find("precis-a")
+
+
+class LostAnswer(Jobs):
+    """It takes a job or not, and loses the answer either way."""
+
+    def __init__(self, *names: str, takes: bool) -> None:
+        super().__init__(*names)
+        self._takes = takes
+
+    def launch(self, task: Any, name: str) -> str:
+        if self._takes:
+            self.records += Jobs(name).records
+        return "request"
+
+    def stream_and_get(self, request: str, output_stream: Any) -> Any:
+        raise ConnectionError("The API server was restarted.")
+
+
+async def test_a_job_that_was_taken_is_launched_though_the_answer_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its flow run would be cancelled otherwise, and the job find nothing to do."""
+    use(LostAnswer(takes=True), monkeypatch)
+    assert await jobs.launch("task", "precis-a", print, 10) == (1, False)
+
+
+async def test_a_job_that_was_not_taken_is_not_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(LostAnswer("precis-another", takes=False), monkeypatch)
+    with pytest.raises(ClusterError, match="The API server was restarted"):
+        await jobs.launch("task", "precis-a", print, 10)
