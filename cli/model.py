@@ -17,6 +17,7 @@ from precis.models.hub import check_repo, push_folder, token_for_hub
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import (
     CONTEXT_TOKENS,
+    DEFAULT_ADDRESS,
     ServerAddress,
     as_shell,
     command_for_adapter,
@@ -86,8 +87,10 @@ def serve(
     ],
     run: Annotated[bool, typer.Option("--run", help="Start it, here and now.")] = False,
     base: Base = "",
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = DEFAULT_ADDRESS.host,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port to listen at.")
+    ] = DEFAULT_ADDRESS.port,
     context: Annotated[
         int | None, typer.Option(min=512, help="Tokens to read at once; as in training.")
     ] = None,

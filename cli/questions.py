@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,12 +13,11 @@ import typer
 
 from cli.terminal import fail, say, sentences
 from precis.config import JudgeConfig
-from precis.environment import Environment
 from precis.errors import ConfigError, DocumentsError
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text, find_files, read_text
 from precis.judge.prompts import UNANSWERABLE
-from precis.llm.providers import Endpoint
+from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint, key_of_server
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.forecast import forecast_judge, forecast_writer
 from precis.questions.journal import PaymentJournal
@@ -59,6 +59,8 @@ def make(
     with sentences():
         if out.suffix != ".parquet":
             raise ConfigError(f"--out {out} must end in .parquet.")
+        if price and not all(isfinite(dollars) and dollars >= 0 for dollars in price):
+            raise ConfigError("--price takes two amounts of dollars, each 0 or more.")
         judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
         prices = {**PRICES, model: Price(*price)} if price else PRICES
         texts, unread = _read(folder)
@@ -71,7 +73,7 @@ def make(
         for one in problems:
             say(f"{one.text.name}: {one.problem}")
         if not rows:
-            fail(f"No question was kept, so {out} was not written.{_dropped(made)}")
+            fail(f"No question was kept, so {out} was not written.{_dropped(made, rows)}")
         write_corpus(rows, out)
         typer.echo(_summary(rows, out, made))
         if problems:
@@ -104,10 +106,8 @@ def _read(folder: Path) -> tuple[list[Text], int]:
 def _endpoint(url: str, model: str) -> Endpoint:
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"--url {url!r} must start with http:// or https://.")
-    secret = Environment().precis_api_key
-    key = secret.get_secret_value() if secret else "none"
-    variable = "PRECIS_API_KEY"
-    return Endpoint(url.rstrip("/"), model, key, key_variable=variable, role="writer")
+    key = key_of_server() or "none"
+    return Endpoint(url.rstrip("/"), model, key, key_variable=SERVER_KEY_VARIABLE, role="writer")
 
 
 async def _make(
@@ -162,16 +162,22 @@ class _Progress:
 
 def _summary(rows: Sequence[dict[str, str]], out: Path, made: Sequence[DocumentQuestions]) -> str:
     documents = len({row["document_id"] for row in rows})
-    unanswerable = sum(row["answer"] == UNANSWERABLE for row in rows)
+    unanswerable = _count_unanswerable(rows)
     return (
         f"{out}: {len(rows):,} questions about {documents:,} documents, {unanswerable:,} of them "
-        f"unanswerable ({unanswerable / len(rows):.0%}).{_dropped(made)}"
+        f"unanswerable ({unanswerable / len(rows):.0%}).{_dropped(made, rows)}"
     )
 
 
-def _dropped(made: Sequence[DocumentQuestions]) -> str:
+def _dropped(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]]) -> str:
     counts: Counter[str] = Counter()
     for one in made:
         counts.update(dict(one.dropped))
+    offered = sum(len(one.unanswered) for one in made)
+    counts["unanswerable and not needed"] = offered - _count_unanswerable(rows)
     told = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
     return f" Not kept: {told}." if told else ""
+
+
+def _count_unanswerable(rows: Sequence[dict[str, str]]) -> int:
+    return sum(row["answer"] == UNANSWERABLE for row in rows)

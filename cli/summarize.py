@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.terminal import errors, fail, say, sentences
+from cli.terminal import errors, say, sentences
 from precis.config import JudgeConfig
 from precis.environment import Environment
-from precis.errors import ConfigError, DocumentsError, PrecisError
+from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
 from precis.inference.facts import (
     FactCheck,
     FileQuestion,
@@ -23,7 +23,9 @@ from precis.inference.facts import (
     questions_about,
     read_questions,
 )
+from precis.inference.local_server import NO_KEY, Server, find_or_start_server
 from precis.inference.summarizer import (
+    CONTEXT_TOKENS,
     PolicySummarizer,
     ServedSummarizer,
     Summarizer,
@@ -31,11 +33,12 @@ from precis.inference.summarizer import (
     summarize_text,
 )
 from precis.inference.texts import Text, find_files, read_text
+from precis.llm.providers import key_of_server
 from precis.models.prompt import words_of
+from precis.models.record import TrainingRecord, read_record
 from precis.models.reference import Reference, find_model, newest_model
 from precis.store import open_store
 from precis.text import count_words
-from precis.words import WORDS_MAX
 
 Judge = Literal["lexical", "openrouter", "google", "url"]
 
@@ -162,16 +165,18 @@ async def _run(
 async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
     """Who summarizes, and in how many words."""
     if options.url:
-        async with _open_served(options) as opened:
+        async with _open_named(options) as opened:
             yield opened
         return
     store = open_store(options.store or Environment().store)
     found = find_model(store, Reference.parse(options.model or newest_model(store)))
     if found.kind == "adapter":
-        fail(
-            f"{found.serving_name} is a LoRA adapter, which takes a server: start one with "
-            f"`precis model serve {found.serving_name} --run`, then add --url with its address."
-        )
+        async with (
+            find_or_start_server(found, options.context, _note) as server,
+            _open_served(server, found.serving_name, found.record, options) as opened,
+        ):
+            yield opened
+        return
     with TemporaryDirectory() as folder:
         found.fetch(Path(folder) / "checkpoints" / f"{found.step:04d}")
         yield (
@@ -181,14 +186,40 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
 
 
 @asynccontextmanager
-async def _open_served(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
+async def _open_named(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
+    """The server that `--url` names."""
     if not options.url.startswith(("http://", "https://")):
         raise ConfigError(f"--url {options.url!r} must start with http:// or https://.")
-    secret = Environment().precis_api_key
-    key = secret.get_secret_value() if secret else "none"
-    model = await find_served(options.url, options.model, key)
-    async with ServedSummarizer(options.url, model, key, options.context) as summarizer:
-        yield summarizer, options.words or WORDS_MAX
+    server = Server(options.url, key_of_server() or NO_KEY)
+    model = await find_served(server.url, options.model, server.key)
+    record = _record_of(options, model)
+    async with _open_served(server, model, record, options) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _open_served(
+    server: Server, model: str, record: TrainingRecord | None, options: Options
+) -> AsyncIterator[tuple[Summarizer, int]]:
+    """A server's model, asked as its record says that it was trained."""
+    # Of a larger one nobody knows how much of it the server was given.
+    trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
+    context = options.context or min(trained, CONTEXT_TOKENS)
+    async with ServedSummarizer(server.url, model, server.key, context) as summarizer:
+        yield summarizer, options.words or words_of(record)
+
+
+def _record_of(options: Options, served: str) -> TrainingRecord | None:
+    """How a served model was trained; None for one that is not served as ours are, NAME@STEP, and
+    where the store knows nothing of it."""
+    name, _, step = served.partition("@")
+    if not step.isdecimal():
+        return None
+    try:
+        return read_record(open_store(options.store or Environment().store), name)
+    except (ConfigError, StoreError) as error:
+        _note(f"How {served} was trained is not known here: {error}")
+        return None
 
 
 async def _summarize(

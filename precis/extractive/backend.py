@@ -2,9 +2,7 @@
 
 import asyncio
 import itertools
-import math
 import random
-import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,11 +31,11 @@ from precis.extractive.checkpoint_files import (
 from precis.extractive.demonstrations import demonstration_of
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.extractive.samples import PickedSample, with_advantages
-from precis.extractive.serving import LoopServer
 from precis.extractive.train_step import advance, end_imitation, imitate, passes
 from precis.extractive.trajectories import samples_of
-from precis.llm.server import completions_app
+from precis.llm.loop_server import LoopCompletions
 from precis.processes.kill_points import reached
+from precis.settings.imitation import read_pass
 from precis.settings.trainer import ExtractiveTrainer
 
 _OPTIONS = tuple(name for name in ExtractiveTrainer.model_fields if name != "kind")
@@ -67,8 +65,8 @@ class ExtractiveBackend:
         self._settings = settings or ExtractiveTrainer()
         self._folders: dict[str, Path] = {}
         self._training = asyncio.Lock()
-        self._api_key = secrets.token_urlsafe(32)
-        self._server: LoopServer | None = None
+        endpoint = PolicyEndpoint(self._folders)
+        self._completions = LoopCompletions(endpoint.complete, endpoint.models)
 
     async def register(self, model: AnyModel) -> None:
         """Make the model's folder, and step 0 in it if it has no checkpoint. Idempotent."""
@@ -84,9 +82,7 @@ class ExtractiveBackend:
 
     async def close(self) -> None:
         """Stop serving completions."""
-        if self._server is not None:
-            await self._server.stop()
-            self._server = None
+        await self._completions.stop()
 
     async def train(
         self,
@@ -188,14 +184,9 @@ class ExtractiveBackend:
     ) -> AsyncIterator[dict[str, float]]:
         """ART's own call of `train_sft`: one pass, its metrics by update."""
         shown = list(trajectories)
-        size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
-        updates = math.ceil(len(shown) / size)
-        rate = config.learning_rate
-        rates = rate if isinstance(rate, list) else [rate] * updates
+        size, rates = read_pass(config, len(shown), _SFT_BATCH)
         seen: list[dict[str, float]] = []
-        await self.train_sft(
-            model, shown, seen.append, batch_size=size, learning_rates=rates[:updates]
-        )
+        await self.train_sft(model, shown, seen.append, batch_size=size, learning_rates=rates)
         for metrics in seen:
             yield metrics
 
@@ -203,13 +194,7 @@ class ExtractiveBackend:
         self, model: AnyTrainableModel, config: dev.OpenAIServerConfig | None = None
     ) -> tuple[str, str]:
         """Serve completions from the running event loop, for all models at one address."""
-        if self._server is None or not self._server.alive:
-            endpoint = PolicyEndpoint(self._folders)
-            self._server = LoopServer(
-                completions_app(endpoint.complete, endpoint.models, self._api_key)
-            )
-            await self._server.start()
-        return f"http://127.0.0.1:{self._server.port}/v1", self._api_key
+        return await self._completions.serve()
 
     def _model_inference_name(self, model: AnyModel, step: int | None = None) -> str:
         return f"{model.name}@{self._step(model) if step is None else step}"

@@ -1,6 +1,7 @@
 """Summaries to imitate, whoever wrote them, as choices of sentences."""
 
 import random
+import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
@@ -17,6 +18,8 @@ from precis.summaries.prompt import request_in
 from precis.text import tokens
 
 Grams = Counter[tuple[str, ...]]
+
+_START_MAX = 60
 
 
 def demonstration_of(trajectory: art.Trajectory) -> PickedSample:
@@ -40,8 +43,9 @@ def demonstration_of(trajectory: art.Trajectory) -> PickedSample:
     chosen = choose_alike(features, summary, request.words_max)
     if not chosen:
         raise TrainerError(
-            "A summary to imitate has nothing in common with its document: the embedded policy "
-            "can only learn to pick sentences that are there."
+            f"A summary to imitate has nothing in common with its document: {_start(summary)!r}. "
+            "The embedded policy can only learn to pick sentences that are there.",
+            "Leave that summary out.",
         )
     picks = tuple(random.Random(summary).sample(chosen, len(chosen)))
     return PickedSample(features, request.words_max, picks, (0.0,) * len(picks), 0.0)
@@ -77,6 +81,11 @@ def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int,
         common += (of_sentences[best] & missing).total()
         size += of_sentences[best].total()
         missing -= of_sentences[best]
+
+
+def _start(text: str) -> str:
+    """Enough of a text to find it by."""
+    return textwrap.shorten(text, _START_MAX, placeholder=" …")
 
 
 def _grams(text: str) -> Grams:

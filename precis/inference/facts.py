@@ -11,9 +11,10 @@ from typing import Any, Literal
 from precis.config import JudgeConfig
 from precis.environment import Environment
 from precis.errors import DocumentsError, JudgeUnavailable
-from precis.extractive.serving import LoopServer
+from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
 from precis.judge import JudgeClient, Scored, Unscored, endpoint_for
 from precis.judge.endpoint import LEXICAL_MODEL
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
 from precis.records.documents import Document, Question
 from precis.standins.judge import lexical_judge
@@ -62,8 +63,13 @@ def read_questions(path: Path) -> list[FileQuestion]:
 
 
 def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuestion]:
-    """The questions that a file is to answer: those that name it, and those that name none."""
+    """The questions that a file is to answer: those that name it, and those that name none.
+
+    Standard input may be named as it is on the command line, and as it is told of.
+    """
     names = {"", file, Path(file).name}
+    if file in (STANDARD_INPUT, INPUT_NAME):
+        names |= {STANDARD_INPUT, INPUT_NAME}
     return [one for one in asked if one.file in names]
 
 

@@ -16,7 +16,7 @@ from precis.errors import ConfigError, SummaryError
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.inference.parts import split
 from precis.llm.budget import Budget
-from precis.llm.providers import Endpoint
+from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.server import ApiError, ChatRequest
 from precis.llm.tls import tls_for
 from precis.llm.tokens import estimate_most_tokens
@@ -26,7 +26,6 @@ from precis.statistics.standings import Contender
 from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.summaries.task import Summarizing
 
-KEY_VARIABLE = "PRECIS_API_KEY"
 CONTEXT_TOKENS = 4096
 """What a server is taken to read at once where nothing says otherwise, the summary included."""
 
@@ -145,7 +144,7 @@ class ServedSummarizer:
         self._config = ContenderConfig(
             model=model, provider="url", base_url=url, tries_max=_TRIES_MAX
         )
-        self._endpoint = Endpoint(url, model, key, key_variable=KEY_VARIABLE, role="server")
+        self._endpoint = Endpoint(url, model, key, key_variable=SERVER_KEY_VARIABLE, role="server")
         self._writers: dict[int, ContenderClient] = {}
 
     async def __aenter__(self) -> Self:
@@ -197,7 +196,7 @@ async def find_served(url: str, wanted: str, key: str) -> str:
         ConfigError: the server is not there, rejects the key, or has several models and none was
             named.
     """
-    names = await _list_models(url, key)
+    names = await list_models(url, key)
     if wanted and (names is None or wanted in names):
         return wanted
     fitting = names or []
@@ -210,8 +209,12 @@ async def find_served(url: str, wanted: str, key: str) -> str:
     raise ConfigError(f"The server at {url} {asked}; there are: {there}.", "Name one with --model.")
 
 
-async def _list_models(url: str, key: str) -> list[str] | None:
-    """The models that a server lists; None where it lists none."""
+async def list_models(url: str, key: str) -> list[str] | None:
+    """The models that a server lists; None where it lists none.
+
+    Raises:
+        ConfigError: it is not there, or rejects the key.
+    """
     headers = {"Authorization": f"Bearer {key}"}
     try:
         # A proxy that the environment names can't reach a server on this machine.
@@ -228,7 +231,7 @@ async def _list_models(url: str, key: str) -> list[str] | None:
     if response.status_code in (401, 403):
         raise ConfigError(
             f"The server at {url} rejects the key.",
-            f"Set {KEY_VARIABLE} in the environment or in .env to one that it takes.",
+            f"Set {SERVER_KEY_VARIABLE} in the environment or in .env to one that it takes.",
         )
     if response.status_code != 200:
         return None

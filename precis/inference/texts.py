@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from precis.errors import DocumentsError
 
 STANDARD_INPUT = "-"
+INPUT_NAME = "standard input"
 _WIDTH_MAX = 140
 """A longer line than this was not broken to fit a page: it is a paragraph."""
 _FULL_LINE = 0.6
@@ -48,7 +50,7 @@ def read_text(path: Path) -> Text:
     """
     if str(path) == STANDARD_INPUT:
         content = sys.stdin.buffer.read()
-        name = "standard input"
+        name = INPUT_NAME
         kind = _kind_of(content)
     else:
         content = _content(path)
@@ -73,7 +75,7 @@ def unwrap(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     width = max((len(line) for line in lines if len(line) <= _WIDTH_MAX), default=0)
     joined = ""
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following in zip_longest(lines, lines[1:], fillvalue=""):
         goes_on = bool(following) and not _LIST_ITEM.match(following)
         if goes_on and _HYPHENATED.search(line) and following[0].islower():
             joined += line[:-1]

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 import yaml
 
-from precis.errors import StoreError
 from precis.models.adapter import base_name
 from precis.models.base import HUB_NAME, public_name
 from precis.models.export import Format
@@ -17,7 +16,7 @@ from precis.models.licences import licence_of
 from precis.models.prompt import prompt_of
 from precis.models.record import TrainingRecord
 from precis.models.reference import NamedCheckpoint
-from precis.records.results import TRAINED, result_keys, scan_results
+from precis.records.results import TRAINED, newest_results
 from precis.statistics.standings import Contender, Standing, summarise
 
 
@@ -43,25 +42,16 @@ def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
     Raises:
         StoreError: the results can't be read.
     """
-    if not result_keys(model.store, model.name):
-        return None
     held_out = pl.col("corpus_digest") == model.ledger.corpus
-    rows = scan_results(model.store, model.name).filter(held_out)
-    own = rows.filter(pl.col("model") == TRAINED, pl.col("step") == model.step)
-    try:
-        nights = own.select("run", "night").unique().sort("night").collect()
-        if nights.is_empty():
-            return None
-        frame = rows.filter(pl.col("run") == nights["run"][-1]).collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise StoreError(
-            f"The results in {model.store.url}/{model.name}/results/ can't be read: {error}"
-        ) from error
+    own = (pl.col("model") == TRAINED) & (pl.col("step") == model.step)
+    frame = newest_results(model.store, model.name, held_out & own).filter(held_out)
+    if frame.is_empty():
+        return None
     return BenchmarkOfModel(
         tuple(summarise(frame)),
         frame["judge"][0],
         frame["protocol"][0],
-        f"{nights['night'][-1]:%Y-%m-%d}",
+        f"{frame['night'][0]:%Y-%m-%d}",
     )
 
 
@@ -247,5 +237,10 @@ def _limits(base: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
+    lines = [heads, ["---"] * len(heads), *(map(_cell, row) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """What stands in one cell, whatever a contender or a file is called."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -17,6 +17,7 @@ from precis.models.gguf import convert, find_converter, write_modelfile
 from precis.models.merge import Proof, merge, verify
 from precis.models.prompt import write_prompt
 from precis.models.reference import NamedCheckpoint
+from precis.settings.tinker import KEPT_FILE
 
 Format = Literal["adapter", "merged", "gguf"]
 VERIFICATION_FILE = "verification.json"
@@ -89,6 +90,7 @@ def _export_adapter(model: NamedCheckpoint, folder: Path, to: Path) -> Exported:
     model.fetch(folder)
     for pickled in (*folder.glob("*.bin"), *folder.glob("*.pt")):
         pickled.unlink()  # what resumes training, and may run code where it is opened
+    (folder / KEPT_FILE).unlink(missing_ok=True)  # of use to the account that trained alone
     write_prompt(folder, model.record)
     return Exported(to)
 
@@ -105,6 +107,8 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> 
         _copy_the_rest(adapter, folder)
     if options.in_32_bits:
         config = {**base_config(folder), "torch_dtype": "float32"}
+        if "dtype" in config:  # transformers 5 writes this one, and it goes before the other
+            config["dtype"] = "float32"
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_prompt(folder, model.record)
     known = {"model": model.serving_name, "base": public_name(trained_on), **asdict(proof)}
@@ -130,7 +134,7 @@ def _copy_the_rest(source: Path, folder: Path) -> None:
     """Copy configuration, tokenizer and licence, as far as they are not there yet."""
     for file in sorted(source.iterdir()):
         is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith(
-            ("README", "adapter_", "metrics")
+            ("README", "adapter_", "metrics", KEPT_FILE)
         )
         if file.is_file() and not is_left_out and not (folder / file.name).exists():
             shutil.copy(file, folder)  # of the Hub's cache, what the link leads to

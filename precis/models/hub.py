@@ -6,6 +6,7 @@ from pathlib import Path
 
 from precis.environment import Environment
 from precis.errors import ConfigError, HubError
+from precis.llm.providers import sendable
 from precis.llm.redaction import Redactor
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
@@ -15,7 +16,7 @@ def token_for_hub() -> str:
     """The token that writes to the Hub.
 
     Raises:
-        ConfigError: it is not set.
+        ConfigError: it is not set, or no header can carry it.
     """
     token = Environment().hf_token
     if token is None:
@@ -24,7 +25,7 @@ def token_for_hub() -> str:
             "Make a token with write access on huggingface.co, and set it in the environment or "
             "in .env.",
         )
-    return token.get_secret_value()
+    return sendable(token.get_secret_value(), "HF_TOKEN")
 
 
 def check_repo(repo: str) -> None:

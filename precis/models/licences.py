@@ -44,6 +44,7 @@ _APACHE = (
     "Qwen/Qwen2.5-7B-Instruct",
     "Qwen/Qwen2.5-14B-Instruct",
     "Qwen/Qwen3-4B-Instruct-2507",
+    "Qwen/Qwen3-8B",
     "OpenPipe/Qwen3-14B-Instruct",
     "HuggingFaceTB/SmolLM2-135M-Instruct",
     "HuggingFaceTB/SmolLM2-1.7B-Instruct",

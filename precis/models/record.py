@@ -13,7 +13,8 @@ from pydantic import ConfigDict, ValidationError
 from precis import __version__
 from precis.config import RunConfig
 from precis.record import Record
-from precis.settings.trainer import ArtTrainer
+from precis.settings.tinker import TinkerTrainer
+from precis.settings.trainer import ArtTrainer, Trainer
 from precis.store import Store
 
 _log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ def training_record(config: RunConfig, judge: str) -> TrainingRecord:
     return TrainingRecord(
         base_model=trainer.base_model,
         words_max=config.rollouts.words_max,
-        tokens_max=trainer.engine.tokens_max if isinstance(trainer, ArtTrainer) else None,
+        tokens_max=_tokens_max(trainer),
         # A file's name is kept, and not where it lies on somebody's machine.
         documents=documents.source if on_hub else Path(documents.source).name,
         documents_split=documents.hub_split if on_hub else "",
@@ -71,6 +72,12 @@ def training_record(config: RunConfig, judge: str) -> TrainingRecord:
         version=__version__,
         commit=code_commit(),
     )
+
+
+def _tokens_max(trainer: Trainer) -> int | None:
+    if isinstance(trainer, ArtTrainer):
+        return trainer.engine.tokens_max
+    return trainer.tokens_max if isinstance(trainer, TinkerTrainer) else None
 
 
 def record_key(model: str) -> str:

@@ -10,7 +10,7 @@ from precis.models.record import TrainingRecord, read_record
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.manifests import Checkpoint
 from precis.run.checkpoints import committed_steps, complete_around, complete_manifest, restore
-from precis.run.overview import Overview, overviews
+from precis.run.overview import list_runs
 from precis.store import Store
 
 Kind = Literal["policy", "adapter"]
@@ -106,9 +106,9 @@ def newest_model(store: Store) -> str:
     Raises:
         StoreError: the store holds no run.
     """
-    for run in overviews(store, datetime.now(UTC)):
-        if isinstance(run, Overview):
-            return run.model
+    runs, _ = list_runs(store, datetime.now(UTC))
+    if runs:
+        return runs[0].model
     raise StoreError(
         f"{store.url} holds no trained model.",
         "`make rehearse` trains one in a minute; or name another store (--store).",

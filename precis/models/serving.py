@@ -14,9 +14,10 @@ from pathlib import Path
 
 import uvicorn
 
-from precis.environment import Environment
+from precis.environment import private_home
 from precis.errors import ConfigError
 from precis.extractive.endpoint import PolicyEndpoint
+from precis.llm.providers import key_of_server
 from precis.llm.server import completions_app
 from precis.models.adapter import base_name, rank_of
 from precis.models.base import base_config
@@ -26,6 +27,7 @@ from precis.models.reference import NamedCheckpoint
 
 CONTEXT_TOKENS = 4096
 
+_VLLM = "vllm"
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM takes for --max-lora-rank."""
 
@@ -40,7 +42,12 @@ class ServerAddress:
     @property
     def url(self) -> str:
         """What `--url` of `precis summarize` takes."""
-        return f"http://{self.host}:{self.port}/v1"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/v1"
+
+
+DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
+"""Where `precis model serve` serves, and `precis summarize` looks, if nobody says otherwise."""
 
 
 def fetch_adapter(model: NamedCheckpoint) -> Path:
@@ -52,11 +59,25 @@ def fetch_adapter(model: NamedCheckpoint) -> Path:
     # A run that went back and trained the step anew has other files under the same name.
     files = "".join(file.sha256 for file in model.checkpoint.files)
     digest = hashlib.sha256(files.encode()).hexdigest()[:8]
-    folder = Environment().home / "models" / f"{model.name}-{model.step}-{digest}"
+    folder = _copies_folder() / f"{model.name}-{model.step}-{digest}"
     if not (folder / PROMPT_FILE).exists():
         shutil.rmtree(folder, ignore_errors=True)
         export_model(model, folder, "adapter")
     return folder
+
+
+def delete_adapter_copies(model: str) -> None:
+    """Delete what `fetch_adapter` has brought here of a model's checkpoints."""
+    # The whole name: that of another model may begin with this one's.
+    name = re.compile(rf"{re.escape(model)}-\d+-[0-9a-f]{{8}}")
+    for folder in _copies_folder().glob("*"):
+        if name.fullmatch(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copies_folder() -> Path:
+    # In full: the command that names it may be copied into a terminal that is elsewhere.
+    return private_home().absolute() / "models"
 
 
 def command_for_adapter(
@@ -122,13 +143,18 @@ def as_shell(command: Sequence[str]) -> str:
     return re.sub(r" (?=--)", " \\\n    ", shlex.join(command))
 
 
+def find_vllm() -> str | None:
+    """vLLM's program; None where it is not on PATH."""
+    return shutil.which(_VLLM)
+
+
 def run_vllm(command: Sequence[str], key: str) -> None:
     """Become vLLM, behind a key that no list of processes shows.
 
     Raises:
         ConfigError: vLLM is not installed.
     """
-    program = shutil.which(command[0])
+    program = find_vllm()
     if program is None:
         raise ConfigError(
             "vLLM is not on PATH.",
@@ -156,15 +182,15 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
 
 def find_or_make_key() -> tuple[str, bool]:
     """The key to ask for, and whether it is a new one that nobody knows yet."""
-    known = Environment().precis_api_key
+    known = key_of_server()
     if known is not None:
-        return known.get_secret_value(), False
+        return known, False
     return secrets.token_urlsafe(32), True
 
 
 def _vllm(model: str, context_tokens: int, address: ServerAddress) -> list[str]:
     where = ["--host", address.host, "--port", str(address.port)]
-    return ["vllm", "serve", model, "--max-model-len", str(context_tokens), *where]
+    return [_VLLM, "serve", model, "--max-model-len", str(context_tokens), *where]
 
 
 def _listener(address: ServerAddress) -> socket.socket:

@@ -47,8 +47,13 @@ class Weights:
         """
         index = self.folder / INDEX_FILE
         if index.exists():
-            names: dict[str, str] = json.loads(index.read_text())["weight_map"]
-            return {tensor: self.folder / file for tensor, file in names.items()}
+            try:
+                names: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+                return {tensor: self.folder / file for tensor, file in names.items()}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                raise ConfigError(
+                    f"{index} can't be read as an index of weights.", "Fetch the model again."
+                ) from error
         single = self.folder / SINGLE_FILE
         if not single.exists():
             raise ConfigError(

@@ -89,4 +89,6 @@ def _unanswerable(usable: Sequence[DocumentQuestions]) -> dict[int, list[Written
 
 
 def _relative(path: Path, folder: Path) -> Path:
-    return path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
+    # What was given may be a file itself.
+    is_inside = path != folder and path.is_relative_to(folder)
+    return path.relative_to(folder) if is_inside else Path(path.name)

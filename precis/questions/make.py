@@ -176,11 +176,14 @@ def _sift(
         "nearly the same": len(written) - len(different),
         "not answered from the document": 0,
         "answered without it": 0,
+        "answered though unanswerable": 0,
     }
     for one, by_text, by_guess in zip(different, read.answers, guessed.answers, strict=True):
         if not one.answerable:
             if by_text.correct:
                 unanswered.append(one)
+            else:
+                dropped["answered though unanswerable"] += 1
         elif not by_text.correct or is_too_long(one.answer):
             dropped["not answered from the document"] += 1
         elif by_guess.correct:

@@ -14,7 +14,7 @@ from precis.models.record import TrainingRecord, write_record
 from precis.models.tensors import Tensor
 from precis.records.ledger import Ledger, write_ledger
 from precis.run.checkpoints import commit
-from precis.store import Store
+from precis.store import FolderStore, Store
 from tests.support.ledgers import record, validation
 
 BASE = "owner/tiny"
@@ -94,6 +94,18 @@ def write_adapter(
     (folder / "adapter_config.json").write_text(json.dumps(known))
     (folder / "training_args.bin").write_bytes(b"pickled")
     return halves
+
+
+def store_with_adapter(folder: Path, **adapter: Any) -> FolderStore:
+    """A store in a folder, with the run `mine` of a LoRA adapter.
+
+    Args:
+        adapter: as for `write_adapter`.
+    """
+    store = FolderStore(folder / "store")
+    write_adapter(folder / "adapter", **adapter)
+    put_run(store, "mine", folder / "adapter")
+    return store
 
 
 def put_run(store: Store, name: str, adapter: Path, steps: int = 2) -> None:

@@ -4,10 +4,12 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import art
+import numpy as np
 import openai
 import pytest
 import pytest_asyncio
@@ -15,6 +17,11 @@ from openai.types.chat.chat_completion import ChatCompletion
 
 from precis.errors import TrainerError
 from precis.extractive.backend import ExtractiveBackend
+from precis.extractive.checkpoint_files import load
+from precis.extractive.grpo import logprobs_of
+from precis.extractive.samples import PickedSample, batch_of, with_advantages
+from precis.extractive.train_step import passes
+from precis.extractive.trajectories import samples_of
 from precis.settings.trainer import ExtractiveTrainer
 from precis.summaries.prompt import summary_messages
 from precis.text import count_words
@@ -97,6 +104,34 @@ async def test_art_trains_the_policy_from_register_to_log(
         for step in (0, 3)
     ]
     assert str(after.message.content).count("crowns") > str(before.message.content).count("crowns")
+
+
+async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampled_it(
+    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+) -> None:
+    """Sampled from adapter 0 and trained at 1: the ratio's denominator is adapter 0's."""
+    stale = await gather(model)
+    samples = with_advantages(list(map(samples_of, stale)))
+    batch = batch_of(samples)
+    folder = checkpoint(model, 0).parents[1]
+    by_first = logprobs_of(load(folder, 0).policy.weights, batch)
+    assert np.allclose(batch.logprobs[batch.valid], by_first[batch.valid])
+    await backend.train(model, stale)
+    current = load(folder, 1)
+    await backend.train(model, stale, epochs=1)
+    trained = load(folder, 2).policy.weights
+    once = ExtractiveTrainer(epochs=1)
+    (corrected,) = passes(current, samples, once)
+    assert np.array_equal(trained, corrected.trained.policy.weights)
+    as_if_current = [_as_if_sampled_by(current.policy.weights, sample) for sample in samples]
+    (uncorrected,) = passes(current, as_if_current, once)
+    assert not np.allclose(trained, uncorrected.trained.policy.weights)
+
+
+def _as_if_sampled_by(weights: Any, sample: PickedSample) -> PickedSample:
+    """The sample with the probabilities of another policy."""
+    now = logprobs_of(weights, batch_of([sample]))[0]
+    return replace(sample, logprobs=tuple(now.tolist()))
 
 
 async def test_logprobs_name_the_sentences_in_the_order_of_picking(
@@ -268,7 +303,7 @@ async def test_a_summary_that_has_nothing_of_its_document_is_refused(
     messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
     foreign: Any = {"role": "assistant", "content": "Zzz."}
     shown = [art.Trajectory(messages_and_choices=[*messages, foreign])]
-    with pytest.raises(TrainerError, match="nothing in common with its document"):
+    with pytest.raises(TrainerError, match=r"nothing in common with its document: 'Zzz\.'"):
         await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
     assert await model.get_step() == 0
 

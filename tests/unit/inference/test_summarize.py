@@ -13,13 +13,13 @@ from precis.errors import ConfigError
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
-from precis.records.ledger import Ledger, write_ledger
-from precis.run.checkpoints import commit
 from precis.store import FolderStore
 from precis.summaries.prompt import request_in
 from precis.text import count_words, sentences
+from tests.support.command import run_precis
 from tests.support.local_server import served
 from tests.support.runs import train_policy
+from tests.support.tiny_model import put_run, write_adapter
 
 STORY = """The mill was built in 1784 by Thomas Aldery. It closed in 1967.
 Nobody knows where the bell went. People walked by the river."""
@@ -51,10 +51,7 @@ def questions(tmp_path: Path) -> Path:
 
 
 def summarize(*arguments: object, store: FolderStore, given: str = "", **env: str) -> Result:
-    command = ["summarize", *map(str, arguments), "--store", store.url]
-    done = CliRunner().invoke(app, command, input=given, env={"COLUMNS": "200", **env})
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
+    return run_precis("summarize", *arguments, store=store, given=given, **env)
 
 
 def test_the_newest_run_summarizes_offline(store: FolderStore, story: Path) -> None:
@@ -101,6 +98,14 @@ def test_facts_that_were_not_kept_are_told_of(
         assert fact["fate"] == ("kept" if "Aldery" in result["summary"] else "lost")
 
 
+@pytest.mark.parametrize("name", ["-", "standard input"])
+def test_a_question_may_name_standard_input(store: FolderStore, questions: Path, name: str) -> None:
+    questions.write_text(json.dumps(QUESTIONS[0] | {"file": name}))
+    done = summarize("-", "--json", "--questions", questions, store=store, given=STORY)
+    assert done.exit_code == 0, done.stderr
+    assert [fact["fate"] for fact in json.loads(done.stdout)["facts"]] == ["kept"]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -141,7 +146,7 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--model", "nobody"), "holds no ledger of 'nobody'"),
+        (("--model", "nobody"), "holds no run 'nobody'"),
         (("--model", "mine@7"), "Steps that are there: 0, 1, 2."),
         (("--url", "127.0.0.1:1"), "must start with http://"),
         (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),
@@ -156,17 +161,6 @@ def test_a_mistake_gets_one_sentence(
     assert done.exit_code == 1
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_an_adapter_says_how_it_is_served(tmp_path: Path, story: Path) -> None:
-    store = FolderStore(tmp_path / "adapters")
-    (tmp_path / "adapter").mkdir()
-    (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
-    commit(store, "lora", 0, tmp_path / "adapter", "c")
-    write_ledger(store, Ledger(model="lora", config="c", corpus="k"), None)
-    done = summarize(story, store=store)
-    assert done.exit_code == 1
-    assert "`precis model serve lora@0 --run`" in done.stderr
 
 
 Respond = Callable[[str, int], str]
@@ -206,6 +200,46 @@ def test_a_server_is_asked_as_in_training(
     assert "rejects the key. Set PRECIS_API_KEY" in refused.stderr
     unclear = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
     assert "there are: mine@3, other@1" in unclear.stderr
+
+
+def test_a_served_model_is_asked_for_what_it_was_trained_for(
+    store: FolderStore, story: Path, server: str, seen: list[ChatRequest], tmp_path: Path
+) -> None:
+    write_adapter(tmp_path / "adapter")
+    put_run(FolderStore(tmp_path / "runs"), "mine", tmp_path / "adapter")
+    story.write_text("Each of these sentences is as long as the others are. " * 120)
+    asked = (story, "--url", server, "--model", "mine@3", "--json")
+    done = summarize(*asked, store=FolderStore(tmp_path / "runs"), PRECIS_API_KEY="the-key")
+    assert {request_in(one.messages).words_max for one in seen} == {120}
+    assert json.loads(done.stdout)["parts"] > 1  # it was trained, and is served, with 2,048 tokens
+    seen.clear()
+    done = summarize(*asked, "--context", 4096, "--words", 30, store=store,
+                     PRECIS_API_KEY="the-key")  # fmt: skip
+    assert {request_in(one.messages).words_max for one in seen} == {30}
+    assert json.loads(done.stdout)["parts"] == 1
+    unknown = summarize(*asked, store=store, PRECIS_API_KEY="the-key", PRECIS_STORE="")
+    assert unknown.exit_code == 0
+
+
+def test_a_store_that_cannot_be_asked_stops_no_summary(story: Path, server: str) -> None:
+    command = ["summarize", str(story), "--url", server, "--model", "mine@3", "--store", "gs://x"]
+    done = CliRunner().invoke(app, command, env={"PRECIS_API_KEY": "the-key", "COLUMNS": "200"})
+    assert done.exit_code == 0, done.stderr
+    assert "How mine@3 was trained is not known here" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["the-key\nanother", "schlüssel"])
+def test_a_key_that_cannot_be_sent_is_not_quoted(
+    store: FolderStore, story: Path, server: str, key: str
+) -> None:
+    done = summarize(story, "--url", server, "--model", "mine", store=store, PRECIS_API_KEY=key)
+    assert done.exit_code == 1
+    assert "PRECIS_API_KEY holds characters that no key has" in done.stderr
+    assert "the-key" not in done.stderr and "schl" not in done.stderr
+    spaced = summarize(
+        story, "--url", server, "--model", "mine", store=store, PRECIS_API_KEY="the-key\r\n"
+    )
+    assert spaced.exit_code == 0, spaced.stderr
 
 
 def test_a_long_document_is_split_and_told_of(

@@ -123,6 +123,7 @@ def test_a_long_line_is_a_paragraph_of_its_own() -> None:
         ("a.docx", b"PK\x03\x04 nothing", "can't be read as a Word file"),
         ("a.txt", b"\n\xff\xfe", "line 2: not UTF-8"),
         ("a.md", b" \n", "holds no text"),
+        ("a.txt", b"", "holds no text"),
         ("a.xls", b"1", ".xls can't be read"),
         ("a", b"1", "without a suffix"),
         ("a.pdf", a_pdf(["secret"], "password"), "is encrypted"),

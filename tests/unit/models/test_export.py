@@ -14,26 +14,24 @@ import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from cli.main import app
 from precis.errors import MergeError
 from precis.models.adapter import read_adapter
 from precis.models.merge import merge, verify
 from precis.models.tensors import Tensor, Weights, write_shards
+from precis.settings.tinker import KEPT_FILE
 from precis.store import FolderStore
 from precis.summaries.prompt import summary_messages
-from tests.support.tiny_model import put_run, write_adapter, write_base
+from tests.support.command import run_precis
+from tests.support.tiny_model import put_run, store_with_adapter, write_adapter, write_base
 
 QUERY = "model.layers.0.self_attn.q_proj"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
-    found = FolderStore(tmp_path / "store")
-    write_adapter(tmp_path / "adapter")
-    put_run(found, "mine", tmp_path / "adapter")
-    return found
+    return store_with_adapter(tmp_path)
 
 
 @pytest.fixture
@@ -43,9 +41,7 @@ def base(tmp_path: Path) -> Path:
 
 
 def export(*arguments: object, store: FolderStore, code: int = 0) -> Result:
-    command = ["model", "export", *map(str, arguments), "--store", store.url]
-    done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    done = run_precis("model", "export", *arguments, store=store)
     assert done.exit_code == code, done.output
     return done
 
@@ -82,6 +78,15 @@ def test_an_adapter_is_exported_with_the_prompt_that_it_was_trained_with(
     prompt = json.loads((tmp_path / "out" / "prompt.json").read_text())
     assert prompt["messages"] == summary_messages("{document}", 120)
     assert (prompt["words_max"], prompt["temperature"], prompt["max_tokens"]) == (120, 0.0, 304)
+
+
+def test_where_a_service_keeps_the_weights_is_nobody_elses_business(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    write_adapter(tmp_path / "adapter")
+    (tmp_path / "adapter" / KEPT_FILE).write_text('{"state": "tinker://run/weights/0002"}')
+    put_run(store, "mine", tmp_path / "adapter")
+    export("mine", "--to", tmp_path / "out", store=store)
+    assert not (tmp_path / "out" / KEPT_FILE).exists()
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32])
@@ -183,6 +188,29 @@ def test_an_update_too_small_for_16_bits_is_refused_and_merged_in_32(
     assert json.loads((tmp_path / "out" / "verification.json").read_text())["kept"] > 0.99
     assert json.loads((tmp_path / "out" / "config.json").read_text())["torch_dtype"] == "float32"
     assert {one.dtype for one in all_weights(tmp_path / "out").values()} == {np.dtype(np.float32)}
+
+
+def test_a_base_that_newer_transformers_wrote_says_32_bits_too(
+    store: FolderStore, base: Path, tmp_path: Path
+) -> None:
+    """They read `dtype` before `torch_dtype`."""
+    config = json.loads((base / "config.json").read_text())
+    config["dtype"] = config.pop("torch_dtype")
+    (base / "config.json").write_text(json.dumps(config))
+    asked = ("mine", "--format", "merged", "--base", base, "--to", tmp_path / "out")
+    export(*asked, "--dtype", "float32", store=store)
+    known = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert known["dtype"] == known["torch_dtype"] == "float32"
+
+
+@pytest.mark.parametrize("index", ["{", "{}", '{"weight_map": []}', "[]"])
+def test_a_damaged_index_is_a_sentence(
+    store: FolderStore, base: Path, tmp_path: Path, index: str
+) -> None:
+    (base / "model.safetensors.index.json").write_text(index)
+    asked = ("mine", "--format", "merged", "--base", base, "--to", tmp_path / "out")
+    told = export(*asked, store=store, code=1)
+    assert "can't be read as an index of weights" in told.stderr
 
 
 def test_a_small_update_says_how_much_of_it_is_left(tmp_path: Path, base: Path) -> None:

@@ -7,22 +7,23 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from cli.main import app
 from precis.judge import Answer, Scored
 from precis.models import card
 from precis.models.licences import check_licence, licence_of, restriction_of
+from precis.models.record import read_record, write_record
 from precis.models.reference import Reference, find_model
 from precis.records.documents import Document, Question
 from precis.records.results import Provenance, frame_of, results_key, rows_of, write_results
 from precis.records.summary import JudgedSummary, Summary
 from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
 from precis.store import FolderStore
+from tests.support.command import run_precis
 from tests.support.hub_server import HubServer
 from tests.support.local_server import served
 from tests.support.runs import train_policy
-from tests.support.tiny_model import put_run, write_adapter
+from tests.support.tiny_model import put_run, store_with_adapter, write_adapter
 
 TOKEN = "hf_token_of_the_test"
 
@@ -49,10 +50,7 @@ def put_benchmark(store: FolderStore, name: str, night: datetime, folder: Path) 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
-    found = FolderStore(tmp_path / "store")
-    write_adapter(tmp_path / "adapter")
-    put_run(found, "mine", tmp_path / "adapter")
-    return found
+    return store_with_adapter(tmp_path)
 
 
 @pytest.fixture
@@ -67,10 +65,8 @@ def address(hub: HubServer) -> Iterator[str]:
 
 
 def push(*arguments: object, store: FolderStore, hub: str, token: str = TOKEN) -> Result:
-    command = ["model", "push", *map(str, arguments), "--store", store.url]
-    env = {"COLUMNS": "200", "HF_ENDPOINT": hub, "HF_TOKEN": token, "HF_HUB_DISABLE_XET": "1"}
-    done = CliRunner().invoke(app, command, env=env)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    env = {"HF_ENDPOINT": hub, "HF_TOKEN": token, "HF_HUB_DISABLE_XET": "1"}
+    done = run_precis("model", "push", *arguments, store=store, **env)
     assert TOKEN not in done.output
     return done
 
@@ -122,6 +118,16 @@ def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
         assert fact in body
 
 
+def test_a_name_with_a_bar_stays_in_its_cell(
+    store: FolderStore, hub: HubServer, address: str, tmp_path: Path
+) -> None:
+    record = read_record(store, "mine")
+    assert record is not None
+    write_record(store, "mine", record.model_copy(update={"documents": "one|two.parquet"}))
+    push("mine", "--repo", "me/mine", store=store, hub=address)
+    assert "| documents | one\\|two.parquet, split" in hub.files["me/mine", "README.md"].decode()
+
+
 def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     write_adapter(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / "models" / "tiny"))
@@ -169,6 +175,7 @@ def test_the_embedded_policy_is_published_too(tmp_path: Path) -> None:
         (("--repo", "somebody-else/mine"), TOKEN, "refuses to write to somebody-else/mine (403)"),
         (("--repo", "mine"), TOKEN, "Write OWNER/NAME"),
         (("--repo", "me/mine"), "", "HF_TOKEN is not set"),
+        (("--repo", "me/mine"), f"{TOKEN}\rx", "HF_TOKEN holds characters that no key has"),
     ],
 )
 def test_a_refusal_is_a_sentence(

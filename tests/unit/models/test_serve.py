@@ -18,26 +18,21 @@ from cli.main import app
 from precis.store import FolderStore
 from precis.summaries.prompt import summary_messages
 from tests.services.patience import PATIENCE_S
+from tests.support.command import run_precis
 from tests.support.runs import train_policy
-from tests.support.tiny_model import put_run, write_adapter, write_base
+from tests.support.tiny_model import put_run, store_with_adapter, write_base
 
 PRECIS = str(Path(sys.executable).with_name("precis"))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
-    found = FolderStore(tmp_path / "store")
-    write_adapter(tmp_path / "adapter", rank=12)
-    put_run(found, "mine", tmp_path / "adapter")
-    return found
+    return store_with_adapter(tmp_path, rank=12)
 
 
 def serve(*arguments: object, store: FolderStore, home: Path, path: str = "") -> Result:
-    command = ["model", "serve", *map(str, arguments), "--store", store.url]
     env = {"COLUMNS": "400", "PRECIS_HOME": str(home), "PATH": path or os.environ["PATH"]}
-    done = CliRunner().invoke(app, command, env=env)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
+    return run_precis("model", "serve", *arguments, store=store, **env)
 
 
 def words_in(shown: str) -> list[str]:
@@ -64,6 +59,18 @@ def test_an_adapter_is_served_beside_its_base(store: FolderStore, tmp_path: Path
     assert (anew / "adapter_model.safetensors").read_bytes() == b"trained anew"
     again = serve("mine@1", "--base", "/models/tiny", store=store, home=tmp_path / "home")
     assert words_in(again.stdout)[2] == "/models/tiny"
+    at_ipv6 = serve("mine@1", "--host", "::1", store=store, home=tmp_path / "home")
+    assert "--url http://[::1]:8000/v1 " in at_ipv6.stderr
+
+
+def test_the_command_holds_wherever_it_is_pasted(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = words_in(serve("mine@1", store=store, home=Path("home")).stdout)
+    folder = Path(shown[-1].partition("=")[2])
+    assert folder.is_absolute() and folder.is_dir()
+    assert (tmp_path / "home").stat().st_mode & 0o077 == 0
 
 
 def test_merged_weights_are_served_from_their_folder(store: FolderStore, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Making questions: what is kept, what is paid for, and what is said when it goes wrong."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,12 +17,12 @@ from typer.testing import CliRunner, Result
 from cli.main import app
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.errors import DocumentsError, ProviderFailed
-from precis.extractive.serving import LoopServer
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text
 from precis.judge import Endpoint, JudgeClient
 from precis.judge.prompts import UNANSWERABLE, data_in
 from precis.judge.protocol import BadReply
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.questions.corpus import rows_of
 from precis.questions.journal import PaymentJournal
@@ -123,6 +124,26 @@ def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents(
         asked = [question.text for question in one.questions]
         assert len(set(asked)) == len(asked)
     assert len(model.asked) == 6
+
+
+def test_every_question_is_kept_or_counted(writer: tuple[Writer, str], folder: Path) -> None:
+    _, url = writer
+    told = said(make(folder, url, "--yes"))
+    kept = pl.read_parquet(folder.parent / "corpus.parquet").height
+    # As in "Not kept: 6 nearly the same, 2 not answered from the document."
+    counted = re.findall(r"(\d+) [a-z]", told.partition("Not kept: ")[2])
+    assert "unanswerable and not needed" in told
+    assert kept + sum(map(int, counted)) == len(CORPUS) * (ANSWERED + UNANSWERED)
+
+
+def test_a_file_by_itself_is_called_by_its_name(writer: tuple[Writer, str], folder: Path) -> None:
+    _, url = writer
+    command = ["questions", "make", str(folder / "0.txt"), "--out", str(folder / "one.parquet")]
+    result = CliRunner().invoke(app, [*command, "--url", url, "--model", "w", "--yes"])
+    assert result.exit_code == 0, result.output
+    made = pl.read_parquet(folder / "one.parquet")
+    assert set(made["document_path"]) == {"0.txt"}
+    assert set(made["document_topic"]) == {"documents"}
 
 
 def test_nothing_is_paid_for_twice(writer: tuple[Writer, str], folder: Path) -> None:
@@ -362,6 +383,8 @@ def test_a_journal_that_can_t_be_written_is_a_sentence(tmp_path: Path) -> None:
         (["--out", "corpus.csv"], "must end in .parquet"),
         (["--url", "ftp://x"], "must start with http"),
         (["--judge", "url"], "needs base_url and model"),
+        (["--price", "nan", "1"], "--price takes two amounts"),
+        (["--price", "1", "-1"], "--price takes two amounts"),
     ],
 )
 def test_settings_that_can_t_work_are_a_sentence(

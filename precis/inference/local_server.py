@@ -1,0 +1,137 @@
+"""The server of a LoRA adapter on this machine: one that is up, or one started for the occasion."""
+
+import asyncio
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from precis.cluster.gpus import gpus_suffice
+from precis.environment import private_home
+from precis.errors import ConfigError, SummaryError
+from precis.inference.summarizer import list_models
+from precis.llm.providers import SERVER_KEY_VARIABLE, key_of_server
+from precis.models.reference import NamedCheckpoint
+from precis.models.serving import DEFAULT_ADDRESS, ServerAddress, find_vllm
+from precis.processes.causes import cause_in
+from precis.processes.child import SUPERVISOR, Child, free_port, run_child
+
+NO_KEY = "none"
+"""What a server is sent where no key is set: one that asks for none takes any."""
+
+_ANSWER_TIMEOUT_S = 2.0
+_START_TIMEOUT_S = 600.0
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """An OpenAI-compatible server.
+
+    Attributes:
+        url: with its `/v1`.
+    """
+
+    url: str
+    key: str = field(repr=False)
+
+
+@asynccontextmanager
+async def find_or_start_server(
+    model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
+) -> AsyncIterator[Server]:
+    """A server of this machine that has an adapter; one that is started ends with the block.
+
+    Args:
+        context_tokens: what a new one reads at once; None for as many as in training.
+        note: is told which server it is.
+
+    Raises:
+        ConfigError: none is up, and none can be started here.
+        SummaryError: the one that was started did not come up.
+    """
+    name = model.serving_name
+    up = Server(DEFAULT_ADDRESS.url, key_of_server() or NO_KEY)
+    unfit = await _why_unfit(up, name)
+    if not unfit:
+        note(f"{name} is asked of the server at {up.url}.")
+        yield up
+        return
+    lacking = await _find_lacking()
+    if lacking:
+        raise ConfigError(
+            f"{name} is a LoRA adapter, which takes a server. None that is up has it: "
+            f"{unfit} None can be started here: {lacking}",
+            f"Start one with `precis model serve {name} --run` on a machine with a GPU, then add "
+            "--url with its address.",
+        )
+    async with _start_server(model, context_tokens, note) as started:
+        yield started
+
+
+async def _why_unfit(server: Server, name: str) -> str:
+    """Why a server is not one that has the model, as a sentence; empty if it is."""
+    try:
+        names = await asyncio.wait_for(list_models(server.url, server.key), _ANSWER_TIMEOUT_S)
+    except TimeoutError:
+        return f"the server at {server.url} does not answer within {_ANSWER_TIMEOUT_S:.0f} s."
+    except ConfigError as error:
+        return error.what[0].lower() + error.what[1:]
+    if names is None:
+        return f"what answers at {server.url} lists no models, as OpenAI's API does."
+    if name not in names:
+        return f"the server at {server.url} has {', '.join(names) or 'no models'}."
+    return ""
+
+
+async def _find_lacking() -> str:
+    """What a server can't be started without and is not here, as a sentence; empty for nothing."""
+    if find_vllm() is None:
+        return "vLLM is not on PATH."
+    try:
+        await gpus_suffice(1)
+    except ConfigError:  # it speaks of a trainer's settings
+        return "nvidia-smi finds no GPU that CUDA_VISIBLE_DEVICES leaves visible."
+    return ""
+
+
+@asynccontextmanager
+async def _start_server(
+    model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
+) -> AsyncIterator[Server]:
+    """Run `precis model serve … --run`, under a supervisor, which ends vLLM's own processes too."""
+    name = model.serving_name
+    address = ServerAddress("127.0.0.1", free_port())
+    server = Server(address.url, secrets.token_urlsafe(32))
+    serve = ["precis", "model", "serve", name, "--run", "--store", model.store.url]
+    where = ["--host", address.host, "--port", str(address.port)]
+    context = [] if context_tokens is None else ["--context", str(context_tokens)]
+    command = [sys.executable, "-m", *SUPERVISOR, *serve, *where, *context]
+    variables = {
+        SERVER_KEY_VARIABLE: server.key,
+        # The folder that a user summarizes files in may hold modules of any name.
+        "PYTHONSAFEPATH": "1",
+    }
+    log = private_home() / "vllm.log"
+    note(f"vLLM is started to serve {name}, which takes a minute or so; its log is {log}.")
+    async with run_child(command, log, variables) as child:
+        await _wait_until_up(child, server, name)
+        yield server
+
+
+async def _wait_until_up(child: Child, server: Server, name: str) -> None:
+    try:
+        async with asyncio.timeout(_START_TIMEOUT_S):
+            while await _why_unfit(server, name):
+                if child.process.returncode is not None:
+                    raise SummaryError(_describe_failure(child, name, "ended before it was up"))
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError as error:
+        late = f"was not up after {_START_TIMEOUT_S / 60:.0f} minutes"
+        raise SummaryError(_describe_failure(child, name, late)) from error
+
+
+def _describe_failure(child: Child, name: str, what: str) -> str:
+    cause = cause_in(child.output()).rstrip(".")
+    return f"The server of {name} {what}: {cause}. All that it printed is in {child.log}."

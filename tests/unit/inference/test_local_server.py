@@ -1,0 +1,265 @@
+"""`precis summarize` with a LoRA adapter: a server that is up, or one started for the occasion."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from precis.errors import SummaryError
+from precis.inference import local_server
+from precis.inference.local_server import Server, find_or_start_server
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.models.reference import Reference, find_model
+from precis.models.serving import ServerAddress
+from precis.processes.child import is_running
+from precis.store import FolderStore
+from precis.summaries.prompt import request_in
+from tests.services.patience import PATIENCE_S
+from tests.support import vllm_program
+from tests.support.command import run_precis
+from tests.support.local_server import served
+from tests.support.tiny_model import store_with_adapter
+
+PRECIS = str(Path(sys.executable).with_name("precis"))
+STORY = "The mill was built in 1784 by Thomas Aldery. It closed in 1967."
+
+
+@pytest.fixture(autouse=True)
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Neither servers nor GPUs nor programs are this machine's; gives the folder on PATH."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PRECIS_API_KEY", "the-key")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        serve_at(silent.getsockname()[1], monkeypatch)
+        yield programs
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return store_with_adapter(tmp_path)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Path:
+    path = tmp_path / "story.txt"
+    path.write_text(STORY)
+    return path
+
+
+@pytest.fixture
+def pids(bare: Path, tmp_path: Path) -> Path:
+    """The file in which the stand-in for vLLM names its processes; there is a GPU for it."""
+    has(bare, "nvidia-smi", "echo '0, GPU-aaaa, NVIDIA H200, 143771 MiB'")
+    found = tmp_path / "pids"
+    has(bare, "vllm", f'exec {sys.executable} {vllm_program.__file__} {found} "$@"')
+    return found
+
+
+def has(programs: Path, name: str, script: str) -> None:
+    program = programs / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def serve_at(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have that port of the loopback be where `precis model serve` serves by default."""
+    address = ServerAddress("127.0.0.1", port)
+    monkeypatch.setattr(local_server, "DEFAULT_ADDRESS", address)
+
+
+def summarize(*arguments: object, store: FolderStore) -> Result:
+    return run_precis("summarize", *arguments, store=store)
+
+
+def start(store: FolderStore) -> AbstractAsyncContextManager[Server]:
+    return find_or_start_server(find_model(store, Reference.parse("mine@1")), None, print)
+
+
+def alive(pids: Path) -> list[int]:
+    return [pid for pid in json.loads(pids.read_text()) if is_running(pid)]
+
+
+def wait_until_gone(pids: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert alive(pids) == []
+
+
+@pytest.fixture
+def seen() -> list[ChatRequest]:
+    return []
+
+
+@pytest.fixture
+def models() -> list[str]:
+    return ["owner/tiny", "mine@1", "mine@2"]
+
+
+@pytest.fixture
+def server(
+    seen: list[ChatRequest], models: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A server where `precis model serve` serves by default, behind the key `the-key`."""
+
+    async def complete(asked: ChatRequest) -> Completion:
+        seen.append(asked)
+        return Completion(asked.model, [Choice("It was built in 1784.")])
+
+    with served(completions_app(complete, lambda: models, "the-key")) as url:
+        serve_at(int(url.rpartition(":")[2]), monkeypatch)
+        yield f"{url}/v1"
+
+
+def test_a_server_that_is_up_is_used(
+    store: FolderStore, story: Path, server: str, seen: list[ChatRequest]
+) -> None:
+    done = summarize(story, "--model", "mine@best", store=store)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "It was built in 1784.\n"
+    assert done.stderr == f"mine@1 is asked of the server at {server}.\n"
+    assert [asked.model for asked in seen] == ["mine@1"]
+    assert request_in(seen[0].messages).words_max == 120  # as in training
+
+
+def test_a_server_with_other_models_is_passed_over(
+    store: FolderStore, story: Path, server: str, models: list[str], seen: list[ChatRequest]
+) -> None:
+    models.remove("mine@2")
+    done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert f"the server at {server} has owner/tiny, mine@1. None can be started" in done.stderr
+    assert seen == []
+
+
+def test_a_server_that_rejects_the_key_is_passed_over(
+    store: FolderStore, story: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_API_KEY", "another")
+    done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert f"the server at {server} rejects the key. None can be started" in done.stderr
+    assert "another" not in done.stderr
+
+
+async def _page(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] != "http":
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"<html>"})
+
+
+def test_what_is_no_server_of_models_is_passed_over(
+    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(_page) as url:
+        serve_at(int(url.rpartition(":")[2]), monkeypatch)
+        done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert f"what answers at {url}/v1 lists no models" in done.stderr
+
+
+def test_a_server_that_never_answers_is_passed_over(
+    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        serve_at(silent.getsockname()[1], monkeypatch)
+        done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert "does not answer within" in done.stderr
+
+
+def test_without_a_server_or_a_gpu_it_says_what_to_do(
+    store: FolderStore, story: Path, bare: Path
+) -> None:
+    done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert "no server answers at http://127.0.0.1:" in done.stderr
+    assert "None can be started here: vLLM is not on PATH. Start one with" in done.stderr
+    assert "`precis model serve mine@2 --run`" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    has(bare, "vllm", "exit 1")
+    assert "nvidia-smi finds no GPU" in summarize(story, store=store).stderr
+
+
+def test_vllm_is_started_used_and_stopped(
+    store: FolderStore, story: Path, pids: Path, tmp_path: Path
+) -> None:
+    done = summarize(story, "--json", "--context", 1024, store=store)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["model"] == "mine@2"
+    assert json.loads(done.stdout)["summary"] == STORY
+    log = tmp_path / "home" / "vllm.log"
+    assert done.stderr == (
+        f"vLLM is started to serve mine@2, which takes a minute or so; its log is {log}.\n"
+    )
+    assert alive(pids) == []
+    assert "serving mine@2 with 1024 tokens" in log.read_text()
+    assert "the-key" not in log.read_text()
+
+
+async def test_vllm_is_stopped_after_an_exception(store: FolderStore, pids: Path) -> None:
+    with pytest.raises(RuntimeError, match="in the block"):
+        async with start(store) as server:
+            assert len(alive(pids)) == 2
+            assert server.key not in repr(server)
+            raise RuntimeError("in the block")
+    assert alive(pids) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_vllm_ends_with_a_command_that_is_stopped(
+    sent: signal.Signals, store: FolderStore, pids: Path
+) -> None:
+    # It waits for standard input, which never ends, once vLLM is up.
+    command = [PRECIS, "summarize", "-", "--store", store.url]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not pids.exists() or not pids.read_text():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        assert len(alive(pids)) == 2
+        process.send_signal(sent)
+        process.wait(PATIENCE_S)
+        wait_until_gone(pids)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_vllm_that_fails_says_why(store: FolderStore, story: Path, pids: Path, bare: Path) -> None:
+    has(bare, "vllm", "echo 'ValueError: Free memory on device cuda:0 is less.' >&2\nexit 1")
+    done = summarize(story, store=store)
+    assert done.exit_code == 1
+    started, failed = done.stderr.splitlines()
+    assert started.startswith("vLLM is started")
+    assert failed.startswith(
+        "The server of mine@2 ended before it was up: ValueError: Free memory on device cuda:0 is "
+        "less. All that it printed is in "
+    )
+
+
+async def test_vllm_that_does_not_come_up_is_given_up(
+    store: FolderStore, pids: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_server, "_START_TIMEOUT_S", 0.0)
+    with pytest.raises(SummaryError, match="mine@1 was not up after 0 minutes"):
+        async with start(store):
+            raise AssertionError("it is up")
+    assert not pids.exists() or alive(pids) == []
