@@ -18,16 +18,18 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 
 from precis.errors import ConfigError, UnusableRun
-from precis.records.ledger import load_ledger
-from precis.store import open_store
+from precis.records.ledger import find_ledger, load_ledger
+from precis.store import Store, open_store
+from precis.sweep.budget import fair_share
 from precis.sweep.config import SweepConfig
 from precis.sweep.ranking import TrialResult, rank, result_of
 from precis.sweep.report import report_folder, sweep_report, trial_lines, verdict
-from precis.sweep.trials import Trial, check_trials, describe, plan_trials
+from precis.sweep.trials import Trial, check_trials, describe, is_of_sweep, plan_trials
 from tasks.policy import RETRIED
 from tasks.ui import TRIAL_TAG, artifact_key
 
 _POLL_S = 2
+_LAUNCHER = "flows/managed.py:"
 _ALIVE = [
     StateType.SCHEDULED,
     StateType.PENDING,
@@ -53,20 +55,57 @@ async def prepare_trials(config: SweepConfig) -> list[Trial]:
                 f"There is no deployment {config.deployment!r} on this server: name another, or "
                 "bring ours to it with `precis up`."
             ) from error
+    _refuse_launcher(config.deployment, deployed.entrypoint or "")
     check_trials(trials, deployed.parameters, config.store)
-    get_run_logger().info("%d runs of %s are to be compared.", len(trials), config.deployment)
+    get_run_logger().info(
+        "%d runs of %s are to be compared. A worker needs a slot for them beside the sweep's own "
+        "(--limit 2 or more).",
+        len(trials),
+        config.deployment,
+    )
     return trials
+
+
+def _refuse_launcher(deployment: str, entrypoint: str) -> None:
+    """Refuse a deployment that launches a managed job and ends: its run has trained nothing then.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if _LAUNCHER in entrypoint:
+        raise ConfigError(
+            f"A run of {deployment} ends once its managed job is launched, so that a sweep would "
+            "rank nothing, and its machines would go on.",
+            "Name a deployment whose run trains, such as train/h100.",
+        )
+
+
+async def share_budget(config: SweepConfig, trials: Sequence[Trial]) -> float | None:
+    """Dollars up to which each trial may spend, with what it has spent before; None for any.
+
+    What the sweep has spent on trials that it was given before, and is no more, is gone.
+    """
+    if config.budget_usd is None:
+        return None
+    store = open_store(config.store)
+    models = [trial.model for trial in trials]
+    folders = await asyncio.to_thread(store.folders)
+    others = [name for name in folders if is_of_sweep(name, config.name) and name not in models]
+    spent = await asyncio.to_thread(lambda: [_spent(store, model) for model in models])
+    gone = await asyncio.to_thread(lambda: sum(_spent(store, model) for model in others))
+    return fair_share(config.budget_usd - gone, spent)
 
 
 @task(name="run trial", task_run_name="trial {trial.model}", **RETRIED)
 async def run_trial(config: SweepConfig, trial: Trial, budget_usd: float | None) -> TrialResult:
     """Train with some settings and a seed; a run that fails is a result too."""
-    run = await _find_at_work(trial) or await arun_deployment(
+    tag = _tag(trial, config.store)
+    run = await _find_at_work(tag) or await arun_deployment(
         config.deployment,
         # As one object: of `trainer` alone, without its kind, the server can't say which it is.
         parameters={"config": trial.parameters(config.store, budget_usd)},
         flow_run_name=trial.model,
-        tags=[TRIAL_TAG, _tag(trial)],
+        tags=[TRIAL_TAG, tag],
         timeout=0,
     )
     try:
@@ -108,17 +147,33 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
     return f"{store.url}/{folder}report.md"
 
 
-async def _find_at_work(trial: Trial) -> FlowRun | None:
-    """A run of this trial that an earlier run of the sweep has left at work."""
+def _spent(store: Store, model: str) -> float:
+    try:
+        found = find_ledger(store, model)
+    except UnusableRun:
+        return 0.0  # its run will say what is wrong
+    return found[0].usd if found else 0.0
+
+
+async def _find_at_work(tag: str) -> FlowRun | None:
+    """A run of a trial that an earlier run of the sweep has left at work.
+
+    One that was cancelled with that sweep is waited for, since it holds the model, and is none.
+    """
     async with get_client() as client:
         found = await client.read_flow_runs(
             flow_run_filter=FlowRunFilter(
-                tags=FlowRunFilterTags(all_=[_tag(trial)]),
+                tags=FlowRunFilterTags(all_=[tag]),
                 state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_ALIVE)),
             ),
             limit=1,
         )
-    return found[0] if found else None
+    if not found:
+        return None
+    if found[0].state_type == StateType.CANCELLING:
+        await _wait_for_end(found[0])
+        return None
+    return found[0]
 
 
 async def _wait_for_end(run: FlowRun) -> FlowRun:
@@ -141,5 +196,6 @@ def _why(run: FlowRun) -> str:
     return f"{run.state_name}: {message}"
 
 
-def _tag(trial: Trial) -> str:
-    return f"trial {trial.model}"
+def _tag(trial: Trial, store: str) -> str:
+    """Names a trial on a server where others have sweeps of the same name, in stores of theirs."""
+    return f"trial {trial.model} in {open_store(store).url}"

@@ -2,6 +2,7 @@
 
 config   what is tried, with which seeds and which budget
 trials   the runs that this comes to, by names that stay the same
+budget   what each of them may spend
 ranking  the settings, best first, and what is chance between them
 report   the ranking as a page
 """

@@ -33,7 +33,8 @@ class SweepConfig(Record):
     seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
     """Each combination is trained with each of these seeds: what differs between them is chance."""
     budget_usd: BoundedFloat | None = Field(None, gt=0)
-    """Dollars that all trials may spend together; each may spend an equal share. Empty sets no
+    """Dollars that all trials may spend together, however often the sweep is run and whatever it
+    was given to try: each an equal share, or less where others have had more. Empty sets no
     limit."""
     store: StoreUrl = Field("", validate_default=True)
     """Folder or s3://bucket/prefix for the trials and the report; empty takes the variable

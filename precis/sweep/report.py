@@ -29,7 +29,7 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     for one in ranked:
         failures += [trial for trial in one.trials if trial.failure]
     if failures:
-        lines = [f"- {escape(one.trial.model)}: {escape(one.failure)}" for one in failures]
+        lines = [f"- {escape(one.trial.model)}: {escape(_failure(one))}" for one in failures]
         parts.append("\n".join(["Runs that did not end well:", "", *lines]))
     example = ranked[0].trials[0].trial.model
     parts.append(
@@ -45,12 +45,21 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     if best.accuracy is None:
         return "No run was measured."
     found = f"Best: {describe(best.changes)}, {best.accuracy.mean:.1%} of the held-out questions"
+    others = ranked[1:]
+    if not others:
+        return f"{found}. It was compared with no other settings."
     if any(len(one.trials) < 2 for one in ranked):
         return f"{found}. With one seed nobody can say what of that is chance: name more seeds."
-    rivals = [one for one in ranked[1:] if one.accuracy is not None and not one.is_told_apart]
-    if not rivals:
+    alike = sum(one.accuracy is not None and not one.is_told_apart for one in others)
+    unmeasured = sum(one.accuracy is None for one in others)
+    if not alike and not unmeasured:
         return f"{found}, ahead of all others by more than chance."
-    return f"{found}. {len(rivals)} of {len(ranked) - 1} others are not told apart from it."
+    said = []
+    if alike:
+        said.append(f"{alike} of {len(others)} others are not told apart from it.")
+    if unmeasured:
+        said.append(f"{unmeasured} of {len(others)} others were not measured.")
+    return " ".join([f"{found}.", *said])
 
 
 def trial_lines(ranked: Sequence[SettingsResult]) -> str:
@@ -80,6 +89,13 @@ def _row(rank: int, one: SettingsResult) -> str:
         f"${sum(trial.usd for trial in one.trials):.2f}",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _failure(result: TrialResult) -> str:
+    """Why a run failed, and what of it is ranked all the same."""
+    if result.accuracy is None:
+        return result.failure
+    return f"{result.failure} Ranked by its newest validation; it has come to step {result.steps}."
 
 
 def _accuracy(one: SettingsResult, measured: int) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from precis.config import TrainConfig
 from precis.errors import ConfigError
 from precis.settings.overrides import overlay
+from precis.settings.problems import problems_in
 from precis.sweep.config import TRIALS_MAX, SweepConfig
 
 Changes = Mapping[str, Any]
@@ -49,20 +51,26 @@ def plan_trials(config: SweepConfig) -> list[Trial]:
     run again, or is given more to try, finds what it has trained.
 
     Raises:
-        ConfigError: they are too many, or a setting is the sweep's to give.
+        ConfigError: they are too many, a setting is the sweep's to give, or one is part of another.
     """
-    combinations = list(_combinations(config))
-    count = len(combinations) * len(config.seeds)
-    if count > TRIALS_MAX:
+    count_max = TRIALS_MAX // len(config.seeds)
+    # A grid grows fast: no more of it is made than says that it is too large.
+    combinations = list(itertools.islice(_combinations(config), count_max + 1))
+    if len(combinations) > count_max:
         raise ConfigError(
-            f"The sweep comes to {count} runs ({len(combinations)} combinations with "
-            f"{len(config.seeds)} seeds each), more than {TRIALS_MAX}: name fewer values."
+            f"The sweep comes to more than {TRIALS_MAX} runs (over {count_max} combinations with "
+            f"{len(config.seeds)} seeds each): name fewer values."
         )
     trials = []
     for seed in config.seeds:
         for changes in combinations:
             trials.append(Trial(f"{config.name}-{_digest(changes)}-seed{seed}", changes, seed))
     return trials
+
+
+def is_of_sweep(model: str, name: str) -> bool:
+    """Whether a model is named as a trial of this sweep, whatever the sweep tries now."""
+    return re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{8}}-seed-?\d+", model) is not None
 
 
 def check_trials(trials: list[Trial], deployed: Mapping[str, Any], store: str) -> None:
@@ -79,15 +87,15 @@ def check_trials(trials: list[Trial], deployed: Mapping[str, Any], store: str) -
         try:
             TrainConfig.model_validate(overlay(TrainConfig, deployed, given))
         except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            where = ".".join(map(str, problem["loc"])) or "together"
             raise ConfigError(
-                f"The sweep can't try {describe(trial.changes)}: {where}: {problem['msg']}."
+                f"The sweep can't try {describe(trial.changes)}: {problems_in(error)[0]}."
             ) from error
 
 
 def describe(changes: Changes) -> str:
-    """Settings in a line: `trainer.learning_rate=0.1, steps=60`."""
+    """Settings in a line: `trainer.learning_rate=0.1, steps=60`; none are the deployment's own."""
+    if not changes:
+        return "the deployment's own settings"
     return ", ".join(f"{name}={json.dumps(value)}" for name, value in changes.items())
 
 
@@ -105,13 +113,13 @@ def nest(changes: Changes) -> dict[str, Any]:
 
 def _combinations(config: SweepConfig) -> Iterator[dict[str, Any]]:
     """Each combination once, the grid's first."""
-    grid = []
-    if config.grid:
-        for values in itertools.product(*config.grid.values()):
-            grid.append(dict(zip(config.grid, values, strict=True)))
+    names = list(config.grid)
+    rows = itertools.product(*config.grid.values()) if names else ()
+    grid = (dict(zip(names, row, strict=True)) for row in rows)
     seen = set()
-    for changes in [*grid, *config.settings]:
+    for changes in itertools.chain(grid, config.settings):
         _refuse_own(changes)
+        _refuse_overlap(changes)
         digest = _digest(changes)
         if digest not in seen:
             seen.add(digest)
@@ -125,6 +133,16 @@ def _refuse_own(changes: Changes) -> None:
             f"A sweep gives its trials their {', '.join(own)} itself: leave it out of grid and "
             "settings, and use the sweep's own fields (name, seeds, store, budget_usd)."
         )
+
+
+def _refuse_overlap(changes: Changes) -> None:
+    for name in changes:
+        parts = [other for other in changes if other.startswith(f"{name}.")]
+        if parts:
+            raise ConfigError(
+                f"The sweep is given {name}, and with it {', '.join(parts)}, a part of it: give "
+                f"{name} whole, or its parts one by one."
+            )
 
 
 def _digest(changes: Changes) -> str:

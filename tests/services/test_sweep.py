@@ -15,6 +15,8 @@ from tasks.ui import TRIAL_TAG
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, created, reached
 
+pytestmark = pytest.mark.long  # four rehearsals and a worker; its parts are in tests/unit/sweep
+
 SMALL = {"documents.train_size": 20, "documents.val_size": 6, "validate_every": 2}
 
 
@@ -37,7 +39,6 @@ def trial_runs(api: httpx.Client, store: Path) -> list[dict[str, Any]]:
     return [run for run in found if run["parameters"]["config"]["store"] == str(store)]
 
 
-@pytest.mark.long  # four rehearsals; its parts are in tests/unit/sweep
 def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
     deployed: Precis, tmp_path: Path
 ) -> None:
@@ -80,16 +81,31 @@ def test_a_sweep_with_a_setting_that_cant_be_starts_no_run(
         assert trial_runs(api, tmp_path) == []
 
 
-def test_a_sweep_that_is_cancelled_cancels_its_trials(deployed: Precis, tmp_path: Path) -> None:
+def test_a_sweep_that_is_cancelled_cancels_its_trials_and_may_begin_again_at_once(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    config = {"grid": {}, **given(tmp_path, 500)}
     with client_of(deployed.api) as api:
-        sweep = created(api, "sweep/rehearsal", {"grid": {}, **given(tmp_path, 500)})
-        reached(api, sweep, "RUNNING")
-        while not (trials := trial_runs(api, tmp_path)):
-            assert reached(api, sweep, "RUNNING")
-        reached(api, trials[0]["id"], "RUNNING")
-        deployed.prefect("flow-run", "cancel", sweep)
-        reached(api, trials[0]["id"], "CANCELLED")
-        reached(api, sweep, "CANCELLED")
+        given_up, first = trial_of(api, config, tmp_path, known=0)
+        deployed.prefect("flow-run", "cancel", given_up)
+        reached(api, first, "CANCELLING", "CANCELLED")
+        again, second = trial_of(api, config, tmp_path, known=1)
+        reached(api, first, "CANCELLED")
+        reached(api, given_up, "CANCELLED")
+        deployed.prefect("flow-run", "cancel", again)
+        reached(api, second, "CANCELLED")
+        reached(api, again, "CANCELLED")
+
+
+def trial_of(api: httpx.Client, config: dict[str, Any], store: Path, known: int) -> tuple[str, str]:
+    """A new run of a sweep, and of its trial, once that is at work; so many there were before."""
+    sweep = created(api, "sweep/rehearsal", config)
+    reached(api, sweep, "RUNNING")
+    while len(trials := trial_runs(api, store)) == known:
+        assert reached(api, sweep, "RUNNING")
+    newest = max(trials, key=lambda run: str(run["created"]))
+    reached(api, newest["id"], "RUNNING")
+    return sweep, newest["id"]
 
 
 def models(config: dict[str, Any]) -> list[str]:

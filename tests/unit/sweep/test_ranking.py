@@ -43,6 +43,17 @@ def test_one_seed_says_nothing_of_chance() -> None:
     assert "With one seed nobody can say" in verdict(ranked)
 
 
+def test_settings_that_nothing_was_compared_with_are_ahead_of_nothing() -> None:
+    """A sweep over seeds alone, or one all of whose other runs failed."""
+    alone = verdict(rank(results(0.1, 0.5, 0.52, 0.48)))
+    assert alone.endswith("It was compared with no other settings.")
+    failed = verdict(rank([*results(0.1, 0.5, 0.52, 0.48), *results(0.3, None, None, None)]))
+    assert failed.endswith("1 of 1 others were not measured.")
+    mixed = [*results(0.1, 0.5, 0.6), *results(0.2, 0.6, 0.5), *results(0.3, None, None)]
+    sentence = "1 of 2 others are not told apart from it. 1 of 2 others were not measured."
+    assert verdict(rank(mixed)).endswith(sentence)
+
+
 def test_students_interval_holds_the_mean_as_often_as_it_says() -> None:
     chance = Random(3)
     draws = [[chance.gauss(0.5, 0.05) for _ in range(3)] for _ in range(4000)]
@@ -59,6 +70,15 @@ def test_trials_that_failed_are_named_and_never_a_zero() -> None:
     assert "not measured" in page
     assert "s-x-seed1: BudgetReached: 3 &#60; 4 $" in page
     assert "| 1 | trainer.learning&#95;rate=0.1 | 55.0%" in page
+
+
+def test_a_run_that_was_cut_short_and_is_ranked_says_so() -> None:
+    """Beside runs that went to their end, its accuracy is that of fewer steps."""
+    trial = Trial("s-x-seed2", {"trainer.learning_rate": 0.1}, 2)
+    short = TrialResult(trial, accuracy=0.4, steps=12, failure="BudgetReached: Spent.")
+    page = sweep_report("s", rank([*results(0.1, 0.5), short]))
+    assert "- s-x-seed2: BudgetReached: Spent. Ranked by its newest validation; " in page
+    assert "it has come to step 12." in page
 
 
 def test_the_figures_are_there_for_a_program() -> None:

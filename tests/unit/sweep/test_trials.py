@@ -33,6 +33,11 @@ def test_a_combination_that_is_given_twice_is_tried_once() -> None:
     assert [describe(trial.changes) for trial in plan_trials(given)] == ["steps=5", "steps=6"]
 
 
+def test_no_changes_are_the_deployments_own_settings() -> None:
+    """Whoever wants a baseline gives `{}`; a table's cell without a word would not say so."""
+    assert describe({}) == "the deployment's own settings"
+
+
 def test_settings_are_nested_by_their_dots() -> None:
     changes = {"trainer.learning_rate": 0.1, "trainer.epochs": 2, "steps": 5}
     assert nest(changes) == {"trainer": {"learning_rate": 0.1, "epochs": 2}, "steps": 5}
@@ -65,9 +70,23 @@ def test_what_the_sweep_gives_itself_cant_be_tried() -> None:
         plan_trials(config(settings=[{"seed": 3, "model": "m"}]))
 
 
-def test_too_many_runs_are_refused_with_their_number() -> None:
-    with pytest.raises(ConfigError, match="comes to 303 runs"):
-        plan_trials(config(grid={"steps": list(range(1, 102))}))
+@pytest.mark.parametrize("whole", [{"kind": "extractive"}, 3])
+def test_a_setting_beside_a_part_of_it_is_refused(whole: Any) -> None:
+    """Whichever came last, it would win without a word."""
+    for grid in (
+        {"trainer.learning_rate": [0.1, 0.3], "trainer": [whole]},
+        {"trainer": [whole], "trainer.learning_rate": [0.1, 0.3]},
+    ):
+        with pytest.raises(ConfigError, match=r"given trainer, and with it trainer\.learning_rate"):
+            plan_trials(config(grid=grid))
+
+
+def test_too_many_runs_are_refused_however_many_they_are() -> None:
+    numbers = list(range(1, 1001))
+    for grid in ({"steps": numbers[:67]}, {f"trainer.{name}": numbers for name in "abcd"}):
+        with pytest.raises(ConfigError, match=r"more than 200 runs \(over 66 combinations with 3"):
+            plan_trials(config(grid=grid))
+    assert len(plan_trials(config(grid={"steps": numbers[:66]}))) == 198
 
 
 def test_a_setting_that_cant_be_is_named_before_any_run() -> None:
