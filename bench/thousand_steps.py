@@ -15,15 +15,13 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-from playwright.async_api import Page
 from rich.console import Console
 from rich.table import Table
 
+from bench.flow.pages import Awaited, browser_of
 from bench.flow.server import Server, server
 from bench.overhead import instant
-from tests.services.browser import chromium_page
 
-_CHART = "img[src^='data:image/png']"
 REPORT_KB = 500
 NODES = 10_000
 PAGE_S = 10
@@ -77,7 +75,7 @@ def _run(up: Server, steps: int) -> tuple[float, float]:
 
 def _recorded(up: Server) -> dict[str, Any]:
     """What the server holds of the run."""
-    with httpx.Client(base_url=up.api, timeout=60) as api:
+    with httpx.Client(base_url=up.api, auth=up.auth, timeout=60) as api:
         (run,) = api.post("/flow_runs/filter", json={}).json()
         body = {"flow_runs": {"id": {"any_": [run["id"]]}}}
         artifacts = api.post("/artifacts/filter", json=body).json()
@@ -102,24 +100,11 @@ def _count_logs(api: httpx.Client, run: str) -> int:
 
 
 async def _pages(up: Server, run: str, report: str) -> dict[str, float]:
-    """Seconds from the click to what one came for: the run's graph, then the report's pictures."""
-    ui = up.api.removesuffix("/api")
-    async with chromium_page() as page:
-        await page.goto(f"{ui}/v2/settings")  # what every page loads
-        return {
-            "run page": await _opened(page, f"{ui}/v2/runs/flow-run/{run}", "canvas"),
-            "report page": await _opened(
-                page, f"{ui}/v2/artifacts/artifact/{report}", "img >> nth=2"
-            ),
-        }
-
-
-async def _opened(page: Page, address: str, awaited: str) -> float:
-    start = time.monotonic()
-    await page.goto(address)
-    await page.locator(awaited).first.wait_for()
-    await page.evaluate("() => new Promise(requestAnimationFrame)")
-    return time.monotonic() - start
+    """Seconds from a bookmark to what one came for: the run's graph, then the report's pictures."""
+    async with browser_of(up) as browser:
+        graph = await browser.open(f"/v2/runs/flow-run/{run}", Awaited("canvas"))
+        pictures = await browser.open(f"/v2/artifacts/artifact/{report}", Awaited("img", count=3))
+    return {"run page": graph.seconds, "report page": pictures.seconds}
 
 
 if __name__ == "__main__":

@@ -17,16 +17,19 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from pydantic import ValidationError
 
 from precis.errors import LeaseHeld, LeaseLost, StoreConflict, StoreError
 from precis.run.holder import Holder, is_alive, this_process
+from precis.run.index import add_line, remove_line
 from precis.store import Blob, Store
 
 Clock = Callable[[], datetime]
 
 TTL_S = 60.0
+_TAKE_OVER = "`take_over=true` (`make rehearse TAKE_OVER=1`, `precis rehearse --take-over`)"
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +45,7 @@ class Lease:
         self._ttl = ttl
         self._now = now
         self._version = ""
+        self._held_before = False
         self._lost: LeaseLost | None = None
         self._writing = asyncio.Lock()
 
@@ -63,6 +67,23 @@ class Lease:
 
     async def _acquire(self, over: Blob | None) -> None:
         self._version = await self._write(self.holder, over.version if over else None)
+        self._held_before = over is not None
+
+    async def _remove_line(self) -> None:
+        """What the index says of the model holds no more."""
+        await asyncio.to_thread(remove_line, self._store, self._model, self._held_before)
+
+    async def _add_line(self) -> None:
+        """Have the index say how the run ends; without it, its ledger is read instead."""
+        if self._lost:
+            return
+        check = partial(check_lease, self._store, self._model, self.id)
+        try:
+            await asyncio.to_thread(add_line, self._store, self._model, check)
+        except LeaseLost:
+            return  # it is another run's by now
+        except StoreError as error:
+            _log.warning("The run of %r is not in the store's index: %s", self._model, error)
 
     async def _renew(self) -> None:
         async with self._writing:
@@ -129,6 +150,7 @@ async def leased(
     *,
     ttl_s: float = TTL_S,
     take_over: bool = False,
+    one_run: bool = False,
     now: Clock = lambda: datetime.now(UTC),
 ) -> AsyncIterator[Lease]:
     """Hold the lease on a model while the block lasts.
@@ -137,6 +159,8 @@ async def leased(
         run: what to call this run when another one is refused.
         ttl_s: how long after the last renewal others may take it for dead.
         take_over: take it from whoever holds it.
+        one_run: no two runs have this name: who holds it under the name is an earlier attempt at
+            this run, on a machine that was lost, and it is taken over.
 
     Raises:
         LeaseHeld: another run holds it.
@@ -144,20 +168,24 @@ async def leased(
     """
     ttl = timedelta(seconds=ttl_s)
     lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
-    while not await _try_acquire(lease, store, model, take_over):
+    while not await _try_acquire(lease, store, model, take_over, one_run):
         pass
     keeping = asyncio.create_task(lease._keep())
     try:
+        await lease._remove_line()
         yield lease
     finally:
         # No renewal may come after the release, which would bring the lease back to life.
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
+        await lease._add_line()
         await lease._release()
 
 
-async def _try_acquire(lease: Lease, store: Store, model: str, take_over: bool) -> bool:
+async def _try_acquire(
+    lease: Lease, store: Store, model: str, take_over: bool, one_run: bool
+) -> bool:
     """Try to take a lease; False where the one to be taken over was renewed in between.
 
     Raises:
@@ -165,7 +193,10 @@ async def _try_acquire(lease: Lease, store: Store, model: str, take_over: bool) 
     """
     present = await asyncio.to_thread(store.get, lease_key(model))
     if present and not take_over:
-        _refuse_if_alive(_parse(present, model), model, lease.holder.since)
+        holder = _parse(present, model)
+        take_over = one_run and holder.run == lease.holder.run
+        if not take_over:
+            _refuse_if_alive(holder, model, lease.holder.since)
     try:
         await lease._acquire(present)
     except StoreConflict as error:
@@ -188,6 +219,18 @@ def read_lease(store: Store, model: str) -> Holder | None:
     """
     blob = store.get(lease_key(model))
     return _parse(blob, model) if blob else None
+
+
+def check_free(store: Store, model: str) -> None:
+    """See that no live run holds the lease on a model.
+
+    Raises:
+        LeaseHeld: one does.
+        StoreError: the lease can't be read.
+    """
+    holder = read_lease(store, model)
+    if holder is not None:
+        _refuse_if_alive(holder, model, datetime.now(UTC))
 
 
 def check_lease(store: Store, model: str, lease: str) -> None:
@@ -229,7 +272,7 @@ def _refusal(holder: Holder | None, model: str) -> str:
         f"The model {model!r} is held by {holder} since "
         f"{holder.since:%Y-%m-%d %H:%M:%S} UTC. Let it finish or stop it; if it is dead, its lease "
         f"ends after {holder.expires:%H:%M:%S} UTC. To stop it from here and go on in its place, "
-        "start this run with --take-over."
+        f"start this run with {_TAKE_OVER}."
     )
 
 
@@ -239,5 +282,5 @@ def _parse(blob: Blob, model: str) -> Holder:
     except ValidationError as error:
         raise StoreError(
             f"{lease_key(model)} can't be read as a lease of this version of Précis.",
-            "Update Précis, or start with --take-over if no other run works on the model.",
+            f"Update Précis, or, if no other run works on the model, start with {_TAKE_OVER}.",
         ) from error

@@ -1,22 +1,27 @@
 """What a store knows of its runs: how far each came, what it cost, and who works on it."""
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 
 from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
-from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
+from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
 from precis.run.checkpoints import complete_manifest
 from precis.run.holder import Holder, is_alive
+from precis.run.index import ListedRun, listed, read_index
 from precis.run.lease import read_lease
 from precis.run.retention import steps_begun
 from precis.store import Store
-from precis.store.files import last_modified
 from precis.store.keys import fault_of
+
+_READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A run in a line.
+    """A run with its ledger.
 
     Attributes:
         written: when its ledger was last written, by the store's clock.
@@ -38,6 +43,11 @@ class Overview:
         """Its most accurate validation; of equal ones the newer."""
         return self.ledger.best
 
+    @property
+    def line(self) -> ListedRun:
+        """The same in a line."""
+        return listed(self.ledger, self.written, self.holder.run if self.holder else None)
+
 
 @dataclass(frozen=True)
 class Unreadable:
@@ -56,18 +66,24 @@ class StoredCheckpoint:
     damage: str
 
 
-def overviews(store: Store, now: datetime) -> list[Overview | Unreadable]:
-    """Every run of a store, the one that was written last first; the unreadable at the end.
+def list_runs(store: Store, now: datetime) -> tuple[list[ListedRun], list[Unreadable]]:
+    """Every run of a store, the one that was written last first; and the unreadable.
+
+    Of the runs in the index nothing else is read, and nobody's checkpoints are listed.
 
     Raises:
         StoreError: the store can't be asked.
     """
-    found = [_overview_or_why(store, model, now) for model in models_in(store)]
-    readable = [one for one in found if isinstance(one, Overview)]
-    return [
-        *sorted(readable, key=lambda one: one.written, reverse=True),
-        *(one for one in found if isinstance(one, Unreadable)),
-    ]
+    index = read_index(store)
+    models = store.folders()
+    runs = [index[model] for model in models if model in index]
+    unreadable = []
+    for found in _look_up(store, [model for model in models if model not in index], now):
+        if isinstance(found, Unreadable):
+            unreadable.append(found)
+        elif found:
+            runs.append(found.line)
+    return sorted(runs, key=lambda run: run.written, reverse=True), unreadable
 
 
 def overview(store: Store, model: str, now: datetime) -> Overview:
@@ -76,16 +92,32 @@ def overview(store: Store, model: str, now: datetime) -> Overview:
     Raises:
         StoreError: there is no such run, or its ledger or lease can't be read.
     """
-    ledger = load_ledger(store, model)
+    found = find_overview(store, model, now)
+    if found is None:
+        raise no_ledger(store, model)
+    return found
+
+
+def find_overview(store: Store, model: str, now: datetime) -> Overview | None:
+    """One run; None where there is no such run.
+
+    Raises:
+        StoreError: its ledger or lease can't be read.
+    """
+    found = find_ledger(store, model)
+    if found is None:
+        return None
+    ledger, written = found
     holder = read_lease(store, model)
     alive = holder if holder and is_alive(holder, now) else None
-    return Overview(model, ledger, last_modified(store, ledger_key(model)), alive)
+    return Overview(model, ledger, written, alive)
 
 
 def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
     """Every checkpoint that has any file, ascending. Contents are not read, only their sizes."""
     sizes = store.sizes(f"{model}/checkpoints/")
-    return [_describe(store, model, step, sizes) for step in steps_begun(sizes)]
+    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+        return list(threads.map(partial(_describe, store, model, sizes), steps_begun(sizes)))
 
 
 def sizes_of_run(store: Store, model: str) -> dict[str, int]:
@@ -102,28 +134,29 @@ def sizes_of_run(store: Store, model: str) -> dict[str, int]:
 
 
 def models_in(store: Store) -> list[str]:
-    """The models that a store has ledgers of; their checkpoints, which are many, are not listed."""
-    return [name for name in store.folders() if _has_ledger(store, name)]
+    """The models that a store has ledgers of, also of those that can't be read, sorted."""
+    runs, unreadable = list_runs(store, datetime.now(UTC))
+    return sorted([*(run.model for run in runs), *(run.model for run in unreadable)])
 
 
-def _has_ledger(store: Store, model: str) -> bool:
-    key = ledger_key(model)
-    if fault_of(key):
-        return False
+def _look_up(
+    store: Store, models: Sequence[str], now: datetime
+) -> list[Overview | Unreadable | None]:
+    """Read these models' ledgers and leases, many at a time; None for what is no run."""
+    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+        return list(threads.map(partial(_overview_or_why, store, now), models))
+
+
+def _overview_or_why(store: Store, now: datetime, model: str) -> Overview | Unreadable | None:
+    if fault_of(ledger_key(model)):
+        return None
     try:
-        return store.get(key) is not None
-    except StoreError:  # it is there, and who reads it is told why that fails
-        return True
-
-
-def _overview_or_why(store: Store, model: str, now: datetime) -> Overview | Unreadable:
-    try:
-        return overview(store, model, now)
+        return find_overview(store, model, now)
     except StoreError as error:
         return Unreadable(model, str(error))
 
 
-def _describe(store: Store, model: str, step: int, sizes: dict[str, int]) -> StoredCheckpoint:
+def _describe(store: Store, model: str, sizes: dict[str, int], step: int) -> StoredCheckpoint:
     own = f"/checkpoints/{step:04d}/"
     total = sum(size for key, size in sizes.items() if own in key)
     try:

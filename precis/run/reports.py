@@ -1,6 +1,7 @@
 """The report of a run's newest benchmark, as a file that a browser can open."""
 
 import re
+import shutil
 from pathlib import Path
 
 from precis.environment import private_home
@@ -32,10 +33,19 @@ def report_file(store: Store, model: str, step: int | None = None) -> Path:
     _, _, key = max(wanted)
     if isinstance(store, FolderStore):
         return (store.root / key).resolve()
-    copy = private_home() / "reports" / key
+    copy = _copies_folder() / key
     copy.parent.mkdir(parents=True, exist_ok=True)
     store.download(key, copy)
     return copy
+
+
+def delete_report_copies(model: str) -> None:
+    """Delete what `report_file` has brought here from a bucket of a model's reports."""
+    shutil.rmtree(_copies_folder() / model, ignore_errors=True)
+
+
+def _copies_folder() -> Path:
+    return private_home() / "reports"
 
 
 def reports_in(store: Store, model: str) -> list[tuple[int, bool, str]]:

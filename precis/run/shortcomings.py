@@ -32,6 +32,16 @@ def stopped(ledger: Ledger) -> str | None:
     )
 
 
+def came_further(ledger: Ledger, steps: int) -> str | None:
+    """That a run was asked for fewer steps than it has; None where it was not."""
+    if ledger.next_step <= steps:
+        return None
+    return (
+        f"{ledger.model!r} has come to step {ledger.next_step} already, so nothing is trained to "
+        f"step {steps}: ask for more steps, or begin under another name."
+    )
+
+
 def parted(ledger: Ledger) -> str | None:
     """That the newest validation has reward and second judge part ways; None where it has not."""
     found = divergence(ledger.validations)
@@ -45,6 +55,11 @@ def _learned_nothing(ledger: Ledger) -> str | None:
     last = ledger.final or ledger.validations[-1]
     if last.accuracy - first.accuracy > hypot(_half_width(first), _half_width(last)):
         return None
+    if first.accuracy == 1:
+        return (
+            "There was nothing to learn: untrained, the model answers all of the held-out "
+            "questions. Give longer documents, or allow shorter summaries (rollouts.words_max)."
+        )
     return (
         f"The run has learned nothing that shows: {first.accuracy:.1%} of the held-out questions "
         f"are answered at step {first.step} and {last.accuracy:.1%} at step {last.step}, no more "

@@ -16,7 +16,7 @@ from tests.support.guard import temporary_folder
 @contextmanager
 def postgres() -> Iterator[str]:
     """Start one on a free port, with a database of its own; yields its address for Prefect."""
-    binaries = _binaries()
+    programs = binaries()
     folder = temporary_folder("postgres")
     user = _owner(folder)
     data, log = folder / "data", folder / "log"
@@ -26,8 +26,8 @@ def postgres() -> Iterator[str]:
     try:
         # No fsync: the data need not outlive this machine.
         options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        control = [str(binaries / "pg_ctl"), "-D", str(data), "-w"]
-        _run(user, [str(binaries / "initdb"), "-D", str(data), "-U", "precis", "-A", "trust"])
+        control = [str(programs / "pg_ctl"), "-D", str(data), "-w"]
+        _run(user, [str(programs / "initdb"), "-D", str(data), "-U", "precis", "-A", "trust"])
         _run(user, [*control, "-l", str(log), "-o", options, "start"])
         try:
             yield f"postgresql+asyncpg://precis@127.0.0.1:{port}/postgres"
@@ -41,7 +41,7 @@ def dump(address: str) -> str:
     """All data of the database, as text."""
     plain = address.replace("+asyncpg", "")
     done = subprocess.run(
-        [str(_binaries() / "pg_dump"), "--data-only", "--inserts", plain],
+        [str(binaries() / "pg_dump"), "--data-only", "--inserts", plain],
         capture_output=True,
         text=True,
         check=True,
@@ -49,8 +49,8 @@ def dump(address: str) -> str:
     return done.stdout
 
 
-def _binaries() -> Path:
-    """Where Debian keeps the server's programs."""
+def binaries() -> Path:
+    """Where Debian keeps the server's programs; the test is left out where there are none."""
     installed = sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not installed:
         leave_out("the Debian package postgresql is not installed")

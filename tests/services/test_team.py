@@ -26,6 +26,8 @@ from tests.services.postgres_server import dump, postgres
 from tests.services.prefect_api import client_of, created, reached
 from tests.services.test_up import Up
 
+pytestmark = pytest.mark.long  # PostgreSQL, server and worker are started for it, and restarted
+
 PASSWORD = "ana:correct-horse-battery"
 CANARIES = {
     name: f"canary-{name.lower()}-5f2c81"
@@ -143,7 +145,6 @@ def test_what_happens_is_told_and_what_was_trained_is_benchmarked(
     _a_spent_budget_notifies(team, tmp_path)
 
 
-@pytest.mark.long  # a minute and a half of silence, after which it is retried as in test_retry.py
 def test_a_run_that_dies_with_its_machine_crashes_and_can_be_retried(
     team: Team, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.run.holder import Holder, is_alive
-from precis.run.lease import lease_key, leased, read_lease
+from precis.run.lease import check_free, lease_key, leased, read_lease
 from precis.store import FolderStore
 from tests.services.patience import PATIENCE_S
 
@@ -82,8 +82,8 @@ async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None
         renewals = 3
 
         def put_if(self, key: str, data: bytes, version: str | None) -> str:
-            holder = Holder.model_validate_json(data)
-            if holder.run == "second" and self.renewals:
+            taken = key == lease_key("m") and Holder.model_validate_json(data).run == "second"
+            if taken and self.renewals:
                 self.renewals -= 1
                 present = self.get(key)
                 assert present is not None
@@ -201,6 +201,24 @@ async def test_a_lease_from_elsewhere_counts_until_it_has_expired(store: FolderS
             raise AssertionError
     async with leased(store, "m", "mine", now=lambda: begun + timedelta(seconds=91)):
         pass
+
+
+async def test_a_later_attempt_at_the_same_run_takes_over_from_a_lost_machine(
+    store: FolderStore,
+) -> None:
+    now = datetime.now(UTC)
+    elsewhere(store, now)
+    with pytest.raises(LeaseHeld, match="run theirs"):
+        check_free(store, "m")
+    with pytest.raises(LeaseHeld, match="run theirs"):
+        async with leased(store, "m", "mine", one_run=True):
+            raise AssertionError
+    with pytest.raises(LeaseHeld, match="run theirs"):
+        async with leased(store, "m", "theirs"):
+            raise AssertionError
+    async with leased(store, "m", "theirs", one_run=True) as lease:
+        await lease.check()
+    check_free(store, "m")
 
 
 def test_clocks_may_differ_by_half_a_minute(store: FolderStore) -> None:

@@ -13,7 +13,7 @@ from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.trajectories import put_trajectories
 from precis.run.checkpoints import committed_steps
 from precis.run.export import export
-from precis.run.overview import Overview, Unreadable, kept_checkpoints, overviews
+from precis.run.overview import kept_checkpoints, list_runs
 from precis.sampling.transcript import transcript
 from precis.store import FolderStore
 from tests.support.newest_checkpoint import file_key
@@ -32,13 +32,11 @@ def test_a_store_lists_its_runs_newest_first(store: FolderStore) -> None:
     make_run(store, "later", 1)
     store.put(ledger_key("broken"), b"{}")
     hold(store, "later", "train-7")
-    later, first, broken = overviews(store, NOW)
-    assert isinstance(later, Overview) and isinstance(first, Overview)
-    assert (later.model, later.ledger.next_step) == ("later", 1)
-    assert later.holder is not None and later.holder.run == "train-7"
-    assert (first.model, first.ledger.usd, first.holder) == ("m", 0.75, None)
-    assert first.best is not None and first.best.step == 3
-    assert isinstance(broken, Unreadable) and "can't be read as a ledger" in broken.why
+    (later, first), (broken,) = list_runs(store, NOW)
+    assert (later.model, later.step, later.held_by) == ("later", 1, "train-7")
+    assert (first.model, first.usd, first.held_by) == ("m", 0.75, None)
+    assert (first.accuracy, first.best, first.best_step) == (0.5, 0.5, 3)
+    assert "can't be read as a ledger" in broken.why
 
 
 def test_the_list_is_a_line_for_each_run(store: FolderStore) -> None:
@@ -159,7 +157,7 @@ def test_a_damaged_checkpoint_is_not_exported(store: FolderStore, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("show", "nobody"), "holds no ledger of 'nobody'"),
+        (("show", "nobody"), "holds no run 'nobody'"),
         (("export", "m", "--to", "{folder}/out", "--checkpoint", "7"), "0007/ has no manifest"),
         (("export", "m", "--to", "{folder}/file"), "Choose another folder"),
         (("export", "m", "--to", "{folder}/taken"), "metrics.parquet"),

@@ -92,7 +92,7 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     assert "not comparable" in precis_runs("compare", "a", "b", store=store)
     put_results(store, "a", [4] * 2)
     assert "Too few documents" in precis_runs("compare", "a", "b", store=store)
-    assert "holds no ledger of 'c'" in precis_runs("compare", "a", "c", store=store, code=1)
+    assert "holds no run 'c'" in precis_runs("compare", "a", "c", store=store, code=1)
 
 
 @given(st.lists(st.floats(-1, 2), max_size=300))
@@ -128,6 +128,18 @@ async def test_a_deleted_run_leaves_nothing(store: FolderStore) -> None:
     assert not (store.root / "a").exists()
     assert not folder.exists()
     assert store.keys("b/") == others
+
+
+async def test_a_deleted_run_leaves_no_copies_and_those_of_others_stay(store: FolderStore) -> None:
+    home = store.root.parent / "home"
+    own = ("models/a-3-0123abcd", "reports/a/benchmarks")
+    of_others = ("models/a-b-3-0123abcd", "models/b-3-0123abcd", "reports/b/benchmarks")
+    for folder in (*own, *of_others):
+        (home / folder).mkdir(parents=True)
+        (home / folder / "file").write_text("")
+    await delete(store, "a", nothing)
+    left = [file for file in home.rglob("file") if file.is_file()]
+    assert {str(file.parent.relative_to(home)) for file in left} == set(of_others)
 
 
 async def test_a_run_that_is_at_work_is_not_deleted(store: FolderStore) -> None:

@@ -7,7 +7,7 @@ from precis.config import Retention, TrainConfig
 from precis.records.ledger import Ledger, StepRecord, Validation
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
-from precis.run.shortcomings import shortcoming, stopped
+from precis.run.shortcomings import came_further, shortcoming, stopped
 from tasks.states import completed
 from tests.support import ledgers
 
@@ -38,6 +38,21 @@ def test_a_rise_within_noise_is_nothing_learned() -> None:
     assert sentence is not None
     assert "learned nothing" in sentence
     assert "30.0%" in sentence
+
+
+def test_a_model_that_knew_all_untrained_had_nothing_to_learn() -> None:
+    sentence = shortcoming(ledger(1.0, 1.0, trained=5, dropped={}))
+    assert sentence is not None
+    assert sentence.startswith("There was nothing to learn")
+    assert "Give longer documents" in sentence
+
+
+def test_a_run_that_is_asked_for_fewer_steps_than_it_has_says_so() -> None:
+    known = ledger(0.3, 0.6, trained=5, dropped={}).model_copy(update={"next_step": 30})
+    assert came_further(known, 30) is None
+    said = came_further(known, 3)
+    assert said is not None
+    assert said.startswith("'m' has come to step 30 already, so nothing is trained to step 3")
 
 
 def test_groups_that_were_mostly_dropped_are_named_by_cause() -> None:
