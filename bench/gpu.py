@@ -1,6 +1,7 @@
 """What a step of training a language model takes on this machine's GPU, phase by phase.
 
     .venv-gpu/bin/python bench/gpu.py Qwen/Qwen2.5-3B-Instruct
+    .venv-gpu/bin/python bench/gpu.py Qwen/Qwen2.5-3B-Instruct --gpus 2 --overlap
 
 A real trainer behind its own server, with real vLLM: only the reward is made up, since nothing is
 judged. Prompts are the words of the bundled corpus, about as long as asked for, and each summary
@@ -9,13 +10,14 @@ has exactly as many tokens as asked for. Nothing else may use the GPU meanwhile.
 
 import argparse
 import asyncio
+import os
 import random
 import statistics
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,9 +39,15 @@ _TOKENS_A_WORD = 1.4
 
 @dataclass
 class Usage:
-    """The GPU's use and memory, four times a second, while the program runs."""
+    """What the GPUs do and hold, four times a second, while the program runs.
 
-    samples: list[tuple[float, int, int]] = field(default_factory=list)
+    Attributes:
+        gpus: the first so many of those that the trainer sees.
+        samples: when, and of each GPU its use in per cent and its memory in MiB.
+    """
+
+    gpus: int
+    samples: list[tuple[float, list[tuple[int, int]]]] = field(default_factory=list)
 
     def watch(self) -> None:
         threading.Thread(target=self._watch, daemon=True).start()
@@ -47,39 +55,68 @@ class Usage:
     def _watch(self) -> None:
         query = "--query-gpu=utilization.gpu,memory.used"
         command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible:
+            command.append(f"--id={visible}")
         while True:
-            lines = subprocess.check_output(command, text=True).splitlines()
-            pairs = [list(map(int, line.split(","))) for line in lines]
-            busy = max(pair[0] for pair in pairs)
-            self.samples.append((time.perf_counter(), busy, max(pair[1] for pair in pairs)))
+            lines = subprocess.check_output(command, text=True).splitlines()[: self.gpus]
+            seen = []
+            for line in lines:
+                busy, used = line.split(",")
+                seen.append((int(busy), int(used)))
+            self.samples.append((time.perf_counter(), seen))
             time.sleep(0.25)
 
-    def idle_s(self, start: float, end: float) -> float:
-        """Seconds of a span in which no GPU did anything."""
-        seen = [busy for at, busy, _ in self.samples if start <= at <= end]
-        return (end - start) * seen.count(0) / len(seen) if seen else float("nan")
+    def idle_s(self, start: float, end: float) -> list[float]:
+        """Seconds of a span in which each GPU did nothing."""
+        seen = [gpus for at, gpus in self.samples if start <= at <= end]
+        if not seen:
+            return [float("nan")] * self.gpus
+        idle = [sum(gpus[gpu][0] == 0 for gpus in seen) for gpu in range(self.gpus)]
+        return [(end - start) * count / len(seen) for count in idle]
 
     @property
     def peak_gib(self) -> float:
-        return max(used for _, _, used in self.samples) / 1024
+        return max(used for _, gpus in self.samples for _, used in gpus) / 1024
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The summaries of a step, and what their sampling took.
+
+    Attributes:
+        adapter: the step of the adapter that wrote them.
+    """
+
+    adapter: int
+    groups: list[art.TrajectoryGroup]
+    seconds: float
+    tokens: int
+    prompt_tokens: int
 
 
 @dataclass(frozen=True)
 class Step:
-    """Seconds of a step's phases, and how much was done in them."""
+    """Seconds of a step's phases, and how much was done in them.
 
-    sample: float
+    Attributes:
+        commit: of the checkpoint before, which goes on beside what comes next.
+        whole: from the end of the training before to the end of this one.
+        overlapped: of its sampling, beside the training before.
+        idle: of each GPU in `whole`.
+    """
+
+    sampled: Sampled
     train: float
     commit: float
     whole: float
-    tokens: int
-    prompt_tokens: int
-    idle: float
+    overlapped: float
+    idle: list[float]
     metrics: dict[str, float]
 
 
 async def measure(options: argparse.Namespace, folder: Path) -> None:
-    usage = Usage()
+    usage = Usage(options.gpus)
     usage.watch()
     start = time.perf_counter()
     arguments = ["--path", str(folder / "trainer"), "--with-parent", "--backend", "local"]
@@ -100,11 +137,10 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
         await model.register(trainer)
         registered = time.perf_counter()
         print(f"start {started - start:.1f} s, register {registered - started:.1f} s", flush=True)
-        steps = []
-        for number in range(options.steps):
-            step = await _take_step(model, trainer, settings, number, options, folder, usage)
+        steps: list[Step] = []
+        async for step in _take_steps(model, trainer, settings, options, folder, usage):
+            _print_step(len(steps), step)
             steps.append(step)
-            _print_step(number, step)
         _print_summary(steps[1:] or steps, options, usage)
         await trainer.close()
 
@@ -122,40 +158,73 @@ def _settings(options: argparse.Namespace) -> ArtTrainer:
     )
 
 
-async def _take_step(
+async def _take_steps(
     model: art.TrainableModel[Any, Any],
     trainer: RemoteTrainer,
     settings: ArtTrainer,
-    number: int,
     options: argparse.Namespace,
     folder: Path,
     usage: Usage,
-) -> Step:
+) -> AsyncIterator[Step]:
+    """Step after step; with `overlap` each but the first is sampled while the one before trains."""
+    ahead: asyncio.Task[Sampled] | None = None
+    committing: asyncio.Task[float] | None = None
+    for number in range(options.steps):
+        start = time.perf_counter()
+        sampled = await (ahead or _sample(model, number, number, options))
+        gathered = time.perf_counter()
+        commit = await committing if committing else 0.0
+        begun = time.perf_counter()
+        ahead = None
+        if options.overlap and number + 1 < options.steps:
+            ahead = asyncio.create_task(_sample(model, number + 1, number, options))
+        result = await trainer.train(
+            model, sampled.groups, step=number, run="bench", **settings.options
+        )
+        trained = time.perf_counter()
+        committing = asyncio.create_task(_commit(model, trainer, number + 1, folder))
+        yield Step(
+            sampled,
+            train=trained - begun,
+            commit=commit,
+            whole=trained - start,
+            overlapped=max(0.0, sampled.seconds - (gathered - start)),
+            idle=usage.idle_s(start, trained),
+            metrics=result.metrics,
+        )
+    if committing:
+        await committing
+
+
+async def _sample(
+    model: art.TrainableModel[Any, Any], number: int, adapter: int, options: argparse.Namespace
+) -> Sampled:
+    """The summaries of step `number`."""
     client = model.openai_client()
     start = time.perf_counter()
     prompts = _prompts(number, options)
-    groups = [_sample_group(client, f"bench@{number}", prompt, options) for prompt in prompts]
+    groups = [_sample_group(client, f"bench@{adapter}", prompt, options) for prompt in prompts]
     sampled = await asyncio.gather(*groups)
-    gathered = time.perf_counter()
-    result = await trainer.train(
-        model, [group for group, _ in sampled], step=number, run="bench", **settings.options
-    )
-    trained = time.perf_counter()
-    store = open_store(str(folder / "store"))
-    stored = StoredModel(store=store.url, name="bench", run="bench")
-    await trainer.commit(model, number + 1, stored)
-    committed = time.perf_counter()
+    seconds = time.perf_counter() - start
     usages = [one for _, each in sampled for one in each]
-    return Step(
-        sample=gathered - start,
-        train=trained - gathered,
-        commit=committed - trained,
-        whole=trained - start,  # the commit goes on beside the next step
+    return Sampled(
+        adapter,
+        [group for group, _ in sampled],
+        seconds,
         tokens=sum(one.completion_tokens for one in usages),
         prompt_tokens=usages[0].prompt_tokens,
-        idle=usage.idle_s(start, trained),
-        metrics=result.metrics,
     )
+
+
+async def _commit(
+    model: art.TrainableModel[Any, Any], trainer: RemoteTrainer, checkpoint: int, folder: Path
+) -> float:
+    """Commit a checkpoint to a folder; the seconds that it took."""
+    start = time.perf_counter()
+    store = open_store(str(folder / "store"))
+    stored = StoredModel(store=store.url, name="bench", run="bench")
+    await trainer.commit(model, checkpoint, stored)
+    return time.perf_counter() - start
 
 
 def _prompts(number: int, options: argparse.Namespace) -> list[str]:
@@ -193,9 +262,11 @@ async def _sample_group(
 
 
 def _print_step(number: int, step: Step) -> None:
+    sampled = step.sampled
     print(
-        f"step {number}: {step.whole:.2f} s = sample {step.sample:.2f} ({step.tokens} tokens) + "
-        f"train {step.train:.2f}; commit {step.commit:.2f}; "
+        f"step {number}: {step.whole:.2f} s; sample {sampled.seconds:.2f} ({sampled.tokens} tokens "
+        f"of adapter {sampled.adapter}, {step.overlapped:.2f} beside training), "
+        f"train {step.train:.2f}, commit before it {step.commit:.2f}; "
         + ", ".join(f"{name} {value:.3g}" for name, value in sorted(step.metrics.items())),
         flush=True,
     )
@@ -207,11 +278,13 @@ def _print_summary(steps: Sequence[Step], options: argparse.Namespace, usage: Us
 
     named = [("update", "time/step_update_s"), ("save", "time/step_save_s")]
     named.append(("serve", "time/step_serve_s"))
+    sampled = [step.sampled for step in steps]
     print(f"\n{options.model}: {options.groups} x {options.rollouts} summaries of", end=" ")
-    print(f"{options.tokens} tokens from prompts of {steps[0].prompt_tokens}; median (range)")
+    print(f"{options.tokens} tokens from prompts of {sampled[0].prompt_tokens}; median (range)")
     print(f"  whole step      {median([step.whole for step in steps])} s")
-    print(f"  sample          {median([step.sample for step in steps])} s")
-    print(f"  tokens a second {median([step.tokens / step.sample for step in steps])}")
+    print(f"  sample          {median([one.seconds for one in sampled])} s")
+    print(f"    beside train  {median([step.overlapped for step in steps])} s")
+    print(f"  tokens a second {median([one.tokens / one.seconds for one in sampled])}")
     print(f"  train           {median([step.train for step in steps])} s, of that")
     for title, key in named:
         print(f"    {title:13} {median([step.metrics.get(key, 0.0) for step in steps])} s")
@@ -220,7 +293,8 @@ def _print_summary(steps: Sequence[Step], options: argparse.Namespace, usage: Us
     print(f"  commit, beside  {median([step.commit for step in steps])} s")
     updates = steps[-1].metrics.get("data/step_num_gradient_steps", float("nan"))
     print(f"  updates         {updates:.0f}")
-    print(f"  GPU idle        {median([step.idle for step in steps])} s a step")
+    for gpu in range(options.gpus):
+        print(f"  GPU {gpu} idle      {median([step.idle[gpu] for step in steps])} s a step")
     print(f"  memory at peak  {usage.peak_gib:.1f} GiB")
 
 
@@ -237,8 +311,11 @@ def main() -> None:
     parser.add_argument("--sleep", action="store_true", help="sleep_while_training")
     parser.add_argument("--load-in-4bit", action="store_true", help="train on weights of 4 bits")
     parser.add_argument("--gpus", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--overlap", action="store_true", help="off_policy_steps 1, for two GPUs")
     parser.add_argument("--folder", type=Path, help="for the trainer's files and logs, to be kept")
     options = parser.parse_args()
+    if options.overlap and options.gpus == 1:
+        parser.error("--overlap samples while it trains: add --gpus 2")
     if options.folder is not None:
         options.folder.mkdir(parents=True)
         asyncio.run(measure(options, options.folder))

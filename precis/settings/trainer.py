@@ -10,16 +10,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from precis.record import BoundedFloat, BoundedInt, Record
+from precis.settings.base_model import BaseModelName
 from precis.settings.identity import Decides, MayChange, Since
+from precis.settings.tinker import TinkerTrainer
 
 Options = dict[str, Any]
-BackendName = Literal["extractive", "local", "serverless"]
-"""The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's."""
-
-
-BaseModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/][A-Za-z0-9._/-]{0,255}$")]
-"""A model on the Hub, or a folder. ART puts it into a shell's command, so it has no character that
-a shell knows, and is no option."""
+BackendName = Literal["extractive", "local", "serverless", "tinker"]
+"""The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's, and
+`tinker` whoever speaks the Tinker API."""
 
 
 class _TrainerSettings(Record):
@@ -86,11 +84,12 @@ class EngineConfig(Record):
     sleep_while_training: MayChange[bool] = False
     """Have vLLM give its memory back while the adapter is trained. For a model that does not fit
     twice: each step then takes seconds longer, and `gpu_memory_share` may be higher."""
-    gpus: MayChange[BoundedInt] = Field(1, ge=1, le=2)
-    """GPUs of one machine: with 2, vLLM has the second to itself."""
+    gpus: MayChange[int] = Field(1, ge=1, le=2)
+    """GPUs of one machine: with 2, vLLM has the second to itself, and can sample on it while the
+    first trains (`off_policy_steps`)."""
     load_in_4bit: Decides[bool] = False
     """Train on weights of 4 bits: less memory, and a little less accuracy."""
-    lora_rank: Decides[BoundedInt] = Field(8, ge=1, le=256)
+    lora_rank: Decides[int] = Field(8, ge=1, le=256)
     """Rank of the adapter."""
     lora_alpha: Decides[BoundedInt] = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
@@ -192,6 +191,9 @@ def _with_kind(given: Any) -> Any:
 
 
 Trainer = Annotated[
-    Annotated[ExtractiveTrainer | ArtTrainer | ServerlessTrainer, Field(discriminator="kind")],
+    Annotated[
+        ExtractiveTrainer | ArtTrainer | ServerlessTrainer | TinkerTrainer,
+        Field(discriminator="kind"),
+    ],
     BeforeValidator(_with_kind),
 ]

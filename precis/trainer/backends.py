@@ -5,6 +5,7 @@ from pathlib import Path
 from precis.extractive.backend import ExtractiveBackend
 from precis.settings.trainer import BackendName
 from precis.trainer.backend import TrainerBackend
+from precis.trainer.tinker.check import require_client
 
 
 def open_backend(name: BackendName, path: Path, seed: int) -> TrainerBackend:
@@ -12,7 +13,8 @@ def open_backend(name: BackendName, path: Path, seed: int) -> TrainerBackend:
 
     Args:
         name: `extractive` trains the embedded policy; `local` is ART's LocalBackend, which needs
-            a GPU; `serverless` has W&B train, and needs WANDB_API_KEY.
+            a GPU; `serverless` has W&B train, and needs WANDB_API_KEY; `tinker` has whoever
+            speaks the Tinker API train, and needs TINKER_API_KEY.
         seed: of an untrained policy or adapter.
     """
     if name == "extractive":
@@ -21,6 +23,11 @@ def open_backend(name: BackendName, path: Path, seed: int) -> TrainerBackend:
         from precis.trainer.serverless import open_wandb  # W&B's client takes seconds to import
 
         return open_wandb(path)
+    if name == "tinker":
+        require_client()
+        from precis.trainer.tinker.backend import TinkerBackend  # its packages are an extra
+
+        return TinkerBackend(path, seed)
     from precis.trainer.gpu.backend import (
         GpuBackend,
     )  # torch and vLLM, which only a GPU's machine has

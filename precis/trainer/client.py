@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import math
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from precis.errors import PrecisError, TrainerError, TrainerLost
 from precis.llm.tls import tls_for
 from precis.records.ledger import StepRecord
 from precis.records.manifests import Checkpoint, File
+from precis.settings.imitation import read_pass
 from precis.trainer.guard import BODY_BYTES_MAX
 from precis.trainer.protocol import (
     HEARTBEAT_S,
@@ -199,11 +199,8 @@ class RemoteTrainer:
     ) -> AsyncIterator[dict[str, float]]:
         """ART's own call of `train_sft`: one pass, and its metrics at the end."""
         shown = list(trajectories)
-        size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
-        updates = math.ceil(len(shown) / size)
-        rate = config.learning_rate
-        rates = rate if isinstance(rate, list) else [rate] * updates
-        result = await self.train_sft(model, shown, batch_size=size, learning_rates=rates[:updates])
+        size, rates = read_pass(config, len(shown), _SFT_BATCH)
+        result = await self.train_sft(model, shown, batch_size=size, learning_rates=rates)
         yield result.metrics
 
     async def close(self) -> None:

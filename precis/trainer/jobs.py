@@ -11,9 +11,9 @@ from precis.processes.child import log_end, output_since
 from precis.processes.supervisor import end_if_broken
 from precis.trainer.backend import Progress
 from precis.trainer.protocol import HEARTBEAT_S, Event, Json
+from precis.trainer.watchdog import NOTICE_S
 
 logger = logging.getLogger(__name__)
-_PATIENCE_S = 2.0
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Job:
             told = len(self.progress)
         if self._backend_failed():
             # The backend may say so before the process that it lost is gone.
-            await asyncio.to_thread(end_if_broken, _PATIENCE_S)
+            await asyncio.to_thread(end_if_broken, NOTICE_S)
         yield _line(self._outcome())
 
     def _backend_failed(self) -> bool:

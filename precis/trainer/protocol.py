@@ -20,7 +20,7 @@ from precis.errors import RolloutError
 from precis.record import Name, Step
 from precis.records.ledger import StepRecord
 from precis.records.manifests import File, FilePath
-from precis.settings.trainer import BaseModelName
+from precis.settings.base_model import BaseModelName
 from precis.trainer.choices import decode_choice, encode_choice
 
 HEARTBEAT_S = 2.0

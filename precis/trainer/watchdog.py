@@ -9,6 +9,11 @@ from precis.errors import TrainerError
 
 STALL_S = 1200.0
 """A training without progress for so long is hung; the first gradient step compiles for minutes."""
+NOTICE_S = 2.0
+"""How long the answer to a training that failed waits for the loss of a process, which explains
+it better."""
+_LAST_WORDS_S = NOTICE_S + 2
+"""How long the process outlives a training that failed, so that the client still hears why."""
 _BROKEN = 70
 """Exit status of a trainer that can't go on (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)
@@ -34,6 +39,11 @@ async def watch_steps(
             hung()
             raise TrainerError(f"Training showed no progress for {stall_s:.0f} s.") from None
         yield step
+
+
+def end_after_answer(reason: str) -> None:
+    """End this trainer as `end_process` does, once its client has been told of the failure."""
+    asyncio.get_running_loop().call_later(_LAST_WORDS_S, end_process, reason)
 
 
 def end_process(reason: str) -> None:

@@ -9,14 +9,30 @@ from collections.abc import Sequence
 import art
 
 from precis.config import RolloutsConfig
+from precis.records.spend import Spend
 from precis.sampling.rollouts import Rollout, split_groups
 
 
 class StepRollouts:
-    """All judged rollouts of a step, a row for each document."""
+    """All judged rollouts of a step, a row for each document.
 
-    def __init__(self, rows: Sequence[Sequence[Rollout]]) -> None:
+    Attributes:
+        adapter: the step of the adapter that all of them were sampled from.
+        seconds: wall time that sampling and judging took.
+        spend: what they cost, where nobody else asked the judge at the same time.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Sequence[Rollout]],
+        adapter: int,
+        seconds: float,
+        spend: Spend,
+    ) -> None:
         self.rows = rows
+        self.adapter = adapter
+        self.seconds = seconds
+        self.spend = spend
 
 
 class TrainingBatch:

@@ -7,8 +7,10 @@ from typing import Any
 
 from precis.config import RunConfig
 from precis.errors import LeaseHeld
+from precis.models.serving import delete_adapter_copies
 from precis.run.lease import lease_key, leased, read_lease
 from precis.run.overview import sizes_of_run
+from precis.run.reports import delete_report_copies
 from precis.store import Store
 from precis.training.run import work_folder
 
@@ -49,6 +51,9 @@ def _delete_records(store: Store, model: str) -> None:
     """All but the lease. The ledger goes first: without it nothing goes on."""
     folder = work_folder(RunConfig(model=model, store=store.url))
     shutil.rmtree(folder, ignore_errors=True)
+    # Copies that `precis model serve` and `precis runs open` have made.
+    delete_adapter_copies(model)
+    delete_report_copies(model)
     keys = [key for key in store.keys(f"{model}/") if key != lease_key(model)]
     for key in sorted(keys, key=lambda key: not key.endswith("/ledger.json")):
         store.delete(key)

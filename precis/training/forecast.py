@@ -1,11 +1,18 @@
-"""What judging the rest of a run will take, told before it takes anything."""
+"""What the rest of a run will take of judges and services, told before it takes anything."""
 
+import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.judge.forecast import Forecast, forecast
+from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
 from precis.run.retention import kept
+from precis.settings.tinker import TinkerTrainer
+
+_CHARACTERS_PER_WORD = 6
+"""Of English prose, with the space."""
 
 
 def forecast_judging(
@@ -51,17 +58,62 @@ def forecast_second_judge(
     )
 
 
-def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
-    """How many summaries are still to be judged."""
+@dataclass(frozen=True)
+class ServiceForecast:
+    """An estimate of what a service that samples and trains will charge for.
+
+    Attributes:
+        read, sampled, trained: tokens.
+        usd: dollars; None where the settings give no prices.
+    """
+
+    read: int
+    sampled: int
+    trained: int
+    usd: float | None
+
+    def __str__(self) -> str:
+        dollars = "at prices that are not given" if self.usd is None else f"about ${self.usd:,.2f}"
+        return (
+            f"The Tinker service will read about {self.read:,} tokens, sample {self.sampled:,} and "
+            f"train on {self.trained:,}, {dollars}."
+        )
+
+
+def forecast_service(
+    config: TrainConfig, trainer: TinkerTrainer, next_step: int, held_out: Sequence[Document]
+) -> ServiceForecast:
+    """What the service charges for from a step on: at most, as for the judge, and as if it had
+    nothing in its cache. A warm start's own summaries are left out."""
+    of_document = statistics.fmean([estimate_tokens(len(one.text)) for one in held_out])
+    of_summary = estimate_tokens(_CHARACTERS_PER_WORD * config.rollouts.words_max)
+    rollouts = _rollouts(config, next_step)
+    summaries = _summaries(config, next_step, len(held_out))
+    read = round(summaries * of_document)
+    sampled = round(summaries * of_summary)
+    trained = round(rollouts * (of_document + of_summary))
+    usd = None
+    if trainer.prices is not None:
+        per_read, per_sampled, per_trained = trainer.prices
+        usd = (read * per_read + sampled * per_sampled + trained * per_trained) / 1_000_000
+    return ServiceForecast(read, sampled, trained, usd)
+
+
+def _rollouts(config: TrainConfig, next_step: int) -> int:
+    """How many summaries are still to be sampled to learn from."""
     first = max(next_step, 1) if config.warm_start else next_step
-    steps = range(first, config.steps)
     settings = config.rollouts
     groups = settings.groups_per_step + settings.replacements_max
-    rollouts = len(steps) * groups * settings.rollouts_per_group
+    return len(range(first, config.steps)) * groups * settings.rollouts_per_group
+
+
+def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
+    """How many summaries are still to be judged."""
     contenders = 0
     if config.benchmark:
         checkpoints = kept(range(config.steps + 1), config.retention, {})
         contenders = len(checkpoints) + len(BenchmarkConfig.of(config).baselines)
+    rollouts = _rollouts(config, next_step)
     return rollouts + (len(_validated(config, next_step)) + contenders) * held_out
 
 

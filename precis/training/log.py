@@ -76,12 +76,17 @@ class RunLog:
         run_id: str,
         split: Split,
         step: int,
+        adapter: int,
     ) -> None:
-        """Tell the observers what adapter `step` wrote, and W&B of a validation's samples."""
+        """Tell the observers what an adapter wrote, and W&B of a validation's samples.
+
+        Args:
+            step: which samples they are; those of a validation are of its own adapter.
+        """
         told = completions_of_step(
             rollouts,
             run=run_id,
-            policy=self._model.get_inference_name(step),
+            policy=self._model.get_inference_name(adapter),
             split=split,
             step=step,
         )

@@ -3,6 +3,10 @@
 import time
 from collections.abc import Callable
 
+from precis.cluster.price import HourlyPrice
+
+_FREE = HourlyPrice(0.0, 0.0)
+
 
 class Meter:
     """Adds up a price by the hour; it runs from `start` to `stop`, any number of times."""
@@ -10,26 +14,30 @@ class Meter:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._usd = 0.0
+        self._saved_usd = 0.0
         self._hours = 0.0
         self._booked = 0.0
+        self._saved_booked = 0.0
         self._since: float | None = None
-        self.usd_per_hour = 0.0
+        self._price = _FREE
 
-    def start(self, usd_per_hour: float) -> None:
+    def start(self, price: HourlyPrice) -> None:
         """A machine of this price is held from now on."""
         self.stop()
-        self.usd_per_hour = usd_per_hour
+        self._price = price
         self._since = self._now()
 
     def stop(self) -> None:
         """It is held no more; doing it again has no further effect."""
         self._usd = self.usd
+        self._saved_usd = self.saved_usd
         self._hours = self.hours
         self._since = None
 
-    def book(self, usd: float) -> None:
-        """So much of it stands in a ledger."""
+    def book(self, usd: float, saved_usd: float) -> None:
+        """So much of what it cost, and of what spot saved, stands in a ledger."""
         self._booked += usd
+        self._saved_booked += saved_usd
 
     @property
     def unbooked_usd(self) -> float:
@@ -37,12 +45,26 @@ class Meter:
         return max(0.0, self.usd - self._booked)
 
     @property
+    def unbooked_saved_usd(self) -> float:
+        """Dollars that spot has saved and that stand in no ledger yet."""
+        return max(0.0, self.saved_usd - self._saved_booked)
+
+    @property
     def hours(self) -> float:
         """Hours that machines were held so far."""
-        running = 0.0 if self._since is None else (self._now() - self._since) / 3600
-        return self._hours + running
+        return self._hours + self._running_hours
 
     @property
     def usd(self) -> float:
         """Dollars that they have cost so far."""
-        return self._usd + (self.hours - self._hours) * self.usd_per_hour
+        return self._usd + self._running_hours * self._price.usd_per_hour
+
+    @property
+    def saved_usd(self) -> float:
+        """Dollars that they would have cost more where no cloud could take them back."""
+        saved_per_hour = self._price.on_demand_usd_per_hour - self._price.usd_per_hour
+        return self._saved_usd + self._running_hours * max(0.0, saved_per_hour)
+
+    @property
+    def _running_hours(self) -> float:
+        return 0.0 if self._since is None else (self._now() - self._since) / 3600

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from precis.benchmark.measure import measure_ceiling
 from precis.checks import Check, check_wandb
+from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import TrainConfig
 from precis.environment import Environment
@@ -12,7 +13,9 @@ from precis.errors import ConfigError
 from precis.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
 from precis.models.licences import check_licence
 from precis.records.documents import Corpus
+from precis.settings.tinker import TinkerTrainer
 from precis.store import open_store
+from precis.trainer.tinker.check import check_service
 from precis.training.fork import check_origin
 from precis.training.run import Services, teacher_for, warm_start_of
 
@@ -44,10 +47,14 @@ class Preflight:
             "W&B": self.wandb,
             "licence": self.licence,
         }
+        if self.config.trainer.kind == "tinker":
+            checks["Tinker"] = self.tinker
         if self._second:
             checks["second judge"] = self.second_judge
         if self.config.warm_start is not None:
             checks["warm start"] = self.warm_start
+        if self.config.cluster.where == "local" and self.config.trainer.kind == "art":
+            checks["GPU"] = self.gpus_here
         if self.config.cluster.where == "sky":
             checks["SkyPilot's keys"] = self.infra
             checks["GPU"] = self.gpu
@@ -100,6 +107,11 @@ class Preflight:
             )
         return found
 
+    async def tinker(self) -> str:
+        """Whether the Tinker service takes the key, and has the base model."""
+        assert isinstance(self.config.trainer, TinkerTrainer)
+        return await check_service(self.config.trainer)
+
     async def licence(self) -> str:
         """Whether the model may be trained."""
         return await check_licence(self.config.trainer)
@@ -111,6 +123,12 @@ class Preflight:
     async def gpu(self) -> str:
         """Whether somebody offers the GPU."""
         return await gpu_offered(self.config.cluster)
+
+    async def gpus_here(self) -> str:
+        """Whether this machine has as many GPUs as are asked for."""
+        trainer = self.config.trainer
+        assert trainer.kind == "art"
+        return await gpus_suffice(trainer.engine.gpus)
 
     async def budget(self) -> str:
         """Whether the budget pays for the machine."""

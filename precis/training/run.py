@@ -15,13 +15,14 @@ from precis.judge.ruler import RulerJudge
 from precis.processes.child import ChildService
 from precis.processes.kill_points import reached
 from precis.records.documents import Corpus, Document
-from precis.records.ledger import Ledger, read_ledger, write_ledger
+from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.lease import Lease
 from precis.store import Store, open_store
 from precis.task import task_of
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
+from precis.training.ahead import SamplingAhead
 from precis.training.commits import CommitPipeline
 from precis.training.connection import TrainerConnection
 from precis.training.log import RunLog
@@ -32,6 +33,8 @@ from precis.warm_start.teacher import Teacher, teacher_of
 PROJECT = "precis"
 
 _NOTHING = Spend()
+_USD_MIN = 1e-9
+"""Less is what sums of dollars are rounded by."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,11 @@ class Run:
         taught: what a teacher has cost since this process began.
         lease: held as long as the run lives; nobody else may write its checkpoints.
         commits: the commit that is under way beside the next step; at most one.
+        ahead: the next step's sampling, beside the training of a step; at most one.
+        described: the step that this process has described last, until a ledger says it: what the
+            record of any other step costs, another process has spent.
+        oldest_adapter: that steps may be sampled from; what is older is served no more, or is
+            from before the warm start.
     """
 
     def __init__(
@@ -89,6 +97,9 @@ class Run:
         self.identity = config.identity(corpus.digest, self.judge.identity, summaries)
         self.model = trainable(config)
         self.commits = CommitPipeline()
+        self.ahead = SamplingAhead()
+        self.described: StepRecord | None = None
+        self.oldest_adapter = self.first_adapter
         self.log = RunLog(self.model)
         self.stopwatch = Stopwatch()
         self.ledger = Ledger(model=config.model, config=self.identity, corpus=corpus.digest)
@@ -109,6 +120,9 @@ class Run:
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
         """Commit a ledger that says what `spend` says, and go on from it.
 
+        Args:
+            spend: of what is no step; what a step has cost stands in its record.
+
         Raises:
             LeaseLost: another run has taken the model over.
             StoreConflict: another run wrote the ledger in between.
@@ -123,12 +137,31 @@ class Run:
         reached("ledger written", ledger.next_step)
         self.ledger = ledger
         self._booked = self._booked + spend
+        if self.described and self.described.step < ledger.next_step:
+            self._book(self.described)
+            self.described = None
+
+    def _book(self, record: StepRecord) -> None:
+        self._booked = self._booked + record.judge
+        self.trainer.meter.book(record.machine_usd, record.machine_saved_usd)
 
     @property
     def next_step(self) -> int:
         """The step to take next; the one before it may still be on its way to the store."""
         step = self.commits.step
         return self.ledger.next_step if step is None else step + 1
+
+    @property
+    def first_adapter(self) -> int:
+        """The adapter that reinforcement begins with."""
+        return 0 if self.warm_start is None else 1
+
+    def adapter_for(self, step: int) -> int:
+        """The adapter that a step is sampled from, however often the run is cut off before it.
+
+        With `off_policy_steps` that is the one before its own, which the step before still trains.
+        """
+        return max(step - self.config.off_policy_steps, self.oldest_adapter)
 
     @property
     def validation_is_due(self) -> bool:
@@ -196,7 +229,7 @@ class Run:
     async def book_rest(self) -> None:
         """Put into the ledger what no step or validation will: a ceiling was measured, say."""
         spend = self.unbooked
-        if spend.usd:
+        if spend.usd >= _USD_MIN:
             await self.write_ledger(self.ledger.charge(spend.usd), spend)
 
     @property

@@ -15,21 +15,28 @@ from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread, split_groups
 from precis.statistics.intervals import ratio_interval
 from precis.text import copied_share
+from precis.trainer.backend import SERVICE_USD
 from precis.trainer.protocol import TrainedStep
+from precis.training.batch import TrainingBatch
 
 
 def step_record(
     step: int,
-    rollouts: Sequence[Sequence[Rollout]],
+    batch: TrainingBatch,
     *,
-    groups_trained: int,
-    groups_dropped: Counter[str],
     groups_added: int = 0,
     seconds: Mapping[str, float],
     judge: Spend,
     machine_usd: float = 0.0,
+    machine_saved_usd: float = 0.0,
 ) -> StepRecord:
-    """What the ledger will say of a step, as far as it is known before it is trained."""
+    """What the ledger will say of a step, as far as it is known before it is trained.
+
+    Args:
+        seconds: by phase; `gather` is what was waited for its rollouts.
+    """
+    sampled = batch.rollouts
+    rollouts = sampled.rows
     everyone = list(chain.from_iterable(rollouts))
     scored = [one for one in everyone if not isinstance(one.verdict, Unscored)]
     return StepRecord(
@@ -38,15 +45,18 @@ def step_record(
         reward=statistics.fmean(list(map(reward, scored)) or [0.0]),
         reward_std=reward_spread(rollouts),
         words=statistics.fmean([one.words for one in scored] or [0.0]),
-        groups_trained=groups_trained,
-        groups_dropped=dict(groups_dropped),
+        groups_trained=len(batch.groups),
+        groups_dropped=dict(batch.dropped),
         groups_added=groups_added,
         unscored=dict(count_causes(everyone)),
         disqualified=dict(Counter(one.disqualified for one in everyone if one.disqualified)),
         trainer={},
         seconds=dict(seconds),
+        staleness=step - sampled.adapter,
+        overlapped_s=max(0.0, sampled.seconds - seconds.get("gather", 0.0)),
         judge=judge,
         machine_usd=machine_usd,
+        machine_saved_usd=machine_saved_usd,
     )
 
 
@@ -58,6 +68,7 @@ def imitation_record(
     seconds: Mapping[str, float],
     judge: Spend,
     machine_usd: float = 0.0,
+    machine_saved_usd: float = 0.0,
 ) -> StepRecord:
     """What the ledger will say of a warm start, as far as it is known before it is trained.
 
@@ -80,6 +91,7 @@ def imitation_record(
         seconds=dict(seconds),
         judge=judge,
         machine_usd=machine_usd,
+        machine_saved_usd=machine_saved_usd,
         warm_start=made,
     )
 
@@ -91,14 +103,15 @@ def as_trained(
 
     Args:
         digest: of the groups that were trained on.
-        metrics: the trainer's; those that are no finite numbers are left out, since JSON can't
-            carry them.
+        metrics: the trainer's, with what a service has charged for it; those that are no finite
+            numbers are left out, since JSON can't carry them.
         seconds: that the training took, by phase.
     """
     known = {
         "digest": digest,
         "trainer": {name: figure for name, figure in metrics.items() if _is_finite(figure)},
         "seconds": {**record.seconds, **seconds},
+        "machine_usd": record.machine_usd + metrics.get(SERVICE_USD, 0.0),
     }
     return record.model_copy(update=known)
 

@@ -1,5 +1,6 @@
 """The learner on a tiny model of random weights: on a GPU where there is one, else on the CPU."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM 
 
 from precis.settings.trainer import EngineConfig  # noqa: E402
 from precis.trainer.gpu.learner import Learner  # noqa: E402
-from precis.trainer.gpu.packing import Sample, Update, pack  # noqa: E402
+from precis.trainer.gpu.packing import PackedSequence, Sample, Update, pack  # noqa: E402
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 PROMPT = 40
@@ -115,6 +116,25 @@ def test_a_sequence_that_fits_in_no_way_is_an_error(base_model: str) -> None:
         model.update(update, TrainConfig(learning_rate=1e-3), OPTIONS)
 
 
+def test_a_learner_that_gave_the_gpu_away_learns_the_same(base_model: str, tmp_path: Path) -> None:
+    """As with `sleep_while_training`: between two updates its memory is vLLM's."""
+    updates = packed(samples(prompts=4), 4096, updates=3)
+    config = TrainConfig(learning_rate=1e-3)
+    staying, moving = learner(base_model), learner(base_model)
+    for update in updates:
+        expected = staying.update(update, config, OPTIONS)
+        moving.move_to("cpu")
+        assert {weight.device.type for weight in moving._model.parameters()} == {"cpu"}
+        moving.move_to(DEVICE)
+        learned = moving.update(update, config, OPTIONS)
+        assert learned == pytest.approx(expected, rel=1e-9, nan_ok=True)
+    for each, folder in ((staying, "staying"), (moving, "moving")):
+        (tmp_path / folder).mkdir()
+        each.save(tmp_path / folder)
+    one, other = weights(tmp_path / "staying"), weights(tmp_path / "moving")
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
 def test_learning_makes_good_answers_likelier(base_model: str) -> None:
     model = learner(base_model)
     (update,) = packed(samples(), 4096)
@@ -153,6 +173,25 @@ def test_a_learner_that_was_restarted_goes_on_as_one_that_was_not(
     forgetful.save(tmp_path / "forgetful")
     third = weights(tmp_path / "forgetful")
     assert not all(torch.equal(value, third[name]) for name, value in one.items())
+
+
+def test_a_stale_sample_is_weighed_by_the_adapter_that_sampled_it(base_model: str) -> None:
+    """Against ART's loss by hand: its weight is its likelihood now over that at its sampling."""
+    model = learner(base_model)
+    config = TrainConfig(learning_rate=3e-2)
+    ((sequence,),) = packed(samples(), 4096)
+    then = likelihoods(model, sequence)
+    for _ in range(3):
+        model.update([sequence], config, OPTIONS)
+    now = likelihoods(model, sequence)
+    stale = replace(sequence, logprobs=np.append(np.float32("nan"), then[:-1]))
+    trained = sequence.trained[1:]
+    terms = (sequence.advantages[1:] * now[:-1] * sequence.weights[1:])[trained]
+    ratio = np.exp(now - then)[:-1][trained].clip(0, 5)
+    loss = model.update([stale], config, OPTIONS)["loss/train"]
+    tolerance = 0.02 * float(np.abs(terms).sum())
+    assert loss == pytest.approx(-float((ratio * terms).sum()), abs=tolerance)
+    assert abs(loss + float(terms.sum())) > 3 * tolerance, "the adapter has not moved enough"
 
 
 def test_imitation_makes_what_is_shown_likelier_whatever_its_advantage(base_model: str) -> None:
@@ -223,6 +262,12 @@ class Cramped(Learner):
 
 
 OPTIONS: Any = {"importance_sampling_level": "token", "ppo": False}
+
+
+def likelihoods(model: Learner, sequence: PackedSequence) -> Any:
+    """At each position the log probability of the token after it."""
+    with torch.no_grad():
+        return model.logprobs(sequence)[0][0].cpu().numpy()
 
 
 def mean_likelihoods(model: Learner, update: Update) -> dict[str, float]:

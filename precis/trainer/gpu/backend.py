@@ -10,7 +10,6 @@ import asyncio
 import math
 import os
 import secrets
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from hashlib import file_digest
 from pathlib import Path
@@ -36,11 +35,9 @@ from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
 from precis.trainer.gpu.tokens import tokenize_demonstrations, tokenize_groups
-from precis.trainer.watchdog import STALL_S, end_process, watch_steps
+from precis.trainer.watchdog import STALL_S, end_after_answer, end_process, watch_steps
 
 _ADAPTER = "adapter_model.safetensors"
-# How long the process outlives a training that failed, so that the client still hears why.
-_LAST_WORDS_S = 1.0
 _SERVICE = "precis-gpu"
 """The name of the process that holds the GPU. Not ART's `model-service`, which every trainer of
 ART's kills on its host when it starts (its issue 396)."""
@@ -76,7 +73,6 @@ class GpuBackend(LocalBackend):
             key = secrets.token_urlsafe(32)
             closed = {
                 "host": "127.0.0.1",
-                "port": _free_port(),
                 "api_key": key,
                 "uvicorn_log_level": "warning",  # a line for each summary would fill the log
             }
@@ -242,9 +238,7 @@ class GpuBackend(LocalBackend):
                 yield metrics
         except Exception as error:
             # The adapter in memory has moved by some of the updates, and no file says by which.
-            # First the client hears why.
-            reason = f"Training step {step} of {model.name} failed ({error})"
-            asyncio.get_running_loop().call_later(_LAST_WORDS_S, end_process, reason)
+            end_after_answer(f"Training step {step} of {model.name} failed ({error})")
             raise
 
     def _updates(
@@ -357,9 +351,3 @@ def _end_hung() -> None:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port

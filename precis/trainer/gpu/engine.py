@@ -31,7 +31,7 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
         "gpu_memory_utilization": engine.gpu_memory_share,
         "enable_sleep_mode": engine.sleep_while_training,
         "enable_lora": True,
-        "max_loras": 2,  # a validation may still be served while the next step is sampled
+        "max_loras": 2,  # the next one is loaded while the last one may still be sampled from
         "max_lora_rank": next(rank for rank in _RANKS if rank >= engine.lora_rank),
         "generation_config": "vllm",
         "disable_log_stats": False,

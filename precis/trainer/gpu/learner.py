@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.optimizer import load_optimizer, make_optimizer, save_optimizer
 from precis.trainer.gpu.packing import PackedSequence, Update
+from precis.trainer.gpu.resting import RestingWeights
 
 _MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _GRADIENT_NORM_MAX = 0.1
@@ -81,10 +82,13 @@ class Learner:
         if checkpoint is not None:
             load_optimizer(self._optimizer, checkpoint)
         self._tokenizer = AutoTokenizer.from_pretrained(base_model)
+        self._resting: RestingWeights | None = None
 
     def move_to(self, device: str) -> None:
         """Bring model and optimizer to a device; to the CPU gives the GPU's memory back."""
-        self._model.to(device)
+        self._resting = self._resting or RestingWeights(self._model)
+        self._resting.move_to(device)
+        self._model.to(device)  # what is left: the adapter, and what is computed once
         for state in self._optimizer.state.values():
             for name, value in state.items():
                 state[name] = value.to(device)

@@ -19,6 +19,7 @@ from art import dev
 from art.metrics_taxonomy import average_metric_samples
 from art.types import TrainConfig
 
+from precis.processes.child import free_port
 from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
 from precis.trainer.gpu.packing import Update
@@ -82,8 +83,10 @@ class GpuService:
             lora_path=str(self._checkpoint(step)),
             config=config,
         )
-        await openai_server_task(engine=self._llm, config=server)
         arguments = server["server_args"]
+        # Only now: in the minute that loading takes, somebody else could take it.
+        arguments["port"] = free_port()
+        await openai_server_task(engine=self._llm, config=server)
         return str(arguments["host"]), int(arguments["port"])
 
     async def train(

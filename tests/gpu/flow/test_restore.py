@@ -24,7 +24,9 @@ def test_a_fresh_trainer_writes_the_same_greedy_summaries(
 ) -> None:
     restored = asyncio.run(_restore_and_write(trained_run, tmp_path / "fresh"))
     pairs = list(zip(restored, trained_run.summaries, strict=True))
-    assert all(count_alike(one, other) >= 20 for one, other in pairs)
+    alike = [count_alike(one, other) for one, other in pairs]
+    print(f"Words before one differs: {alike} of {[len(one.split()) for one in restored]}")
+    assert min(alike) >= 20, pairs
     assert sum(one == other for one, other in pairs) > len(pairs) / 2
 
 

@@ -1,4 +1,4 @@
-"""A trainer that its client has left, and one whose training hangs."""
+"""A trainer that its client has left, and one whose training hangs or fails."""
 
 import asyncio
 import subprocess
@@ -39,6 +39,28 @@ async def main():
 asyncio.run(main())
 """
 
+_FAILING = """
+import asyncio, subprocess, sys
+from precis.processes.supervisor import need
+from precis.trainer.jobs import Jobs
+from precis.trainer.watchdog import end_after_answer
+
+async def train(tell):
+    end_after_answer("Training step 0 of m failed")
+    raise RuntimeError("the GPU is full")
+
+async def main():
+    service = subprocess.Popen(["cat"], stdin=subprocess.PIPE)  # which ends with this process
+    need({"cat"})
+    async for event in Jobs().start("train", train).events():
+        print(event.decode(), flush=True)
+    await asyncio.sleep(30)
+    print("lived")
+    service.kill()
+
+asyncio.run(main())
+"""
+
 
 def life(
     asks: str, token: str = "a-token", lost_s: float = 0.4, times: int = 6000
@@ -69,6 +91,15 @@ def test_who_is_refused_keeps_no_trainer_alive(status: str, token: str) -> None:
 
 def test_the_servers_own_lifespan_is_no_answer_under_way() -> None:
     assert life("served").returncode == -15
+
+
+def test_a_training_that_fails_is_told_of_before_the_trainer_ends() -> None:
+    command = [sys.executable, "-c", _FAILING]
+    trainer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said, log = trainer.communicate(timeout=PATIENCE_S)
+    assert "backend failed: RuntimeError: the GPU is full" in said
+    assert "lived" not in said
+    assert trainer.returncode == 70, log
 
 
 async def test_steps_that_come_in_time_are_passed_on() -> None:

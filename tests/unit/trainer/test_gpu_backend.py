@@ -3,7 +3,6 @@
 That the stand-in's methods are the real one's is checked in `tests/services/test_gpu_packages.py`.
 """
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ from art.types import LocalTrainResult, TrainConfig
 from fastapi import FastAPI, HTTPException, Request
 
 from precis.errors import StaleAdapter, TrainerError
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from tests.support.tokenizers import Tokenizer
 
 ADAPTER = "adapter_model.safetensors"
@@ -238,14 +237,11 @@ async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
     ended: list[str] = []
     async with backend_at(tmp_path, monkeypatch) as backend:
         module = sys.modules[GPU]
-        monkeypatch.setattr(module, "end_process", ended.append)
-        monkeypatch.setattr(module, "_LAST_WORDS_S", 0.01)
+        monkeypatch.setattr(module, "end_after_answer", ended.append)
         await backend._prepare_backend_for_training(MODEL, None)
         backend._services[MODEL.name].fails = RuntimeError("CUDA out of memory")
         with pytest.raises(RuntimeError, match="out of memory"):
             await backend.train(MODEL, no_groups())
-        assert not ended
-        await asyncio.sleep(0.1)
     assert ended == ["Training step 0 of m failed (CUDA out of memory)"]
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from precis.config import TrainConfig
 from precis.errors import ConfigError, TrainerError
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.run.checkpoints import commit
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer

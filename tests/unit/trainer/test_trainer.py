@@ -13,7 +13,7 @@ from openai.types.chat.chat_completion import Choice
 
 from precis.cluster.site import TrainerAddress
 from precis.errors import RolloutError, StepConflict, TrainerError, TrainerLost, Unauthorized
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.llm.server import Choice as Answer
 from precis.store import FolderStore

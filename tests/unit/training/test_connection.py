@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from precis.cluster.price import HourlyPrice
 from precis.cluster.site import TrainerAddress
 from precis.config import TrainConfig
 from precis.errors import TrainerError, TrainerLost
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
 from precis.training.connection import TrainerConnection
@@ -58,7 +59,7 @@ async def test_the_lost_machine_is_paid_for_until_the_next_one_is_asked_for(
 ) -> None:
     hour = 0.0
     meter = Meter(now=lambda: 3600 * hour)
-    meter.start(2.0)
+    meter.start(HourlyPrice(2.0, 2.0))
     hour = 1.5
 
     async def start() -> TrainerAddress:

@@ -6,7 +6,8 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.records.warm_start import WarmStartRecord
 from precis.run.outlook import RunPlan, outlook
-from precis.training.forecast import forecast_judging
+from precis.settings.tinker import TinkerTrainer
+from precis.training.forecast import ServiceForecast, forecast_judging, forecast_service
 from tests.support.bridges import CORPUS
 from tests.support.ledgers import record
 
@@ -69,3 +70,35 @@ def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() ->
     ahead = outlook(ledger.advance(record(1, usd=0.25)), RunPlan(5, 2))
     assert ahead.usd_at_end == 40.25 + 3 * 0.25
     assert ahead.seconds_left == 3.0
+
+
+def charged(next_step: int = 0, **trainer: Any) -> ServiceForecast:
+    """What a service charges for: five steps of 2 × 4, validated at the beginning and the end."""
+    given = {
+        "store": "/s",
+        "steps": 5,
+        "benchmark": False,
+        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4, "words_max": 100},
+        "trainer": {"kind": "tinker", **trainer},
+    }
+    config = TrainConfig.model_validate(given)
+    assert isinstance(config.trainer, TinkerTrainer)
+    return forecast_service(config, config.trainer, next_step, CORPUS.validation)
+
+
+def test_a_service_reads_and_samples_each_summary_and_trains_on_those_of_steps() -> None:
+    summaries = 5 * 8 + 2 * len(CORPUS.validation)
+    ahead = charged()
+    assert ahead.sampled == summaries * 150
+    a_document = ahead.read / summaries
+    assert ahead.trained == round(5 * 8 * (a_document + 150))
+    assert charged(4).trained * 5 == ahead.trained
+
+
+def test_a_service_without_prices_has_no_forecast_in_dollars() -> None:
+    assert charged().usd is None
+    assert "at prices that are not given" in str(charged())
+    priced = charged(prices=[1, 10, 100])
+    expected = priced.read + 10 * priced.sampled + 100 * priced.trained
+    assert priced.usd == expected / 1_000_000
+    assert f"about ${priced.usd:,.2f}" in str(priced)

@@ -65,7 +65,7 @@ def test_an_origin_that_is_not_there_is_named(store: FolderStore) -> None:
     store.delete(file_key(store, "m", 2, "weights"))
     with pytest.raises(ConfigError, match="no whole checkpoint 2"):
         origin_of(store, FromCheckpoint(model="m", step=2))
-    with pytest.raises(StoreError, match="no ledger of 'nobody'"):
+    with pytest.raises(StoreError, match="no run 'nobody'"):
         origin_of(store, FromCheckpoint(model="nobody"))
 
 

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from precis.config import TrainConfig
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.records.ledger import Ledger
 from precis.training.log import RunLog
 from precis.training.run import PROJECT, trainable, work_folder
@@ -73,7 +73,7 @@ async def test_steps_and_validations_stand_in_arts_files_without_any_key(log: Ru
 async def test_nobody_has_a_page_where_no_key_is_set(log: RunLog, tmp_path: Path) -> None:
     async with log.open(CONFIG, "run", tmp_path / "wandb"):
         assert log.wandb_url == ""
-        log.tell_samples([rollouts(True)], "run", "val", 0)
+        log.tell_samples([rollouts(True)], "run", "val", 0, 0)
     assert not (tmp_path / "wandb").exists()
 
 
@@ -81,9 +81,9 @@ async def test_the_observers_hear_of_samples_while_it_is_open(
     log: RunLog, told: list[Any], tmp_path: Path
 ) -> None:
     group = [rollouts(True, False)]
-    log.tell_samples(group, "run", "train", 0)
+    log.tell_samples(group, "run", "train", 0, 0)
     async with log.open(CONFIG, "run", tmp_path / "wandb"):
-        log.tell_samples(group, "run", "train", 4)
+        log.tell_samples(group, "run", "train", 4, 3)
     assert [report["metadata"]["step"] for report in told] == ["4", "4"]
     assert {report["metadata"]["score.accuracy"] for report in told} == {"1", "0"}
 

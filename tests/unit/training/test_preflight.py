@@ -78,6 +78,17 @@ def test_a_run_on_a_rented_machine_is_checked_for_key_gpu_and_budget(tmp_path: P
     assert rented.checks().keys() == LOCAL | RENTED
 
 
+async def test_training_on_this_machines_gpus_is_checked_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    two = {"kind": "art", "engine": {"gpus": 2}}
+    checks = preflight(tmp_path, Judge(), trainer=two).checks()
+    assert checks.keys() == LOCAL | {"GPU"}
+    with pytest.raises(ConfigError, match="this machine has no GPU"):
+        await checks["GPU"]()
+
+
 async def test_a_judge_that_refuses_is_one_failed_check_among_others(tmp_path: Path) -> None:
     judge = Judge()
     judge.error = JudgeRejected("The key is wrong.", "Set JUDGE_API_KEY.")
@@ -89,7 +100,7 @@ async def test_a_judge_that_refuses_is_one_failed_check_among_others(tmp_path: P
 
 async def test_a_checkpoint_to_begin_with_has_to_be_there(tmp_path: Path) -> None:
     wanted = {"model": "nobody", "step": 3}
-    with pytest.raises(UnusableRun, match="no ledger of 'nobody'"):
+    with pytest.raises(UnusableRun, match="no run 'nobody'"):
         await preflight(tmp_path, Judge(), from_checkpoint=wanted).store()
 
 

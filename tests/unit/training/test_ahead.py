@@ -1,0 +1,117 @@
+"""At most one step is sampled ahead; it is taken once, or given up."""
+
+import asyncio
+
+import pytest
+
+from precis.errors import JudgeUnavailable
+from precis.records.spend import Spend
+from precis.training.ahead import SamplingAhead
+from precis.training.batch import StepRollouts
+
+
+class Sampling:
+    """A sampling that ends when it is told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.done = asyncio.Event()
+        self.cancelled = False
+        self.rollouts = StepRollouts([], adapter=3, seconds=1.0, spend=Spend(calls=5))
+        self._error = error
+
+    async def run(self) -> StepRollouts:
+        try:
+            await self.done.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        if self._error:
+            raise self._error
+        return self.rollouts
+
+
+async def test_a_step_that_was_not_sampled_ahead_is_not_there() -> None:
+    ahead = SamplingAhead()
+    await ahead.wait()
+    await ahead.cancel()
+    assert await ahead.take(4) is None
+    assert ahead.spend == Spend()
+
+
+async def test_a_step_goes_on_while_others_work_and_is_taken_once() -> None:
+    ahead = SamplingAhead()
+    sampling = Sampling()
+    ahead.start(4, sampling.run())
+    taking = asyncio.create_task(ahead.take(4))
+    await asyncio.sleep(0)
+    assert not taking.done()
+    sampling.done.set()
+    assert await taking is sampling.rollouts
+    assert await ahead.take(4) is None
+
+
+async def test_what_it_cost_is_known_from_its_end_until_it_is_taken() -> None:
+    ahead = SamplingAhead()
+    sampling = Sampling()
+    ahead.start(4, sampling.run())
+    assert ahead.spend == Spend()
+    sampling.done.set()
+    await ahead.wait()
+    assert ahead.spend == Spend(calls=5)
+    await ahead.take(4)
+    assert ahead.spend == Spend()
+
+
+async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_again() -> None:
+    ahead = SamplingAhead()
+    sampling = Sampling(JudgeUnavailable("It is out."))
+    ahead.start(4, sampling.run())
+    sampling.done.set()
+    await ahead.wait()
+    assert ahead.spend == Spend()
+    with pytest.raises(JudgeUnavailable):
+        await ahead.take(4)
+    assert await ahead.take(4) is None
+
+
+async def test_two_steps_are_never_sampled_ahead() -> None:
+    ahead = SamplingAhead()
+    ahead.start(4, Sampling().run())
+    second = Sampling().run()
+    with pytest.raises(AssertionError, match="being sampled"):
+        ahead.start(5, second)
+    second.close()
+    await ahead.cancel()
+
+
+async def test_another_step_than_the_one_that_was_sampled_is_refused() -> None:
+    ahead = SamplingAhead()
+    ahead.start(4, Sampling().run())
+    with pytest.raises(AssertionError, match="step 4 was sampled ahead, not 5"):
+        await ahead.take(5)
+    await ahead.cancel()
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+async def test_what_is_given_up_does_not_go_on(is_done: bool) -> None:
+    ahead = SamplingAhead()
+    sampling = Sampling(JudgeUnavailable("It is out."))
+    ahead.start(4, sampling.run())
+    if is_done:
+        sampling.done.set()
+    await asyncio.sleep(0)
+    await ahead.cancel()
+    assert sampling.cancelled is not is_done
+    assert await ahead.take(4) is None
+
+
+async def test_who_is_cancelled_while_it_waits_cancels_the_sampling() -> None:
+    ahead = SamplingAhead()
+    sampling = Sampling()
+    ahead.start(4, sampling.run())
+    taking = asyncio.create_task(ahead.take(4))
+    await asyncio.sleep(0)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    assert sampling.cancelled

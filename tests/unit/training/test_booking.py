@@ -1,0 +1,74 @@
+"""What a run has spent, and what of that its ledger says."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from precis.cluster.price import HourlyPrice
+from precis.config import TrainConfig
+from precis.processes.child import ChildService
+from precis.records.spend import Spend
+from precis.store import open_store
+from precis.training.meter import Meter
+from precis.training.run import Run, Services
+from tests.support.corpora import corpus
+from tests.support.ledgers import record
+
+
+class Judge:
+    """Has been paid so much."""
+
+    def __init__(self) -> None:
+        self.identity = {"model": "a-judge"}
+        self.spend = Spend()
+
+
+class Lease:
+    id = "lease"
+
+    async def check(self) -> None:
+        """It is held."""
+
+
+class Process:
+    """A run in a process of its own, with its judge and a machine at $1 an hour."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = TrainConfig(store=str(folder))
+        self.judge = Judge()
+        self.hours = 0.0
+        meter = Meter(lambda: 3600 * self.hours)
+        meter.start(HourlyPrice(1.0, 1.0))
+        judge: Any = self.judge
+        lease: Any = Lease()
+        trainer: Any = SimpleNamespace(meter=meter)
+        services = Services(judge, None, ChildService("http://127.0.0.1:9", "token", pid=0))
+        self.run = Run(settings, corpus(), services, open_store(str(folder)), lease, trainer)
+
+
+async def test_a_step_that_was_described_here_is_booked_however_its_ledger_is_written(
+    tmp_path: Path,
+) -> None:
+    here = Process(tmp_path)
+    await here.run.read_ledger()
+    here.judge.spend = Spend(usd=3.0)
+    here.hours = 2.0
+    here.run.described = record(0, usd=3.0).model_copy(update={"machine_usd": 2.0})
+    assert here.run.usd == pytest.approx(5.0)
+    await here.run.write_ledger(here.run.ledger.advance(here.run.described))
+    assert here.run.unbooked.usd == 0
+    assert here.run.trainer.meter.unbooked_usd == 0
+    assert here.run.usd == pytest.approx(5.0)
+
+
+async def test_a_step_of_a_process_that_is_gone_is_nothing_that_this_one_has_spent(
+    tmp_path: Path,
+) -> None:
+    here = Process(tmp_path)
+    await here.run.read_ledger()
+    here.judge.spend = Spend(usd=0.5)
+    await here.run.write_ledger(here.run.ledger.advance(record(0, usd=3.0)))
+    assert here.run.unbooked.usd == 0.5
+    assert here.run.usd == pytest.approx(3.5)
