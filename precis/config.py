@@ -84,11 +84,11 @@ class RolloutsConfig(Record):
     """Further documents that a step may take where a document's summaries all earn the same and
     teach nothing (DAPO's dynamic sampling). Each costs as many summaries and verdicts as any other
     document; 0 takes none."""
-    temperature: Decides[BoundedFloat] = Field(1.0, gt=0, le=2)
+    temperature: Decides[float] = Field(1.0, gt=0, le=2)
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words."""
-    length_ramp: Annotated[Decides[BoundedFloat], Since(0.0)] = Field(0.0, ge=0, le=1)
+    length_ramp: Annotated[Decides[float], Since(0.0)] = Field(0.0, ge=0, le=1)
     """Share of `words_max` over which a reward in training falls to nothing: with 0.1 a summary of
     315 of 350 words earns all of it, one of 332 half. Validation and benchmark know the hard limit
     alone; 0 leaves it at that in training too."""
@@ -101,7 +101,7 @@ class RolloutsConfig(Record):
     """Deadline of one rollout, judging included, in seconds."""
     scored_min: MayChange[BoundedInt] = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
-    unscored_share_max: MayChange[BoundedFloat] = Field(0.2, ge=0, le=1)
+    unscored_share_max: MayChange[float] = Field(0.2, ge=0, le=1)
     """Share of a step's rollouts that may go unscored before the step fails."""
 
     @model_validator(mode="after")
@@ -265,10 +265,28 @@ class RunConfig(Record):
     PRECIS_STORE, or else .precis/store."""
 
     @model_validator(mode="after")
-    def _serverless_rents_nothing(self) -> Self:
+    def _services_rent_nothing(self) -> Self:
         if self.cluster.where == "sky" and self.trainer.kind == "serverless":
             raise ValueError(
                 "trainer.kind is 'serverless', which W&B's machines do: leave cluster.where 'local'"
+            )
+        if self.cluster.where == "sky" and self.trainer.kind == "tinker":
+            raise ValueError(
+                "trainer.kind is 'tinker', which needs no machine of ours: leave cluster.where "
+                "'local'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _cluster_has_the_gpus(self) -> Self:
+        trainer = self.trainer
+        if self.cluster.where == "local" or trainer.kind != "art":
+            return self
+        if self.cluster.gpus < trainer.engine.gpus:
+            raise ValueError(
+                f"trainer.engine.gpus is {trainer.engine.gpus}, but cluster.gpu {self.cluster.gpu} "
+                f"rents {self.cluster.gpus}: set cluster.gpu to "
+                f"{self.cluster.gpu_name}:{trainer.engine.gpus}"
             )
         return self
 
@@ -360,17 +378,23 @@ class TrainConfig(RunConfig):
     """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
     0 fails at once."""
 
-    ceiling_min: MayChange[BoundedFloat] = Field(0.2, ge=0, le=1)
+    ceiling_min: MayChange[float] = Field(0.2, ge=0, le=1)
     """Least share of the questions that the judge has to answer from the full documents: below it
     the run stops before it trains, since no summary could earn a reward. 0 lets it go on."""
 
     steps: MayChange[BoundedInt] = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
+    off_policy_steps: Annotated[Decides[int], Since(0)] = Field(0, ge=0, le=1)
+    """With 1, a step is sampled while the one before it is trained, from the adapter that this
+    training begins with: one step stale, which importance weights correct for. It takes a GPU for
+    sampling and one for training (`trainer.engine.gpus` 2), or the embedded policy. With 0 each
+    step is sampled from its own adapter."""
     validate_every: MayChange[BoundedInt] = Field(10, ge=1)
     """Steps between two validations on the held-out documents."""
     patience: MayChange[BoundedInt] = Field(0, ge=0)
     """Stop early after so many validations in a row without a gain beyond chance, paired over the
-    held-out documents: the best checkpoint is then the run's. 0 goes on to the last step."""
+    held-out documents: the best checkpoint is then the run's. The validation right after a warm
+    start is not counted. 0 goes on to the last step."""
     second_judge: MayChange[JudgeConfig | None] = Field(None, title="Second Judge")
     """Another judge, which rules on every validation beside the reward's, and earns nothing: where
     the two part ways, the policy learns to please the first. Empty asks none."""
@@ -400,6 +424,32 @@ class TrainConfig(RunConfig):
         return self
 
     @model_validator(mode="after")
+    def _samples_while_it_trains(self) -> Self:
+        trainer = self.trainer
+        if not self.off_policy_steps or trainer.kind == "extractive":
+            return self
+        if trainer.kind != "art":
+            raise ValueError(
+                "off_policy_steps 1 needs a trainer of kind 'extractive' or 'art': set it to 0 for "
+                f"trainer.kind {trainer.kind!r}"
+            )
+        if trainer.engine.gpus == 1:
+            raise ValueError(
+                "off_policy_steps 1 samples while it trains, and trainer.engine.gpus is 1: set "
+                "that to 2 (and sleep_while_training to false), or off_policy_steps to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _stale_adapter_stays(self) -> Self:
+        if self.off_policy_steps and self.retention.keep_last == 1:
+            raise ValueError(
+                "off_policy_steps 1 goes on from the two newest checkpoints, of which "
+                "retention.keep_last 1 keeps one: set keep_last to 2 or more"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _origin_is_another_run(self) -> Self:
         origin = self.from_checkpoint
         if origin and origin.model == self.model and origin.store in ("", self.store):
@@ -413,8 +463,8 @@ class TrainConfig(RunConfig):
     def _wandb_imitates_nothing(self) -> Self:
         if self.warm_start and self.trainer.kind == "serverless":
             raise ValueError(
-                "warm_start needs a trainer of kind 'extractive' or 'art': W&B's serverless "
-                "trainer imitates no summaries here"
+                "warm_start needs a trainer of kind 'extractive', 'art' or 'tinker': W&B's "
+                "serverless trainer imitates no summaries here"
             )
         return self
 
@@ -433,6 +483,29 @@ class TrainConfig(RunConfig):
         if self.warm_start is not None:
             decisive["warm_start"] = self.warm_start.identity(summaries)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+class ManagedConfig(TrainConfig):
+    """A training run as a SkyPilot managed job, which rents the machine for flow and trainer."""
+
+    prefect_api_url: MayChange[str] = ""
+    """Address of the Prefect server as the rented machine reaches it, which ends in /api; empty
+    takes this machine's PREFECT_API_URL, which then must not be on the loopback."""
+
+    @model_validator(mode="after")
+    def _rents_a_machine(self) -> Self:
+        if self.cluster.where != "sky":
+            raise ValueError(
+                "a managed job rents its machine: set cluster.where to 'sky', or take another "
+                "deployment"
+            )
+        return self
+
+    def on_its_machine(self) -> TrainConfig:
+        """The run's settings on the rented machine, where the trainer is beside the flow."""
+        given = {name: getattr(self, name) for name in TrainConfig.model_fields}
+        cluster = self.cluster.model_copy(update={"where": "local"})
+        return TrainConfig.model_validate({**given, "cluster": cluster})
 
 
 class BenchmarkConfig(RunConfig):

@@ -116,7 +116,9 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
         seconds=run.stopwatch.seconds,
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,
+        machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
     )
+    run.described = record
     answers = trajectories(shown, warm_start.documents, run.task)
     reached("before training", record.step)
     start = time.perf_counter()
@@ -143,9 +145,11 @@ async def _book(
 ) -> None:
     """Keep what was collected, and what it has cost."""
     await run.lease.check()
-    await asyncio.to_thread(journal.add, demonstrations, run.unbooked.usd)
-    reached("summaries kept", 0)
+    usd = run.unbooked.usd
+    # First: summaries can be collected again, from replies that are kept, and dollars can't.
     await run.book_rest()
+    await asyncio.to_thread(journal.add, demonstrations, usd)
+    reached("summaries kept", 0)
 
 
 async def _ask(run: Run, teacher: Teacher, documents: Sequence[Document]) -> list[Demonstration]:

@@ -12,6 +12,7 @@ from precis.config import WarmStartConfig
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
 from precis.task import Task
+from precis.text import tokens
 from precis.warm_start.demonstrations import Demonstration
 from precis.warm_start.files import GivenSummary, read_summaries
 
@@ -125,24 +126,33 @@ class _KnownDocuments:
         self._train = {document.id: document for document in corpus.train}
         self._train_by_text = {_normal(document.text): document for document in corpus.train}
         self._held_out = {document.id for document in corpus.validation}
-        self._held_out_texts = {_normal(document.text) for document in corpus.validation}
+        self._held_out_texts = [_normal(document.text) for document in corpus.validation]
 
     def find(self, one: GivenSummary) -> Document | str:
         """The training document that a summary is of, a new one with the text that is given, or
         the cause why it is left out."""
         text = _normal(one.text)
-        if one.document_id in self._held_out or text in self._held_out_texts:
+        if one.document_id in self._held_out or (text and self._is_held_out(text)):
             return "held_out"
         if not text:
             return self._train.get(one.document_id, "no_such_document")
         if text in self._train_by_text:
             return self._train_by_text[text]
+        if one.document_id in self._train:
+            # As a document of its own it would be imitated, and the steps would draw the other.
+            return "other_text"
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         return Document(f"warm-start-{name}", "", one.text, ())
 
+    def _is_held_out(self, text: str) -> bool:
+        """Whether a text is a held-out one, a part of one, or one with more around it."""
+        return any(text in held_out or held_out in text for held_out in self._held_out_texts)
+
 
 def _normal(text: str) -> str:
-    return " ".join(text.split())
+    """The words of a text between spaces, so that only whole words are found in another."""
+    words = tokens(text)
+    return f" {' '.join(words)} " if words else ""
 
 
 def _digest(given: Sequence[GivenSummary]) -> str:

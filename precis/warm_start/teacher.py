@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from precis.benchmark.cache import ResultCache
@@ -113,17 +114,37 @@ def teacher_of(config: TrainConfig, task: Task) -> Teacher | None:
     return Teacher(warm_start.teacher, keys, task, rollouts.unscored_share_max)
 
 
-def forecast_teacher(spec: ContenderSpec, documents: Sequence[Document], task: Task) -> str:
-    """What asking the teacher will cost, in a sentence."""
-    if spec.price is None:
-        dollars = "at an unknown price"
-    else:
+@dataclass(frozen=True)
+class TeacherForecast:
+    """An estimate of what a teacher will take.
+
+    Attributes:
+        summaries: that it will be asked for.
+        usd: dollars, without what it thinks; None where its price is unknown.
+        thinking_usd: what its thoughts may cost at most.
+    """
+
+    teacher: str
+    summaries: int
+    usd: float | None
+    thinking_usd: float
+
+    def __str__(self) -> str:
+        dollars = "at an unknown price" if self.usd is None else f"about ${self.usd:,.2f}"
+        if self.thinking_usd:
+            dollars += f", and up to ${self.thinking_usd:,.2f} of thought"
+        return (
+            f"The teacher {self.teacher} will be asked for {self.summaries} summaries, {dollars}, "
+            "less those that the store keeps."
+        )
+
+
+def forecast_teacher(
+    spec: ContenderSpec, documents: Sequence[Document], task: Task
+) -> TeacherForecast:
+    """What asking the teacher for a summary of each document will take."""
+    usd = None
+    if spec.price is not None:
         usd = sum(summary_usd(spec, document, task) for document in documents)
-        dollars = f"about ${usd:,.2f}"
-        thinking = thinking_usd(spec) * len(documents)
-        if thinking:
-            dollars += f", and up to ${thinking:,.2f} of thought"
-    return (
-        f"The teacher {spec.contender} will be asked for {len(documents)} summaries, {dollars}, "
-        "less those that the store keeps."
-    )
+    thinking = thinking_usd(spec) * len(documents)
+    return TeacherForecast(str(spec.contender), len(documents), usd, thinking)

@@ -36,14 +36,9 @@ WARM: Any = {
     "retention": {"keep_last": 3, "keep_every": 0, "keep_best": 0},
 }
 SHORT = {
-    ("warm: groups measured before it", "flow"),
     ("warm: first summaries kept", "flow+trainer"),
     ("warm: training begun", "trainer"),
     ("warm: weights saved", "flow"),
-    ("warm: result stored", "flow+trainer"),
-    ("warm: manifest written", "trainer"),
-    ("warm: ledger written", "flow"),
-    ("warm: groups measured after it", "flow+trainer"),
 }
 """What `make test` has of the matrix."""
 

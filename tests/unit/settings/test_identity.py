@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from annotated_types import Le
 from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, RolloutsConfig, TrainConfig, WarmStartConfig
 from precis.record import Record
 from precis.settings.identity import Effect, effect_of
+from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, EngineConfig, ExtractiveTrainer, ServerlessTrainer
 
 JUDGE = {"model": "j", "protocol": "batched"}
@@ -21,6 +23,7 @@ MARKED: tuple[type[Record], ...] = (
     ArtTrainer,
     EngineConfig,
     ServerlessTrainer,
+    TinkerTrainer,
 )
 
 
@@ -28,6 +31,22 @@ MARKED: tuple[type[Record], ...] = (
 def test_every_setting_says_whether_it_decides_the_result(settings: type[Record]) -> None:
     unmarked = [name for name, field in settings.model_fields.items() if effect_of(field) is None]
     assert not unmarked
+
+
+def settings_models() -> Iterator[type[Record]]:
+    """Every kind of settings that the product has."""
+    left: list[type[Record]] = list(Record.__subclasses__())
+    while left:
+        kind = left.pop()
+        left += kind.__subclasses__()
+        yield kind
+
+
+def test_no_setting_has_two_upper_limits_of_which_pydantic_takes_the_last() -> None:
+    for settings in settings_models():
+        for name, field in settings.model_fields.items():
+            limits = [one for one in field.metadata if isinstance(one, Le)]
+            assert len(limits) < 2, f"{settings.__name__}.{name}"
 
 
 def nested_settings(settings: Record) -> Iterator[type[Record]]:
@@ -39,7 +58,7 @@ def nested_settings(settings: Record) -> Iterator[type[Record]]:
             yield from nested_settings(value)
 
 
-@pytest.mark.parametrize("kind", ["extractive", "art", "serverless"])
+@pytest.mark.parametrize("kind", ["extractive", "art", "serverless", "tinker"])
 def test_no_group_of_settings_that_decides_is_left_out_of_this_test(kind: str) -> None:
     config = TrainConfig.model_validate(
         {

@@ -87,6 +87,9 @@ def test_a_held_out_document_is_left_out_however_it_is_named(tmp_path: Path) -> 
         {"document_id": "d12", "summary": "The mayor opened 12."},
         {"text": "The mayor opened bridge 13. ", "summary": "The mayor opened 13."},
         {"document_id": "mine", "text": "The mayor opened bridge 14.", "summary": "14."},
+        {"text": "NEWS: THE MAYOR OPENED BRIDGE 15!", "summary": "The mayor opened 15."},
+        {"text": "The mayor opened bridge 150.", "summary": "The mayor opened 150."},
+        {"document_id": "d3", "text": "The mayor closed bridge 3.", "summary": "Closed."},
         {"document_id": "d1", "summary": "The mayor opened 1."},
         {"document_id": "unknown", "summary": "Nobody knows."},
         {"document_id": "d2", "summary": "mayor " * 21},
@@ -96,12 +99,17 @@ def test_a_held_out_document_is_left_out_however_it_is_named(tmp_path: Path) -> 
         "held_out",
         "held_out",
         "held_out",
+        "held_out",
+        "",
+        "other_text",
         "",
         "no_such_document",
         "over_length",
     ]
-    assert "3 left out: held_out" in str(warm_start)
-    assert ids(warm_start.documents) == {"d1"}, "others are set apart for nothing"
+    assert "4 left out: held_out" in str(warm_start)
+    [own] = [one for one in warm_start.documents if one.id != "d1"]
+    assert own.text == "The mayor opened bridge 150."
+    assert ids(warm_start.documents) == {"d1", own.id}, "others are set apart for nothing"
 
 
 def test_a_file_may_be_parquet_and_its_first_summaries_taken(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from precis.config import ContenderConfig
 from precis.errors import BudgetReached, ConfigError, RolloutError
-from precis.extractive.serving import LoopServer
 from precis.llm.budget import Budget
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, Choice, completions_app
 from precis.store import FolderStore
 from precis.summaries.task import Summarizing
@@ -94,5 +94,5 @@ def test_a_teacher_without_its_key_is_refused() -> None:
 
 
 async def test_the_forecast_prices_the_teacher(teacher: Teacher) -> None:
-    said = forecast_teacher(teacher.spec, DOCUMENTS, TASK)
+    said = str(forecast_teacher(teacher.spec, DOCUMENTS, TASK))
     assert said.startswith("The teacher m will be asked for 4 summaries, about $0.00")

@@ -1,0 +1,13 @@
+"""What is wrong with settings, in words."""
+
+from pydantic import ValidationError
+
+
+def problems_in(error: ValidationError) -> list[str]:
+    """What is wrong: `steps: Input should be …`, or what settings that don't go together say."""
+    found = []
+    for problem in error.errors(include_url=False):
+        where = ".".join(map(str, problem["loc"]))
+        what = problem["msg"].removeprefix("Value error, ")
+        found.append(f"{where}: {what}" if where else what)
+    return found

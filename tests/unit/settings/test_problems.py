@@ -1,0 +1,20 @@
+"""What is wrong with settings is said without pydantic's own words."""
+
+import pytest
+from pydantic import ValidationError
+
+from precis.config import TrainConfig
+from precis.settings.problems import problems_in
+
+
+def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_themselves() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TrainConfig.model_validate({"steps": "many", "documents": {"val_size": 0}})
+    assert problems_in(caught.value) == [
+        "documents.val_size: Input should be greater than or equal to 1",
+        "steps: Input should be a valid integer, unable to parse string as an integer",
+    ]
+    with pytest.raises(ValidationError) as caught:
+        TrainConfig.model_validate({"cluster": {"where": "sky"}, "store": "folder"})
+    (said,) = problems_in(caught.value)
+    assert said.startswith("cluster.where is 'sky', but")
