@@ -12,7 +12,8 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 """How many there are of something; the most that JSON carries exactly."""
 BoundedInt = Annotated[int, Field(le=2**53)]
 """Any whole number of a setting: Prefect's server stores those of more than 64 bits, and then can't
-list its runs any more. Each setting says what its least is."""
+list its runs any more. Each setting says what its least is; one that says what its most is, is an
+`int` or a `float` with that alone, since of two limits the one here would hold."""
 BoundedFloat = Annotated[float, Field(le=2**53)]
 """The same for a number that may be a fraction, and could be given as a whole one."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]

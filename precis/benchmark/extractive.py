@@ -12,7 +12,7 @@ from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
 from precis.extractive.checkpoint_files import folder_of, steps
 from precis.extractive.endpoint import PolicyEndpoint
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
 from precis.records.ledger import load_ledger
 from precis.run.checkpoints import committed_steps, restore

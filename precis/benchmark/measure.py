@@ -26,6 +26,7 @@ from precis.records.results import Provenance, Row, frame_of, rows_of
 from precis.records.summary import JudgedSummary
 from precis.run.overview import models_in
 from precis.settings.overrides import overlay
+from precis.settings.problems import problems_in
 from precis.store import Store
 
 
@@ -154,11 +155,9 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
     try:
         return BenchmarkConfig.model_validate(overlay(BenchmarkConfig, of_the_run, given))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(map(str, problem["loc"])) or "together"
         raise ConfigError(
-            f"The settings that {config.model!r} was trained with can't be taken over ({where}: "
-            f"{problem['msg']}): give the benchmark this setting itself."
+            f"The settings that {config.model!r} was trained with can't be taken over "
+            f"({problems_in(error)[0]}): give the benchmark this setting itself."
         ) from error
 
 
@@ -170,7 +169,8 @@ def _ledger_of(store: Store, model: str) -> Ledger:
         if not others:
             raise
         raise UnusableRun(
-            f"{error} Or give `model` one of those that are there: {', '.join(others)}."
+            error.what,
+            f"Train it first, or give `model` one of those that are there: {', '.join(others)}.",
         ) from error
 
 

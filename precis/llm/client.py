@@ -244,7 +244,8 @@ class ChatClient:
             self._count(request.expected, given_up=True)
             raise ProviderFailed("too_large", f"Too much came from {who}: {error}") from error
         except httpx.RequestError as error:
-            detail = f"The connection to {who} failed: {error!r}"
+            why = str(error) or type(error).__name__
+            detail = f"The connection to {who} failed: {why}"
             raise ProviderFailed("connection", detail) from error
 
     def _count(self, usage: Usage, *, given_up: bool = False) -> float | None:

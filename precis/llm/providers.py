@@ -3,6 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from precis.environment import Environment
+from precis.errors import ConfigError
+
+SERVER_KEY_VARIABLE = "PRECIS_API_KEY"
+"""Holds the key of a server of one's own."""
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -39,6 +45,30 @@ PROVIDERS: Mapping[str, Provider] = {
     "google": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
 }
 """By the name that settings give them."""
+
+
+def key_of_server() -> str | None:
+    """The key of a server of one's own; None where none is set.
+
+    Raises:
+        ConfigError: no header can carry it.
+    """
+    secret = Environment().precis_api_key
+    return sendable(secret.get_secret_value(), SERVER_KEY_VARIABLE) if secret else None
+
+
+def sendable(key: str, variable: str) -> str:
+    """A key without the space around it.
+
+    Raises:
+        ConfigError: no header can carry it. What sends it would say so too, and quote the key.
+    """
+    key = key.strip()
+    if not is_sendable(key):
+        raise ConfigError(
+            f"{variable} holds characters that no key has: copy the key again, on one line."
+        )
+    return key
 
 
 def is_sendable(key: str) -> bool:

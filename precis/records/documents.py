@@ -165,6 +165,10 @@ def _is_usable(document: Document) -> bool:
 def split(documents: Sequence[Document], config: DocumentsConfig) -> Corpus:
     """Hold out `val_size` documents and train on `train_size` others, by the seed alone."""
     wanted = config.train_size + config.val_size
+    if len(documents) == 1:
+        raise DocumentsError(
+            f"{config.source} has 1 document: give at least 2, one to train on and one to hold out."
+        )
     if len(documents) < wanted:
         raise DocumentsError(
             f"{config.source} has {len(documents)} documents, but train_size "

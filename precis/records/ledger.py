@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -30,7 +31,7 @@ class StepRecord(Record):
     """
 
     step: Step
-    """The step: it sampled from adapter `step` and made adapter `step + 1`."""
+    """The step: it trained adapter `step`, and made adapter `step + 1`."""
     digest: str
     """SHA-256 of the groups that were trained on."""
     reward: Finite
@@ -53,12 +54,20 @@ class StepRecord(Record):
     """The trainer's own metrics."""
     seconds: dict[str, Amount]
     """Wall time by phase, the wait for the commit before included."""
+    staleness: Count = 0
+    """By how many steps the adapter that it sampled from is older than the one that it trained."""
+    overlapped_s: Amount = 0.0
+    """Seconds of its sampling that passed while the step before was trained; its `seconds` have
+    only what was waited for after that."""
     commit_s: Amount = 0.0
     """How long its commit took, most of it beside the next step's gathering."""
     judge: Annotated[Spend, AfterValidator(_check_spend)]
     """What its judging took; after a crash the cache pays for what was asked before."""
     machine_usd: Amount = 0.0
-    """What the rented machine cost since the step before, by SkyPilot's price."""
+    """What the rented machine cost since the step before, by SkyPilot's price; or a service that
+    trains, by the prices that the settings give."""
+    machine_saved_usd: Amount = 0.0
+    """What it would have cost more on demand; nothing where it is no spot machine."""
     warm_start: WarmStartRecord | None = None
     """How the adapter was made, if by imitation; its reward is then what `GroupVariance` says of
     the adapter before it, and its words are those of the summaries that were imitated."""
@@ -171,6 +180,11 @@ class Ledger(Record):
         return sum(record.machine_usd for record in self.steps)
 
     @property
+    def machine_saved_usd(self) -> float:
+        """What spot machines have saved on all steps."""
+        return sum(record.machine_saved_usd for record in self.steps)
+
+    @property
     def best(self) -> Validation | None:
         """The most accurate validation; of equal ones the newer."""
         return max(self.validations, key=lambda one: (one.accuracy, one.step), default=None)
@@ -222,13 +236,15 @@ class Ledger(Record):
         """The ledger as a run of so many steps with this patience leaves it.
 
         It has stopped where its newest adapter is validated, and so many validations in a row have
-        gained nothing.
+        gained nothing. That of a warm start is none of them: no step has learned from it yet.
         """
         at = self.next_step
         newest = self.validations[-1] if self.validations else None
         stops = False
         if patience and newest and newest.step == at < steps and newest.last_gain is not None:
-            since = [one for one in self.validations if one.step > newest.last_gain]
+            warm = bool(self.steps) and self.steps[0].warm_start is not None
+            counted_from = max(newest.last_gain, 1 if warm else 0)
+            since = [one for one in self.validations if one.step > counted_from]
             stops = len(since) >= patience
         return self._with(stopped_early=at if stops else None)
 
@@ -286,10 +302,28 @@ def load_ledger(store: Store, model: str) -> Ledger:
     Raises:
         UnusableRun: there is none, it is damaged, or was written by a newer Précis.
     """
+    found = find_ledger(store, model)
+    if found is None:
+        raise no_ledger(store, model)
+    return found[0]
+
+
+def find_ledger(store: Store, model: str) -> tuple[Ledger, datetime] | None:
+    """The model's ledger, and when it was written by the store's clock; None where there is none.
+
+    Raises:
+        UnusableRun: it is damaged, or was written by a newer Précis.
+    """
     blob = store.get(ledger_key(model))
-    if blob is None:
-        raise UnusableRun(f"{store.url} holds no ledger of {model!r}: train it first.")
-    return _parse(blob.data, store, model)
+    return (_parse(blob.data, store, model), blob.written) if blob else None
+
+
+def no_ledger(store: Store, model: str) -> UnusableRun:
+    """What to raise where there is none."""
+    return UnusableRun(
+        f"{store.url} holds no run {model!r}.",
+        "See `precis runs list`, or train it first.",
+    )
 
 
 def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:

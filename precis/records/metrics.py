@@ -21,6 +21,8 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
         "unscored": sum(record.unscored.values()),
         "disqualified": sum(record.disqualified.values()),
         "seconds": sum(record.seconds.values()),
+        "staleness": record.staleness,
+        "overlapped_s": record.overlapped_s,
         **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
         **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
         **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},

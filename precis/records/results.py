@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,25 @@ def scan_results(store: Store, model: str, nights: int | None = None) -> pl.Lazy
     return pl.scan_pyarrow_dataset(found)
 
 
+def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame:
+    """The rows of a model's newest benchmark that holds such a row; none where there is none.
+
+    The nights are read from the newest back, no more of them than it takes.
+
+    Args:
+        took_part: what is true of a row.
+
+    Raises:
+        StoreError: they can't be read.
+    """
+    for key in reversed(result_keys(store, model)):
+        blob = store.get(key)
+        rows = _rows_in(blob.data, f"{store.url}/{key}") if blob else SCHEMA.to_frame()
+        if not rows.filter(took_part).is_empty():
+            return rows
+    return SCHEMA.to_frame()
+
+
 def results_before(store: Store, model: str, night: str, nights: int) -> pl.DataFrame:
     """The results of the last nights before one.
 
@@ -232,9 +252,22 @@ def results_before(store: Store, model: str, night: str, nights: int) -> pl.Data
     return frame.filter(pl.col("run").is_in(newest.implode()))
 
 
+def _rows_in(data: bytes, where: str) -> pl.DataFrame:
+    """The rows of a file; what an older version did not write is null."""
+    try:
+        rows = pl.scan_parquet(
+            BytesIO(data), schema=SCHEMA, missing_columns="insert", extra_columns="ignore"
+        )
+        return rows.collect()
+    except pl.exceptions.PolarsError as error:
+        raise StoreError(f"The results in {where} can't be read: {error}") from error
+
+
 def _read(path: Path) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path)
+    except FileNotFoundError as error:
+        raise StoreError(f"Can't read the results in {path}: there is no such file.") from error
     except (OSError, pl.exceptions.PolarsError) as error:
         raise StoreError(f"Can't read the results in {path}: {error}") from error
     if frame.schema != SCHEMA:

@@ -62,6 +62,10 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
     """
     if config.source == "bundled":
         return _file_rows(Path(str(files("precis.data") / "fictional.parquet")))
+    if not config.source.strip():
+        raise DocumentsError(
+            "No documents are named.", "Give a file, a folder, a data set on the Hub or `bundled`."
+        )
     path = Path(config.source).expanduser()
     if path.exists():
         return chain.from_iterable(map(_file_rows, _data_files(path)))
@@ -93,9 +97,11 @@ def _file_rows(path: Path) -> Iterator[CorpusRow]:
     except DocumentsError:
         raise
     except Exception as error:  # the readers raise Arrow's, pandas' and datasets' own errors
+        line = _broken_line(path) if path.suffix.lower() == ".jsonl" else None
+        why = f"line {line}: {_innermost(error)}" if line else _innermost(error)
         raise DocumentsError(
-            f"{path} can't be read as {reader} ({_innermost(error)}): see whether the file is "
-            "whole, and is what its name says."
+            f"{path} can't be read as {reader} ({why}): see whether the file is whole, and is "
+            "what its name says."
         ) from error
     return _check_columns(str(path), names, rows)
 
@@ -152,9 +158,12 @@ def _hub_rows(name: str, hub_split: str) -> Iterator[CorpusRow]:
     try:
         rows = datasets.load_dataset(name, split=hub_split)
     except Exception as error:  # the Hub's client raises some twenty unrelated types
+        why = _innermost(error)
+        # Its next try after a connection that failed is by a client that it has closed.
+        if isinstance(error, RuntimeError) and "client has been closed" in why:
+            why = "it can't be reached"
         raise DocumentsError(
-            f"The data set {name} (split {hub_split}) can't be loaded from the Hub: "
-            f"{_innermost(error)}.",
+            f"The data set {name} (split {hub_split}) can't be loaded from the Hub: {why}.",
             "Check its name and split and the network, or give a local file.",
         ) from error
     return _check_columns(f"{name} ({hub_split})", rows.column_names, rows)
@@ -195,6 +204,17 @@ def _first_replaced(path: Path) -> tuple[int, str]:
                 if "\ufffd" in f"{column}{value}":
                     return number, str(column)
     return 1, COLUMNS[0]
+
+
+def _broken_line(path: Path) -> int | None:
+    """The first line that is no JSON; None where each is."""
+    with path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                json.loads(line.strip() or "null")
+            except ValueError:
+                return number
+    return None
 
 
 def _header(path: Path) -> list[str]:

@@ -29,10 +29,11 @@ with TemporaryDirectory() as folder:
 
 
 def run(program: str) -> str:
+    """What a program prints, and a failure where it has anything to warn of."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 

@@ -25,9 +25,9 @@ from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
 from precis.extractive.checkpoint_files import initial_state, save
-from precis.extractive.serving import LoopServer
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.llm.budget import Budget
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, write_ledger

@@ -87,7 +87,7 @@ def test_documents_that_were_trained_on_are_counted_and_told(store: FolderStore)
 
 
 def test_a_model_that_is_not_there_is_said_to_be_missing(store: FolderStore) -> None:
-    with pytest.raises(UnusableRun, match="no ledger of 'nobody'"):
+    with pytest.raises(UnusableRun, match="no run 'nobody'"):
         line_up_trained(store, BenchmarkConfig(model="nobody"), HELD_OUT, print)
 
 

@@ -76,7 +76,7 @@ def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) ->
 
 
 def test_a_model_that_is_not_there_is_told_of_those_that_are(store: FolderStore) -> None:
-    with pytest.raises(UnusableRun, match="holds no ledger of 'rehearsal': train it first"):
+    with pytest.raises(UnusableRun, match="holds no run 'rehearsal'"):
         with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
     write_ledger(store, ledger("rehearsal-seed2"), None)
     with pytest.raises(UnusableRun, match="one of those that are there: rehearsal-seed2"):

@@ -1,6 +1,9 @@
 """Reading RepLiQA's schema: what is understood, and what is refused with a place."""
 
 import csv
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -116,8 +119,8 @@ def test_what_is_not_utf8_is_named_by_row_and_column(tmp_path: Path, kind: str) 
 
 def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "broken.jsonl"
-    path.write_text('{"document_id": "d0"\n')
-    with pytest.raises(DocumentsError, match=r"broken\.jsonl can't be read as json"):
+    path.write_text('{"document_id": "d0"}\n\n{"document_id": "d1"\n')
+    with pytest.raises(DocumentsError, match=r"broken\.jsonl can't be read as json \(line 3: "):
         read_documents(source(path))
 
 
@@ -198,6 +201,17 @@ def test_a_corpus_that_is_too_small_names_the_sizes(tmp_path: Path) -> None:
         load_corpus(source(path, train_size=3500, val_size=91))
 
 
+def test_one_document_alone_is_not_told_to_lower_its_sizes(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "c.jsonl", rows(1))
+    with pytest.raises(DocumentsError, match="has 1 document: give at least 2"):
+        load_corpus(source(path, train_size=1, val_size=1))
+
+
+def test_no_source_at_all_is_not_taken_for_this_folder() -> None:
+    with pytest.raises(DocumentsError, match="No documents are named"):
+        load_corpus(DocumentsConfig(source=" ", train_size=1, val_size=1))
+
+
 def test_the_split_follows_from_its_seed_alone() -> None:
     assert corpus(seed=1) == corpus(seed=1)
     assert corpus(seed=1).validation != corpus(seed=2).validation
@@ -236,3 +250,17 @@ def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() ->
     assert spares != known.spares(1, 4, 2, 4)
     assert len(known.spares(1, 3, 2, 10_000)) == len(known.train) - 2
     assert known.spares(1, 3, 2, 0) == ()
+
+
+def test_a_hub_that_cannot_be_reached_is_named_as_the_cause() -> None:
+    read = (
+        "from precis.config import DocumentsConfig\n"
+        "from precis.records.documents import read_documents\n"
+        "read_documents(DocumentsConfig(source='owner/name'))"
+    )
+    # Its client reads the address once, when it is imported.
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-c", read], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert "can't be loaded from the Hub: it can't be reached. Check its name" in done.stderr

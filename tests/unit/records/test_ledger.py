@@ -15,7 +15,7 @@ from precis.records.ledger import (
     read_ledger,
     write_ledger,
 )
-from precis.records.warm_start import GroupVariance
+from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import FolderStore
 from tests.support.ledgers import record, validation
 
@@ -105,6 +105,21 @@ def test_a_run_stops_once_its_patience_has_seen_no_gain(
 ) -> None:
     ledger = validated(*gains).stop_early(patience, steps=9)
     assert ledger.stopped_early == (4 if stops else None)
+
+
+def test_the_validation_of_a_warm_start_takes_no_patience() -> None:
+    """One that gained nothing would end a run of patience 1 before its first step."""
+    made = WarmStartRecord(source="file", documents=4, summaries=4, left_out={}, reward=None)
+    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = ledger.advance(record(0).model_copy(update={"warm_start": made}))
+    for step in (0, 1):
+        known = validation(step).model_copy(update={"last_gain": 0})
+        ledger = ledger.add_validation(known)
+    assert ledger.stop_early(1, steps=9).stopped_early is None
+    known = validation(2).model_copy(update={"last_gain": 0})
+    later = ledger.advance(record(1)).add_validation(known)
+    assert later.stop_early(1, steps=9).stopped_early == 2
+    assert later.stop_early(2, steps=9).stopped_early is None
 
 
 def test_a_run_at_its_last_step_or_between_validations_has_not_stopped_early() -> None:

@@ -11,6 +11,7 @@ from precis.records.results import (
     KEY,
     SCHEMA,
     frame_of,
+    newest_results,
     read_results,
     results_before,
     results_key,
@@ -20,7 +21,7 @@ from precis.records.results import (
 )
 from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored, Unscored
-from precis.store import Store, open_store
+from precis.store import Blob, FolderStore, Store, open_store
 from precis.summaries.rewards import score_zero
 from tests.support.answers import DOCUMENT, SUMMARY, provenance
 
@@ -165,3 +166,34 @@ def test_a_file_that_is_no_results_is_named(tmp_path: Path) -> None:
     (tmp_path / "m" / "results" / "20261102T030000Z-0000.parquet").write_text("not parquet")
     with pytest.raises(StoreError, match=r"earlier nights in .*m/results/ can't be read"):
         results_before(store, "m", "20261103T030000Z-0000", 7)
+
+
+def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) -> None:
+    class Counting(FolderStore):
+        def get(self, key: str) -> Blob | None:
+            read.append(key)
+            return super().get(key)
+
+    read: list[str] = []
+    store = Counting(tmp_path)
+    frames = {night: stored(store, night, correct=night < 3) for night in (1, 2, 3)}
+    assert newest_results(store, "m", pl.col("correct")).equals(frames[2])
+    assert read == [results_key("m", f"202611{night:02}T030000Z-0000") for night in (3, 2)]
+    assert newest_results(store, "m", pl.col("model") == "nobody").schema == SCHEMA
+    assert newest_results(store, "another", pl.lit(True)).is_empty()
+
+
+def test_the_newest_results_of_an_older_version_have_nulls(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    frame = stored(store, 1).drop("served_by", "kept")
+    frame.write_parquet(tmp_path / "m" / "results" / "20261101T030000Z-0000.parquet")
+    read = newest_results(store, "m", pl.col("correct"))
+    assert read.schema == SCHEMA
+    assert read.drop("served_by", "kept").equals(frame)
+
+
+def test_newest_results_that_are_none_are_named(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    store.put(results_key("m", "20261102T030000Z-0000"), b"not parquet")
+    with pytest.raises(StoreError, match=r"20261102T030000Z-0000\.parquet can't be read"):
+        newest_results(store, "m", pl.col("correct"))

@@ -1,0 +1,100 @@
+"""An ASGI app served from the running event loop, beside whatever else the process does."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from precis.llm.server import Complete, completions_app
+
+_KEEP_ALIVE_S = 600
+_START_POLL_S = 0.005
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave SIGINT and SIGTERM to the process that we are a guest in."""
+        yield
+
+
+class LoopServer:
+    """A server on 127.0.0.1 and a free port; it lives as long as its event loop."""
+
+    def __init__(self, app: Any) -> None:
+        # A client's pool may hold a connection through a long pause and should find it open.
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=5,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen; returns when requests are answered.
+
+        Raises:
+            RuntimeError: the app did not start; its log says why.
+        """
+        # asyncio sets TCP_NODELAY only where the protocol is named; without it each answer
+        # waits 40 ms for the client's delayed ACK.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.bind(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
+        while not self._server.started:
+            if self._task.done():
+                listener.close()
+                await self._task
+                raise RuntimeError("The app did not start.")
+            await asyncio.sleep(_START_POLL_S)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it serves in the event loop that runs now."""
+        task = self._task
+        return bool(task and not task.done() and task.get_loop() is asyncio.get_running_loop())
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close the port."""
+        if self._task is not None and self.alive:
+            self._server.should_exit = True
+            await self._task
+
+
+class LoopCompletions:
+    """Completions that the running event loop serves, once somebody asks where.
+
+    Args:
+        complete: answers a request.
+        list_models: the names that can be asked for.
+    """
+
+    def __init__(self, complete: Complete, list_models: Callable[[], Sequence[str]]) -> None:
+        self._complete = complete
+        self._list_models = list_models
+        self._key = secrets.token_urlsafe(32)
+        self._server: LoopServer | None = None
+
+    async def serve(self) -> tuple[str, str]:
+        """Address and key; the same as long as the event loop lives."""
+        if self._server is None or not self._server.alive:
+            app = completions_app(self._complete, self._list_models, self._key)
+            self._server = LoopServer(app)
+            await self._server.start()
+        return f"http://127.0.0.1:{self._server.port}/v1", self._key
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close the port."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None

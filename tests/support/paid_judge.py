@@ -1,0 +1,23 @@
+"""A judge whose pay is counted where it works, and not by who asks it."""
+
+from precis.llm.server import ChatRequest, Completion
+from precis.standins.judge import lexical_judge
+from precis.words import count_words
+
+
+class PaidJudge:
+    """The lexical judge, for a dollar a million tokens."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._answer = lexical_judge()
+
+    async def complete(self, asked: ChatRequest) -> Completion:
+        completion = await self._answer(asked)
+        self._tokens += sum(count_words(str(message["content"])) for message in asked.messages)
+        self._tokens += sum(choice.tokens for choice in completion.choices)
+        return completion
+
+    @property
+    def usd(self) -> float:
+        return self._tokens / 1_000_000
