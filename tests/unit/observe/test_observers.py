@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from precis.environment import Environment
-from precis.extractive.serving import LoopServer
 from precis.judge import Answer, Scored, Unscored
+from precis.llm.loop_server import LoopServer
 from precis.observe.completions import CompletionRecord, completions_of_step
 from precis.observe.observers import Observers, observing, services
 from precis.observe.sender import Sender
@@ -190,3 +190,14 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     assert unscored.scores == {"words": 2} and unscored.notes["unscored"] == "timeout"
     assert scored.notes["document"] == DOCUMENT.id and scored.id != unscored.id
     assert scored.messages[1]["content"].count(DOCUMENT.text) == 1
+
+
+def test_the_same_summary_in_two_steps_of_one_adapter_is_told_as_two() -> None:
+    """With `off_policy_steps` two steps can be sampled from it, of the same document."""
+    told: list[CompletionRecord] = []
+    for step in (0, 1, 1):
+        told += completions_of_step(
+            [rollouts(True)], run="r", policy="m@0", split="train", step=step
+        )
+    first, second, again = (one.id for one in told)
+    assert first != second == again

@@ -67,6 +67,13 @@ def test_the_png_is_wide_enough_for_a_readme() -> None:
     assert (width, height) == (1209, 662)
 
 
+def test_the_png_has_a_palette_since_lists_of_reports_bring_all_their_pictures() -> None:
+    png = curve().png(dpi=100)
+    colour_type = png[25]
+    assert colour_type == 3
+    assert len(png) < 16_000
+
+
 def test_a_run_without_steps_and_one_without_validation_are_drawn() -> None:
     assert "training step" in texts(learning_curve([]).svg())
     assert "training reward" in texts(learning_curve([StepPoint(0, 1.0)]).svg())

@@ -50,8 +50,26 @@ def test_what_the_machine_costs_is_said_and_foretold() -> None:
         rented = record(step, usd=0.5).model_copy(update={"machine_usd": 1.5})
         ledger = ledger.advance(rented)
     text = shown(ledger, 10)
-    assert "| $4.00, $3.00 of it for the machine |" in text
+    assert "| $4.00, $3.00 of it for the training |" in text
     assert "about $20.00" in text
+
+
+def test_what_was_sampled_ahead_is_said_where_anything_was() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
+    assert "one step ahead" not in shown(ledger)
+    for step in (1, 2):
+        stale = record(step).model_copy(update={"staleness": 1, "overlapped_s": 2.25})
+        ledger = ledger.advance(stale)
+    line = "| Sampled one step ahead | 2 of 3 steps, 4.5 s of it beside the training |"
+    assert line in shown(ledger)
+
+
+def test_what_spot_has_saved_is_said() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k")
+    for step in range(2):
+        machine = {"machine_usd": 1.5, "machine_saved_usd": 2.25}
+        ledger = ledger.advance(record(step).model_copy(update=machine))
+    assert "$3.00 of it for the training, where spot saved $4.50 |" in shown(ledger)
 
 
 def variance(step: int, varied: int) -> GroupVariance:

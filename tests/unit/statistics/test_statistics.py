@@ -92,6 +92,14 @@ def test_one_document_says_nothing_of_the_spread() -> None:
     assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
 
 
+def test_two_documents_that_are_alike_are_not_taken_for_certainty() -> None:
+    alike = ratio_interval([1, 1], [3, 3])
+    assert alike.mean == pytest.approx(1 / 3)
+    assert alike.low < 0.1 and alike.high > 0.8
+    unequal = ratio_interval([1, 2], [3, 6])
+    assert (unequal.low, unequal.high) == pytest.approx((alike.low, alike.high))
+
+
 @pytest.mark.parametrize("documents", [32, 91])
 def test_all_right_is_not_certainty(documents: int) -> None:
     whole = [4] * documents
