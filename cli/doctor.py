@@ -32,7 +32,7 @@ def examine_deployment(deployment: str, console: Console) -> bool:
     """Check what a deployment's runs need, print a table, and say whether all is well.
 
     Raises:
-        ConfigError: prefect.yaml has no such deployment.
+        ConfigError: prefect.yaml has no such deployment of training or a benchmark.
     """
     config = _config_of(deployment)
     logging.disable(logging.WARNING)  # what libraries say of their retries; the table says it all
@@ -75,7 +75,10 @@ def _config_of(deployment: str) -> RunConfig:
     entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     named = {_name(entry): entry for entry in entries if _flow(entry) in _CHECKED_FLOWS}
     if deployment not in named:
-        raise ConfigError(f"There is no deployment {deployment!r}; there are {', '.join(named)}.")
+        raise ConfigError(
+            f"prefect.yaml has no deployment {deployment!r} of training or a benchmark; it has "
+            f"{', '.join(named)}."
+        )
     given = named[deployment]["parameters"]
     if _flow(named[deployment]) == "train":
         return TrainConfig.model_validate(given)

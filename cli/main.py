@@ -109,9 +109,10 @@ def worker(
 ) -> None:
     """Work for a server that is up: a worker that lets its runs end when it is told to stop."""
     with sentences():
-        prefect_server.attach()
+        api = prefect_server.attach()
         from cli.worker import serve
 
+        typer.echo(f"Works for {api}, at up to {limit} runs at a time, until Ctrl-C.")
         serve(limit)
 
 

@@ -181,7 +181,7 @@ def _new_password() -> str:
 def _read_record(name: str) -> str | None:
     try:
         return (home() / name).read_text() or None
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

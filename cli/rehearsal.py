@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import httpx
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -31,7 +34,7 @@ from precis.judge.endpoint import PASSAGE_MODEL
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
 from precis.records.ledger import Ledger, load_ledger
-from precis.run.shortcomings import shortcoming
+from precis.run.shortcomings import came_further, shortcoming
 from precis.store import open_store
 from precis.training.run import work_folder
 from tasks.benchmark_report import BenchmarkReport
@@ -103,10 +106,36 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     trouble = asyncio.run(unreachable())
     if trouble:
         console.print(trouble, soft_wrap=True)
-    with _bar(console) as bar:
+    with _bar(console) as bar, _shown_warnings(bar.console):
         report = asyncio.run(_watch(train, config, server, bar))
     _print_results(report, config, time.perf_counter() - started, console)
     return report
+
+
+class _PreflightWarnings(logging.Handler):
+    """Prints what preflight warns of; other logs are in Prefect's UI alone."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.module == "preflight":
+            self._console.print(f"[yellow]{escape(record.getMessage())}[/]", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _shown_warnings(console: Console) -> Iterator[None]:
+    """Have the terminal say before the training what speaks against it."""
+    handler = _PreflightWarnings(console)
+    loggers = [logging.getLogger(f"prefect.{kind}_runs") for kind in ("flow", "task")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 async def _watch(
@@ -168,6 +197,7 @@ def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
     bar.update(
         shown,
         completed=ledger.next_step,
+        total=max(ledger.next_step, bar.tasks[shown].total or 0),
         description="benchmarking" if done else "training",
         reward=reward,
         accuracy="" if accuracy is None else f"held-out accuracy {accuracy:.0%}",
@@ -216,8 +246,10 @@ def _bar(console: Console) -> Progress:
 def _print_results(
     report: BenchmarkReport, config: TrainConfig, seconds: float, console: Console
 ) -> None:
-    held_out = config.documents.val_size
-    table = Table(title=f"{config.steps} steps, {held_out} held-out documents, {seconds:.0f} s")
+    ledger = load_ledger(open_store(config.store), config.model)
+    steps = _counted(ledger.next_step, "step")
+    held_out = _counted(config.documents.val_size, "held-out document")
+    table = Table(title=f"{steps}, {held_out}, {seconds:.0f} s")
     for heading in ("Contender", "Accuracy (95 % interval)", "Words", "Over length"):
         table.add_column(heading)
     for line in report.standings:
@@ -225,6 +257,10 @@ def _print_results(
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
-    sentence = shortcoming(load_ledger(open_store(config.store), config.model))
-    if sentence:
-        console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
+    for sentence in (came_further(ledger, config.steps), shortcoming(ledger)):
+        if sentence:
+            console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from rich.table import Table
-
-from cli.tables import plain_table
+from cli.plain_table import PlainTable
 from precis.report.run_comparison import RunComparison, SideBySide, seconds_of
 from precis.run.overview import Overview
 from precis.statistics.intervals import DOCUMENTS_MIN
@@ -13,9 +11,9 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _POINTS_MAX = 60
 
 
-def runs_side_by_side(found: RunComparison) -> Table:
+def runs_side_by_side(found: RunComparison) -> PlainTable:
     """What there is to say of each run as a whole, with its curves."""
-    table = plain_table("", found.first.model, found.second.model)
+    table = PlainTable("", found.first.model, found.second.model)
     for name, *cells in zip(_NAMES, _facts(found.first), _facts(found.second), strict=True):
         table.add_row(name, *cells)
     return table

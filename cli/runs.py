@@ -11,24 +11,23 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 
+from cli.plain_table import PlainTable
 from cli.run_comparison import describe_difference, runs_side_by_side, summaries_side_by_side
-from cli.tables import checkpoints_table, facts, run_details, run_record, runs_table, steps_table
+from cli.tables import (
+    checkpoints_table,
+    facts,
+    run_details,
+    run_record,
+    runs_table,
+    steps_table,
+)
 from cli.terminal import fail, say, sentences
 from precis.environment import Environment
 from precis.report.run_comparison import as_record, compare
 from precis.run.checkpoints import committed_steps
 from precis.run.export import Format, export
-from precis.run.overview import (
-    Overview,
-    Unreadable,
-    kept_checkpoints,
-    overview,
-    overviews,
-    sizes_of_run,
-)
+from precis.run.overview import kept_checkpoints, list_runs, overview, sizes_of_run
 from precis.run.reports import report_file
 from precis.run.restart import load_reached
 from precis.run.restart import restart as restart_run
@@ -43,27 +42,24 @@ StoreOption = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, for a program.")]
-_WIDTH_MAX = 10_000
 
 Model = Annotated[str, typer.Argument(help="Name of the model.")]
 
 
 @app.command("list")
-def list_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
+def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
     """List the runs of a store: how far each is, what it reached, what it cost, who works on it."""
     with sentences():
         at = _open(store)
-        found = overviews(at, datetime.now(UTC))
-        runs = [one for one in found if isinstance(one, Overview)]
+        runs, unreadable = list_runs(at, datetime.now(UTC))
         if as_json:
             _print_json(list(map(run_record, runs)))
-        elif not found:
+        elif not (runs or unreadable):
             _console().print(f"{at.url} holds no runs.", soft_wrap=True)
         elif runs:
             _print_table(runs_table(runs))
-        for one in found:
-            if isinstance(one, Unreadable):
-                say(f"{one.model}: {one.why}")
+        for one in unreadable:
+            say(f"{one.model}: {one.why}")
 
 
 @app.command()
@@ -213,12 +209,11 @@ def _is_watched() -> bool:
     return sys.stdin.isatty()
 
 
-def _print_table(table: Table) -> None:
+def _print_table(table: PlainTable) -> None:
     """Print a table whole, in lines longer than the terminal's if need be: half a name is none."""
-    console = _console()
-    unbounded = console.options.update(width=_WIDTH_MAX)
-    needed = Measurement.get(console, unbounded, table).maximum
-    Console(highlight=False, width=max(console.width, needed)).print(table)
+    names, *rows = table.lines()
+    _console().print(names, style="dim", markup=False, soft_wrap=True)
+    _print("\n".join(rows))
 
 
 def _print(line: str) -> None:

@@ -5,27 +5,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-
+from cli.plain_table import PlainTable
 from precis.records.ledger import Ledger, Validation
 from precis.report.wording import warm_start
+from precis.run.index import ListedRun
 from precis.run.overview import Overview, StoredCheckpoint
 
 _MB = 1_000_000
 
 
-def runs_table(runs: Sequence[Overview]) -> Table:
+def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
     """A line for each run."""
-    table = plain_table("model", "step", "written, UTC", "accuracy", "best", "dollars", "held by")
+    table = PlainTable("model", "step", "written, UTC", "accuracy", "best", "dollars", "held by")
     for run in runs:
         table.add_row(
             run.model,
-            str(run.ledger.next_step),
+            str(run.step),
             f"{run.written:%Y-%m-%d %H:%M}",
-            _accuracy(run.last),
-            f"{_accuracy(run.best)} at {run.best.step}" if run.best else "",
-            f"{run.ledger.usd:.2f}",
-            run.holder.run if run.holder else "",
+            _accuracy(run.accuracy),
+            f"{_accuracy(run.best)} at {run.best_step}" if run.best is not None else "",
+            f"{run.usd:.2f}",
+            run.held_by or "",
         )
     return table
 
@@ -72,10 +72,10 @@ def _format(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
-def steps_table(ledger: Ledger, last: int) -> Table:
+def steps_table(ledger: Ledger, last: int) -> PlainTable:
     """The newest steps, with the accuracy of the adapter that each sampled from."""
     accuracies = {one.step: one for one in ledger.validations}
-    table = plain_table("step", "reward", "words", "accuracy, 95 %", "seconds", "dollars")
+    table = PlainTable("step", "reward", "words", "accuracy, 95 %", "seconds", "dollars")
     for step in ledger.steps[-last:]:
         table.add_row(
             str(step.step),
@@ -91,26 +91,17 @@ def steps_table(ledger: Ledger, last: int) -> Table:
     return table
 
 
-def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> Table:
+def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> PlainTable:
     """Each checkpoint with its size and what it lacks."""
-    table = plain_table("checkpoint", "MB", "")
+    table = PlainTable("checkpoint", "MB", "")
     for one in checkpoints:
         table.add_row(str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or "whole")
     return table
 
 
-def run_record(run: Overview) -> dict[str, Any]:
+def run_record(run: ListedRun) -> dict[str, Any]:
     """A run's line for a program."""
-    return {
-        "model": run.model,
-        "step": run.ledger.next_step,
-        "written": run.written.isoformat(),
-        "accuracy": run.last.accuracy if run.last else None,
-        "best": run.best.accuracy if run.best else None,
-        "best_step": run.best.step if run.best else None,
-        "usd": run.ledger.usd,
-        "held_by": run.holder.run if run.holder else None,
-    }
+    return {**run.model_dump(), "written": run.written.isoformat()}
 
 
 def run_details(
@@ -119,7 +110,7 @@ def run_details(
     """All that is shown of a run, for a program."""
     ledger = run.ledger.model_dump(mode="json")
     return {
-        **run_record(run),
+        **run_record(run.line),
         "origin": ledger["origin"],
         "settings": ledger["settings"],
         "steps": ledger["steps"][-last:],
@@ -128,17 +119,8 @@ def run_details(
     }
 
 
-def plain_table(*columns: str) -> Table:
-    """A table without lines."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in columns:
-        left = name in ("model", "held by", "")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    return table
-
-
-def _accuracy(validation: Validation | None) -> str:
-    return f"{validation.accuracy:.1%}" if validation else ""
+def _accuracy(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def _with_interval(validation: Validation | None) -> str:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from precis.errors import PrecisError
+from precis.settings.problems import problems_in
 
 CONTINUES = "The same command continues from the last committed step."
 
@@ -26,8 +27,8 @@ def sentences() -> Iterator[None]:
     except PrecisError as error:
         fail(str(error))
     except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            say(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}")
+        for problem in problems_in(error):
+            say(problem)
         raise typer.Exit(2) from None
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from precis.errors import ConfigError, PrecisError
 ROOT = Path(__file__).parents[1]
 _DEPLOY_TIMEOUT_S = 300
 _QUERY_S = 1.0
+_FLUSH_TIMEOUT_S = 5
 _PASSWORD_MIN = 12
 
 _WITHOUT_AUTOMATIONS = (
@@ -45,12 +45,13 @@ def up(
     if share:
         demand_password()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the worker takes it
-    with _output_to(private_home() / "worker.log") as log:
+    log = private_home() / "worker.log"
+    with _output_to(log):
         server = prefect_server.find_or_start(share=share, port=port)
         try:
             with console.status("Starting …"):
                 _stand_up(server, console, automations)
-            console.print(f"Worker       takes up to {limit} runs at a time; its log: {log}")
+            _tell_of_worker(limit, log, console)
             asyncio.run(_work(limit, server, console))
         finally:
             if server.started:
@@ -107,6 +108,7 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
 
     server.wait()
     asyncio.run(prefect_server.check())
+    _tell_of_server(server, console)  # what comes takes up to two minutes on a busy machine
     asyncio.run(pool.ensure())
     deploy()
     wanted = on_postgres() if automations is None else automations
@@ -114,14 +116,17 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     _tell(server, asyncio.run(pool.deployments()), applied, console)
 
 
-def _tell(
-    server: PrefectServer, deployments: list[str], applied: list[str], console: Console
-) -> None:
+def _tell_of_server(server: PrefectServer, console: Console) -> None:
     console.print(f"Prefect      {server.ui}", soft_wrap=True)
     if server.password_file:
         console.print(
             f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
         )
+
+
+def _tell(
+    server: PrefectServer, deployments: list[str], applied: list[str], console: Console
+) -> None:
     console.print(f"Deployments  {', '.join(deployments)}", soft_wrap=True)
     console.print(f"Automations  {', '.join(applied) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
@@ -134,7 +139,15 @@ def _tell(
     console.print("\nCtrl-C waits for the runs that are going, and then stops all this.")
 
 
+def _tell_of_worker(limit: int, log: Path, console: Console) -> None:
+    console.print(
+        f"Worker       takes up to {limit} runs at a time; its log: {log}", soft_wrap=True
+    )
+
+
 async def _work(limit: int, server: PrefectServer, console: Console) -> None:
+    from prefect.logging.handlers import APILogHandler
+
     from cli.worker import work
 
     def say(sentence: str) -> None:
@@ -142,14 +155,15 @@ async def _work(limit: int, server: PrefectServer, console: Console) -> None:
 
     async with keep_running(server, say):
         await work(limit, _QUERY_S, say)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH_TIMEOUT_S):
+                await APILogHandler.aflush()  # to a server that is about to stop
 
 
 @contextlib.contextmanager
-def _output_to(log: Path) -> Iterator[Path]:
+def _output_to(log: Path) -> Iterator[None]:
     """Send what Prefect and the flows print to a file: the terminal is for our own words."""
-    with (
-        log.open("a") as file,
-        contextlib.redirect_stdout(file),
-        contextlib.redirect_stderr(file),
-    ):
-        yield Path(os.path.relpath(log))
+    # Not closed: Prefect's last words come when Python ends, and would be tracebacks of their own.
+    file = log.open("a", buffering=1)
+    with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        yield

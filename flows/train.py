@@ -27,11 +27,11 @@ from tasks.checkpoints import (
 from tasks.parameters import named, takes_settings
 from tasks.preflight import announce_cost, load_documents, preflight
 from tasks.resume import recovering, resume
-from tasks.rollouts import sample_and_score, validate
+from tasks.rollouts import sample_ahead, sample_and_score, validate, wait_for_sampling
 from tasks.secrets import adopt_secrets
 from tasks.services import open_run, start_services
 from tasks.states import completed, says_why_it_stops
-from tasks.training import train_step
+from tasks.training import describe_step, train_step
 from tasks.ui import ProgressReporter, announce_trained, report_progress
 from tasks.warm_start import BATCH, collect_summaries, imitate, measure_variance, open_journal
 
@@ -86,14 +86,17 @@ async def train_to_the_end(run: Run) -> None:
         while not run.is_done:
             async with recovering(run):
                 await go_on(run, reporter)
+        await book_what_is_left(run)
 
 
 async def go_on(run: Run, reporter: ProgressReporter) -> None:
     """What comes next: a validation where one is due, and a step of training."""
     await stop_at_limits(run)
     if run.validation_is_due:
-        # A validation goes into the ledger, which a commit writes too.
+        # A validation goes into the ledger, which a commit writes too; and policy and judge are
+        # its own, so that its time and its dollars are.
         await wait_for_commit(run)
+        await wait_for_sampling(run)
         validation = await validate(run, run.next_step)
         await log_validation(run, validation)
         await delete_old_checkpoints(run)
@@ -107,11 +110,17 @@ async def go_on(run: Run, reporter: ProgressReporter) -> None:
 
 
 async def take_step(run: Run, step: int, reporter: ProgressReporter) -> None:
-    """One step; it is committed and logged while the next one samples."""
+    """One step; it is committed and logged while the next one samples.
+
+    With `off_policy_steps` the next one samples while this one is trained, too.
+    """
     rollouts = await sample_and_score(run, step)
     batch = filter_groups(rollouts, run.config.rollouts)
     await wait_for_commit(run)
-    record = await train_step(run, step, batch)
+    record = describe_step(run, step, batch)
+    # Only now: what it spends is booked with the next step.
+    sample_ahead(run, step + 1)
+    record = await train_step(run, record, batch)
     # What is timed from here on is the next step's; the commit times itself.
     run.stopwatch.reset()
     run.commits.start(step, commit_and_log(run, record, batch, reporter))
@@ -143,7 +152,6 @@ async def commit_and_log(
         await commit_step(run, record)
     except StoreError as error:
         raise await keep_here(run, record, error) from error
-    run.trainer.meter.book(record.machine_usd)
     await log_step(run, record.step, batch)
     if batch is not None:
         run.log.show_rollouts(batch.rollouts.rows)
@@ -164,14 +172,22 @@ async def stop_at_limits(run: Run) -> None:
         BudgetReached: what was spent; everything up to here is committed.
     """
     if run.is_at_limit:
-        await wait_for_commit(run)
-        await run.book_rest()
+        await book_what_is_left(run)
         raise run.limit_reached()
+
+
+async def book_what_is_left(run: Run) -> None:
+    """Put into the ledger what was paid for a step that is not taken any more, say."""
+    await run.ahead.cancel()
+    await wait_for_commit(run)
+    await run.book_rest()
 
 
 @asynccontextmanager
 async def finish_commit_on_exit(run: Run) -> AsyncIterator[None]:
     """However the block is left, finish the commit that is under way, or give it up in time.
+
+    What is sampled ahead is given up at once: who resumes the run samples it again.
 
     SIGTERM (a cancelled run, a machine that shuts down) interrupts what the block is at, and is
     passed on to Prefect once the commit has ended, so that the run ends in the state that it
@@ -182,4 +198,5 @@ async def finish_commit_on_exit(run: Run) -> AsyncIterator[None]:
             yield
             await wait_for_commit(run)
         finally:
+            await run.ahead.cancel()
             await run.commits.finish(COMMIT_GRACE_S, get_run_logger().warning)

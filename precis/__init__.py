@@ -11,5 +11,7 @@ from precis.deferred_litellm import defer_litellm
 defer_litellm()
 # litellm would otherwise fetch a price list from the network on import.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+# ART imports transformers, which would say first of all that there is no PyTorch: none is needed.
+os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
 __version__ = "0.1.0"

@@ -1,5 +1,6 @@
 """The `precis` command, which is a checkout's: flows, tasks and command are not in the wheel."""
 
+import signal
 import sys
 
 
@@ -7,6 +8,8 @@ def main() -> None:
     """Run the command of the checkout that Précis is installed from."""
     try:
         from cli.main import app
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)  # it had begun nothing yet: the imports take a second
     except ModuleNotFoundError as error:
         if error.name not in {"cli", "cli.main"}:
             raise

@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from precis.config import BenchmarkConfig, RunConfig, TrainConfig
+from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment
+from precis.settings.tinker import TinkerTrainer
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
@@ -36,14 +37,21 @@ def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
             yield "CONTENDER_API_KEY", contender.base_url
     if isinstance(config, TrainConfig) and config.warm_start and config.warm_start.teacher:
         yield "CONTENDER_API_KEY", config.warm_start.teacher.base_url
+    if isinstance(config.trainer, TinkerTrainer):
+        yield "TINKER_API_KEY", config.trainer.address or os.environ.get("TINKER_BASE_URL", "")
     yield "LANGFUSE_SECRET_KEY", environment.langfuse_host
     yield "OPENPIPE_API_KEY", environment.openpipe_base_url
     yield "WANDB_API_KEY", os.environ.get("WANDB_BASE_URL", "")
     if environment.weave_project:
         yield "WANDB_API_KEY", environment.weave_url
-    yield "PREFECT_API_AUTH_STRING", os.environ.get("PREFECT_API_URL", "")
+    elsewhere = config.prefect_api_url if isinstance(config, ManagedConfig) else ""
+    yield "PREFECT_API_AUTH_STRING", elsewhere or os.environ.get("PREFECT_API_URL", "")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address means this machine, wherever it is read."""
+    return urlsplit(address).hostname in _LOOPBACK
 
 
 def _is_clear(address: str) -> bool:
-    url = urlsplit(address)
-    return url.scheme == "http" and url.hostname not in _LOOPBACK
+    return urlsplit(address).scheme == "http" and not is_loopback(address)

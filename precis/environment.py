@@ -11,6 +11,8 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from precis.errors import ConfigError
+
 _PRIVATE = 0o700
 
 
@@ -22,6 +24,7 @@ class Environment(BaseSettings):
     )
 
     wandb_api_key: SecretStr | None = None
+    tinker_api_key: SecretStr | None = None
     openrouter_api_key: SecretStr | None = None
     gemini_api_key: SecretStr | None = None
     openai_api_key: SecretStr | None = None
@@ -107,9 +110,18 @@ def private_home() -> Path:
     """The folder of this machine's own files, made where it is missing, for nobody else to read.
 
     Prefect's database lies in it, with the key of its Secret blocks.
+
+    Raises:
+        ConfigError: it can't be made.
     """
     home = Environment().home
-    home.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    try:
+        home.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"Can't make the folder {home} for this machine's own files: {error.strerror}.",
+            "Let PRECIS_HOME name a folder that this user can write.",
+        ) from error
     found = home.stat()
     if found.st_uid == os.geteuid() and found.st_mode & 0o077:
         home.chmod(_PRIVATE)

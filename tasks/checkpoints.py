@@ -29,7 +29,7 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     record = checkpoint.record or record
     timed = record.model_copy(update={"commit_s": time.perf_counter() - start})
     # The ledger moves only now that the manifest is there: who resumes trusts the ledger.
-    await run.write_ledger(run.ledger.advance(timed, checkpoint.digest), record.judge)
+    await run.write_ledger(run.ledger.advance(timed, checkpoint.digest))
     run.trainer.count_progress()
 
 

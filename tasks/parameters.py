@@ -22,6 +22,7 @@ from precis.config import SEED_MAX, SEED_MIN
 from precis.errors import ConfigError
 from precis.record import Record
 from precis.settings.overrides import Given, overlay
+from precis.settings.problems import problems_in
 
 C = TypeVar("C", bound=Record)
 R = TypeVar("R")
@@ -98,11 +99,8 @@ def _validate(model: type[C], settings: Given) -> C:
     try:
         return model.model_validate(settings)
     except ValidationError as error:
-        problems = (
-            f"{'.'.join(map(str, problem['loc'])) or 'together'}: {problem['msg']}"
-            for problem in error.errors(include_url=False)
-        )
-        raise ConfigError(f"Settings that can't work: {'; '.join(problems)}.") from error
+        problems = "; ".join(problems_in(error))
+        raise ConfigError(f"Settings that can't work: {problems}.") from error
 
 
 def _signature(model: type[Record]) -> Signature:

@@ -14,7 +14,8 @@ from precis.errors import ConfigError
 from precis.judge.forecast import Forecast
 from precis.models.licences import restriction_of
 from precis.records.documents import Corpus, load_corpus
-from precis.training.forecast import forecast_judging, forecast_second_judge
+from precis.settings.tinker import TinkerTrainer
+from precis.training.forecast import forecast_judging, forecast_second_judge, forecast_service
 from precis.training.preflight import Preflight
 from precis.training.run import Run, Services
 from precis.warm_start.teacher import forecast_teacher, teacher_of
@@ -85,9 +86,19 @@ async def announce_cost(run: Run) -> None:
     held_out = run.corpus.validation
     usd = run.ledger.usd
     apart = run.warm_start.documents if run.warm_start else ()
+    if isinstance(config.trainer, TinkerTrainer):
+        charged = forecast_service(config, config.trainer, at, held_out)
+        get_run_logger().info("%s", charged)
+        usd += charged.usd or 0.0
+        if charged.usd is None:
+            get_run_logger().warning(
+                "What the Tinker service charges is not counted. Give its prices in trainer.prices."
+            )
     teacher = teacher_of(config, run.task)
     if teacher and at == 0:
-        get_run_logger().info("%s", forecast_teacher(teacher.spec, apart, run.task))
+        asked = forecast_teacher(teacher.spec, apart, run.task)
+        get_run_logger().info("%s", asked)
+        usd += asked.usd or 0.0
     if config.judge.provider != "lexical":
         model = run.judge.identity["model"]
         usd += _announce(forecast_judging(config, at, held_out, model, len(apart)), model)

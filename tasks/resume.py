@@ -9,7 +9,9 @@ from prefect.logging import get_run_logger
 
 from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
 from precis.models.record import training_record, write_record
+from precis.records.manifests import files_digest
 from precis.run.checkpoints import complete_around, repair_pointer
+from precis.run.shortcomings import came_further
 from precis.run.trained_on import keep_trained_on
 from precis.run.unsent import upload_kept
 from precis.training.fork import begin_from_origin
@@ -41,6 +43,7 @@ async def resume(run: Run) -> None:
     if step:
         get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
+    await _bring_stale_adapter(run, plan)
     training = training_record(run.config, run.judge.identity["model"])
     await asyncio.to_thread(write_record, run.store, run.name, training)
     repair_art_files(run.config)
@@ -52,7 +55,10 @@ async def resume(run: Run) -> None:
     for trained in plan.ahead:
         await commit_step(run, as_remembered(trained))
         await log_step(run, run.ledger.next_step - 1)
-    if run.next_step:
+    further = came_further(run.ledger, run.config.steps)
+    if further:
+        get_run_logger().warning(further)
+    elif run.next_step:
         get_run_logger().info("Continues from step %d.", run.next_step)
     await asyncio.to_thread(run.store.clean)
 
@@ -77,6 +83,7 @@ async def _recover(run: Run, error: TrainerLost) -> None:
         logger.warning("%s It is brought up again (%d).", error, trainer.losses)
         await show_running_as("Preempted", str(error))
         try:
+            await run.ahead.cancel()
             await run.commits.abandon()
             await show_running_as("Recovering", f"It is brought up again ({trainer.losses}).")
             await trainer.bring_up()
@@ -105,6 +112,30 @@ async def _with_trainer(run: Run) -> ResumePlan:
             at = run.ledger.next_step
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan
+
+
+async def _bring_stale_adapter(run: Run, plan: ResumePlan) -> None:
+    """Have the trainer serve the adapter that the next step is sampled from, if it is an older one.
+
+    So the step is sampled from the same adapter as if the run had not been cut off. Where no whole
+    checkpoint of it is left, the step is sampled from its own.
+    """
+    run.oldest_adapter = run.first_adapter
+    at = run.ledger.next_step
+    adapter = run.adapter_for(at)
+    # A trainer that is ahead goes on from the ledger's adapter, which it holds.
+    if adapter >= at or plan.ahead:
+        return
+    digest = run.ledger.checkpoints.get(adapter, "")
+    client = run.trainer.client
+    held = (await client.state(run.model)).checkpoints
+    if adapter in held and files_digest(held[adapter]) == digest:
+        return
+    try:
+        await client.fetch(run.model, adapter, run.stored_model, digest)
+    except CorruptCheckpoint as error:
+        get_run_logger().warning("%s Step %d is sampled from its own adapter.", error, at)
+        run.oldest_adapter = at
 
 
 async def _follow(run: Run, plan: ResumePlan) -> None:

@@ -33,8 +33,27 @@ _SLOTS_PATIENCE_S = 1800
 
 
 async def sample_and_score(run: Run, step: int) -> StepRollouts:
-    """The step's rollouts, as `wait_out_judge` gets them."""
-    return await wait_out_judge(run, partial(gather_rollouts, run, step))
+    """The step's rollouts, sampled ahead or now, as `wait_out_judge` gets them."""
+    return await wait_out_judge(run, partial(_take_or_gather, run, step))
+
+
+def sample_ahead(run: Run, step: int) -> None:
+    """Begin to sample a step while the one before it is trained, where the settings say so."""
+    # Beyond a limit the run stops before that step.
+    if run.config.off_policy_steps and step < run.config.steps and not run.is_at_limit:
+        run.ahead.start(step, gather_rollouts(run, step))
+
+
+async def wait_for_sampling(run: Run) -> None:
+    """Wait until what is sampled ahead is there; what that takes counts for its step."""
+    with run.stopwatch.phase("gather"):
+        await run.ahead.wait()
+
+
+async def _take_or_gather(run: Run, step: int) -> StepRollouts:
+    with run.stopwatch.phase("gather"):
+        ahead = await run.ahead.take(step)
+        return await gather_rollouts(run, step) if ahead is None else ahead
 
 
 async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
@@ -56,27 +75,29 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
 
 @task(name="gather rollouts", task_run_name="step {step}: gather rollouts of {run.name}", **RETRIED)
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
-    """Sample summaries of the step's documents from adapter `step` and have them judged."""
+    """Sample summaries of the step's documents from the step's adapter and have them judged."""
     settings = run.config.rollouts
     seed = run.config.seed
     size = settings.groups_per_step
+    adapter = run.adapter_for(step)
+    spent = run.spend
+    start = time.perf_counter()
     reached("before sampling", step)
-    with run.stopwatch.phase("gather"):
-        async with judge_slots(run.config):
-            rows = await gather(
-                run.model.openai_client(),
-                run.model.get_inference_name(step),
-                run.task,
-                run.judge,
-                run.corpus.batch(seed, step, size),
-                settings,
-                seed=seed,
-                step=step,
-                ruler=run.ruler,
-                spares=run.corpus.spares(seed, step, size, settings.replacements_max),
-            )
+    async with judge_slots(run.config):
+        rows = await gather(
+            run.model.openai_client(),
+            run.model.get_inference_name(adapter),
+            run.task,
+            run.judge,
+            run.corpus.batch(seed, step, size),
+            settings,
+            seed=seed,
+            step=step,
+            ruler=run.ruler,
+            spares=run.corpus.spares(seed, step, size, settings.replacements_max),
+        )
     reached("rollouts scored", step)
-    return StepRollouts(rows)
+    return StepRollouts(rows, adapter, time.perf_counter() - start, run.spend.since(spent))
 
 
 @task(name="validate", task_run_name="step {step}: validate {run.name}", **RETRIED)
@@ -100,12 +121,13 @@ async def validate(run: Run, step: int) -> Validation:
     reached("validation scored", step)
     refuse_too_many_unscored(rollouts, run.config.rollouts)
     await _show_validation(run, step, rollouts)
-    await keep_rollouts(run, "val", step, [[one] for one in rollouts])
+    await keep_rollouts(run, "val", step, [[one] for one in rollouts], adapter=step)
     second_judge = run.second.identity["model"] if run.second else ""
     validation = validation_of(step, rollouts, time.perf_counter() - start, second_judge)
     gained = last_gain(run.ledger.validations, validation)
     validation = validation.model_copy(update={"last_gain": gained})
-    spend = run.unbooked
+    # What was sampled ahead is booked with its step.
+    spend = run.unbooked.since(run.ahead.spend)
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
     _warn_of_judges(run, validation)
     return validation
@@ -121,12 +143,12 @@ def _warn_of_judges(run: Run, validation: Validation) -> None:
 
 
 async def keep_rollouts(
-    run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]]
+    run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: int
 ) -> None:
-    """Put what adapter `step` wrote, and how it was judged, into the store; tell the observers."""
-    groups = transcript(rows, run.model.get_inference_name(step))
+    """Put what an adapter wrote, and how it was judged, into the store; tell the observers."""
+    groups = transcript(rows, run.model.get_inference_name(adapter))
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, groups)
-    run.log.tell_samples(rows, run.ledger.run_id, split, step)
+    run.log.tell_samples(rows, run.ledger.run_id, split, step, adapter)
 
 
 @asynccontextmanager

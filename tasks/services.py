@@ -99,7 +99,7 @@ async def open_run(
     name = f"{config.model} ({flow_run.id})"
     folder = work_folder(config) / "trainer"
     async with (
-        leased(store, config.model, name, take_over=config.take_over) as lease,
+        leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,
         connect_trainer(config, folder, launch) as trainer,
     ):
         yield Run(config, corpus, services, store, lease, trainer)
@@ -176,13 +176,12 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
 async def _start_metered(config: RunConfig, host: TrainerHost, meter: Meter) -> TrainerAddress:
     """Where the trainer answers, once it is up; a rented machine's meter runs from here."""
     address = await start_trainer(config, host)
-    machine = host.cluster if isinstance(host, SkyPilotHost) else None
-    if machine is not None:
-        meter.start(machine.usd_per_hour)
+    price = host.price
+    if price is not None:
+        meter.start(price)
         get_run_logger().info(
-            "The trainer runs on %s (%s), at $%.2f an hour by SkyPilot's catalogue.",
-            machine.name,
-            machine.infra,
-            machine.usd_per_hour,
+            "The trainer runs on %s, at $%.2f an hour by SkyPilot's catalogue.",
+            host.place,
+            price.usd_per_hour,
         )
     return address

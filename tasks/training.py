@@ -13,26 +13,31 @@ from tasks.policy import RETRIED
 from tasks.rollouts import keep_rollouts
 
 
-@task(name="train", task_run_name="step {step}: train {run.name}", **RETRIED)
-async def train_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
-    """Turn adapter `step` into adapter `step + 1`; a repeat gets the stored result.
+def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
+    """The record of a step that is about to be trained; it books what is spent up to here."""
+    run.described = step_record(
+        step,
+        batch,
+        groups_added=len(batch.rollouts.rows) - run.config.rollouts.groups_per_step,
+        seconds=run.stopwatch.seconds,
+        judge=run.unbooked,
+        machine_usd=run.trainer.meter.unbooked_usd,
+        machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
+    )
+    return run.described
+
+
+@task(name="train", task_run_name="step {record.step}: train {run.name}", **RETRIED)
+async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> StepRecord:
+    """Turn adapter `record.step` into the next; a repeat gets the stored result.
 
     Its rollouts are in the store before that. The trainer keeps the step's record with its result,
     so that a run that dies before the commit need not sample and judge the step again.
     """
-    rows = batch.rollouts.rows
+    step = record.step
+    rollouts = batch.rollouts
     # Before the training: once a step is trained, it is not sampled again.
-    await keep_rollouts(run, "train", step, rows)
-    record = step_record(
-        step,
-        rows,
-        groups_trained=len(batch.groups),
-        groups_dropped=batch.dropped,
-        groups_added=len(rows) - run.config.rollouts.groups_per_step,
-        seconds=run.stopwatch.seconds,
-        judge=run.unbooked,
-        machine_usd=run.trainer.meter.unbooked_usd,
-    )
+    await keep_rollouts(run, "train", step, rollouts.rows, rollouts.adapter)
     reached("before training", step)
     start = time.perf_counter()
     result = await run.trainer.client.train(

@@ -1,6 +1,6 @@
 """A run in Prefect's UI: its name, its progress, its report, and the events that it emits.
 
-A report takes a fifth of a second to draw, and one of a thousand steps more. It is drawn beside
+A report takes a quarter of a second to draw, and one of a thousand steps more. It is drawn beside
 the run, in a thread, at most every few seconds and for a hundredth of the time, and always at the
 end.
 """
@@ -106,8 +106,8 @@ class ProgressReporter:
             self._logger.warning("Prefect's UI could not be brought up to date: %s", error)
 
     async def _show_progress(self, view: TrainingView) -> None:
-        done = min(view.ledger.next_step, view.plan.steps)
-        steps = view.plan.steps
+        done = view.ledger.next_step
+        steps = max(view.plan.steps, done)
         name = f"{self._name}: step {done} of {steps}"
         await self._client.update_flow_run(self._run, name=name)
         await self._put(self._progress_key, "progress", 100 * done / steps, progress_line(view))

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from precis.config import BenchmarkConfig, TrainConfig
+from precis.config import BenchmarkConfig, ManagedConfig, TrainConfig
 from precis.record import Record
 from precis.settings.cluster import ClusterSweepConfig, DownConfig
 from precis.sweep.config import SweepConfig
@@ -23,7 +23,14 @@ _END = "<!-- /configuration -->"
 
 def reference() -> str:
     """All settings of the flows as markdown tables: one for each model."""
-    configs = (TrainConfig, BenchmarkConfig, SweepConfig, DownConfig, ClusterSweepConfig)
+    configs = (
+        TrainConfig,
+        ManagedConfig,
+        BenchmarkConfig,
+        SweepConfig,
+        DownConfig,
+        ClusterSweepConfig,
+    )
     models = dict.fromkeys(model for config in configs for model in _models(config))
     return "\n\n".join(map(_table, models))
 
@@ -47,8 +54,13 @@ def _models(model: type[Record]) -> Iterator[type[Record]]:
 
 
 def _table(model: type[Record]) -> str:
-    rows = [_row(name, field) for name, field in model.model_fields.items()]
+    # What trains as a managed job has all settings of training, which have a table of their own.
+    shared = TrainConfig.model_fields if model is ManagedConfig else {}
+    own = {name: field for name, field in model.model_fields.items() if name not in shared}
+    rows = [_row(name, field) for name, field in own.items()]
     head = f"**{model.__name__}**: {_sentence(model.__doc__)}"
+    if shared:
+        head += " It has the settings of TrainConfig, and:"
     return "\n".join([head, "", "| setting | default | |", "| --- | --- | --- |", *rows])
 
 

@@ -37,10 +37,19 @@ def cause_of(failure: str, log: str = "") -> str:
     """
     if failure and not _ELSEWHERE.search(failure):
         return _in_our_words(failure)
+    return _in_our_words(cause_in(log, failure))
+
+
+def cause_in(log: str, failure: str = "") -> str:
+    """The cause in the words of what raised it, for a process that knows none of our settings.
+
+    Args:
+        failure: taken where the log holds no exception; empty takes the last line of the log.
+    """
     lines = [_PREFIX.sub("", line).rstrip() for line in log.splitlines()]
     raised = [line for line in lines if _EXCEPTION.match(line) and not _ELSEWHERE.search(line)]
     if raised:
-        return _in_our_words(raised[-1])
+        return raised[-1]
     return failure or next((line for line in reversed(lines) if line), "It printed nothing.")
 
 

@@ -14,7 +14,7 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,8 @@ from precis.errors import TrainerError
 from precis.processes.causes import cause_of
 from precis.processes.supervisor import end_own, wait_for_parent
 
+SUPERVISOR = ("precis.processes.supervisor", "--with-parent")
+"""What stands before a module so that all that it starts ends with it, and with its parent."""
 TOKEN_VARIABLE = "PRECIS_TOKEN"
 _PORT_VARIABLE = "PRECIS_PORT_DESCRIPTOR"
 """The number of the descriptor that a child writes its port to."""
@@ -42,6 +44,20 @@ class ChildService:
     url: str
     token: str = field(repr=False)
     pid: int
+
+
+@dataclass(frozen=True)
+class Child:
+    """A child that was started, and where it prints."""
+
+    process: asyncio.subprocess.Process
+    log: Path
+    log_began: int
+
+    def output(self) -> str:
+        """What it and its own children have printed, or the end of that."""
+        with self.log.open("rb") as file:
+            return _read_since(file.fileno(), self.log_began)
 
 
 def is_running(pid: int) -> bool:
@@ -122,11 +138,29 @@ async def child_service(
         TrainerError: it did not start; the message says why.
     """
     token = secrets.token_urlsafe(32)
-    command = [python, "-m"]
-    if supervised:
-        command += ["precis.processes.supervisor", "--with-parent"]
-    command += [module, *arguments]
+    command = [python, "-m", *(SUPERVISOR if supervised else ()), module, *arguments]
     reader, writer = os.pipe()
+    variables = {TOKEN_VARIABLE: token, _PORT_VARIABLE: str(writer)}
+    async with run_child(command, log, variables, [writer]) as child:
+        # Ours is closed, so that the pipe ends when the child does, whether it spoke or not.
+        os.close(writer)
+        port = await _read_port(reader)
+        if port is None:
+            raise TrainerError(_why_not(module, child))
+        yield ChildService(f"http://127.0.0.1:{port}", token, child.process.pid)
+
+
+@asynccontextmanager
+async def run_child(
+    command: Sequence[str], log: Path, variables: Mapping[str, str], pass_fds: Sequence[int] = ()
+) -> AsyncIterator[Child]:
+    """Run a command while the block lasts; its standard input ends when this process does.
+
+    Args:
+        log: takes all that the child and its own children print.
+        variables: of its environment, besides ours.
+        pass_fds: descriptors that it inherits.
+    """
     with _open_log(log) as printed:
         began = printed.seek(0, os.SEEK_END)
         process = await asyncio.create_subprocess_exec(
@@ -134,17 +168,12 @@ async def child_service(
             stdin=asyncio.subprocess.PIPE,
             stdout=printed,
             stderr=printed,
-            env={**os.environ, TOKEN_VARIABLE: token, _PORT_VARIABLE: str(writer)},
-            pass_fds=[writer],
+            env={**os.environ, **variables},
+            pass_fds=pass_fds,
             start_new_session=True,  # Ctrl-C is for the parent, which then stops us in order
         )
-        # Ours is closed, so that the pipe ends when the child does, whether it spoke or not.
-        os.close(writer)
     try:
-        port = await _read_port(reader)
-        if port is None:
-            raise TrainerError(_why_not(module, log, began))
-        yield ChildService(f"http://127.0.0.1:{port}", token, process.pid)
+        yield Child(process, log, began)
     finally:
         await _stop(process)
 
@@ -174,10 +203,16 @@ async def _read_port(reader: int) -> int | None:
         transport.close()
 
 
-def _why_not(module: str, log: Path, began: int) -> str:
-    with log.open("rb") as file:
-        cause = cause_of("", _read_since(file.fileno(), began))
-    return f"{module} did not start: {cause.rstrip('.')}. All that it printed is in {log}."
+def _why_not(module: str, child: Child) -> str:
+    cause = cause_of("", child.output())
+    return f"{module} did not start: {cause.rstrip('.')}. All that it printed is in {child.log}."
+
+
+def free_port() -> int:
+    """A port of the loopback on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def log_end() -> int:

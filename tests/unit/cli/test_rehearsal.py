@@ -1,6 +1,7 @@
 """What `precis rehearse` makes of its arguments, and what it says while it works."""
 
 import io
+import logging
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,38 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
         "training: step 1 of 2, reward 0.50, held-out accuracy 25%",
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50%",
     ]
+
+
+@pytest.mark.parametrize("logger", ["prefect.flow_runs", "prefect.task_runs"])
+def test_what_preflight_warns_of_is_said_before_the_training(
+    logger: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Prefect's own handler sends to a server, which no flow has here.
+    monkeypatch.setattr(logging.getLogger(logger), "handlers", [])
+    console = Console(file=io.StringIO(), force_terminal=False, width=100)
+
+    def log(level: int, file: str, sentence: str) -> None:
+        record = logging.LogRecord(logger, level, file, 1, sentence, None, None)
+        logging.getLogger(logger).handle(record)
+
+    with rehearsal._shown_warnings(console):
+        log(logging.WARNING, "precis/training/preflight.py", "The judge reads [40%] of it.")
+        log(logging.INFO, "precis/training/preflight.py", "All is well.")
+        log(logging.WARNING, "tasks/states.py", "This is printed in the end.")
+    log(logging.WARNING, "precis/training/preflight.py", "Nobody listens any more.")
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "The judge reads [40%] of it.\n"
+
+
+def test_a_run_that_had_come_further_is_not_shown_at_step_two_of_one() -> None:
+    console = Console(file=io.StringIO(), force_terminal=False, width=100)
+    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0)).advance(record(1))
+    with rehearsal._bar(console) as bar:
+        rehearsal._show(ledger, bar, bar.add_task("starting", total=1, reward="", accuracy=""))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "benchmarking: step 2 of 2, reward 0.50\n"
+
+
+def test_one_step_on_one_document_is_counted_in_the_singular() -> None:
+    assert rehearsal._counted(1, "step") == "1 step"
+    assert rehearsal._counted(2, "step") == "2 steps"

@@ -1,0 +1,45 @@
+"""What `precis up` says."""
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cli import up
+
+
+def test_the_path_of_the_worker_s_log_can_be_copied_from_a_narrow_terminal() -> None:
+    console = Console(file=io.StringIO(), width=40)
+    log = Path("/home/somebody/with/a/long/name/.precis/worker.log")
+    up._tell_of_worker(4, log, console)
+    assert isinstance(console.file, io.StringIO)
+    (line,) = console.file.getvalue().splitlines()
+    assert line.endswith(f"its log: {log}")
+
+
+def test_prefect_s_last_words_come_after_the_end_and_go_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with up._output_to(log):
+        handler = logging.StreamHandler()
+    handler.handle(logging.makeLogRecord({"msg": "a heartbeat was lost"}))
+    assert log.read_text() == "a heartbeat was lost\n"
+    handler.stream.close()
+
+
+@pytest.mark.parametrize("command", ["up", "rehearse"])
+def test_a_home_that_cannot_be_made_is_said_in_a_sentence(command: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    home = tmp_path / "file" / "home"
+    environment = {**os.environ, "PRECIS_HOME": str(home), "PREFECT_API_URL": ""}
+    # These commands change signals and warnings of the process that they run in.
+    done = subprocess.run(
+        [sys.executable, "-m", "precis", command], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Can't make the folder {home}")
+    assert done.stderr.endswith("Let PRECIS_HOME name a folder that this user can write.\n")

@@ -1,0 +1,50 @@
+"""What a run says of its cost before it costs anything."""
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tasks.preflight
+from precis.config import TrainConfig
+from precis.records.ledger import Ledger
+from precis.summaries.task import Summarizing
+from tasks.preflight import announce_cost
+from tests.support.bridges import document
+
+DOCUMENTS = tuple(document(number) for number in range(4))
+
+
+def run_with_teacher(budget_usd: float) -> Any:
+    """A run that a teacher begins, at a dollar for a token."""
+    price = 1_000_000
+    teacher = {"model": "m", "prices": (price, price)}
+    config = TrainConfig.model_validate(
+        {
+            "store": "s",
+            "budget_usd": budget_usd,
+            "warm_start": {"source": "teacher", "teacher": teacher},
+        }
+    )
+    return SimpleNamespace(
+        config=config,
+        ledger=Ledger(model="m", config="c", corpus="d"),
+        corpus=SimpleNamespace(validation=DOCUMENTS),
+        warm_start=SimpleNamespace(documents=DOCUMENTS),
+        task=Summarizing(30),
+        second=None,
+    )
+
+
+@pytest.mark.parametrize(("budget_usd", "lasts"), [(10.0, False), (1_000_000.0, True)])
+async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
+    budget_usd: float,
+    lasts: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-none")
+    monkeypatch.setattr(tasks.preflight, "get_run_logger", logging.getLogger)
+    await announce_cost.fn(run_with_teacher(budget_usd))
+    assert ("will not last to the last step" in caplog.text) is not lasts
