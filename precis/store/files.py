@@ -1,12 +1,10 @@
-"""Many files of a store at a time, through s3fs from a bucket, and when each was written.
+"""Many files of a store at a time, through s3fs from a bucket.
 
 For reading alone: what a run writes goes through `Store`, with its conditions and checksums.
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
@@ -35,19 +33,6 @@ def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
         return {key: contents[path] for key, path in paths.items()}
 
 
-def last_modified(store: Store, key: str) -> datetime:
-    """When a key was last written, by the clock of the store.
-
-    Raises:
-        StoreError: it is not there, or can't be asked for.
-    """
-    if not store.url.startswith(_S3):
-        return _file_mtime(Path(store.url, key))
-    with _objects(store) as (files, root):
-        written: datetime = files.modified(f"{root}/{key}")
-        return written.astimezone(UTC)
-
-
 @contextmanager
 def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
     """What a data set's files are read through, where None is this machine's own file system, and
@@ -68,13 +53,6 @@ def _content(store: Store, key: str) -> bytes:
     if blob is None:
         raise StoreError(f"Can't read {store.url}/{key}: it is not there.")
     return blob.data
-
-
-def _file_mtime(path: Path) -> datetime:
-    try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except OSError as error:
-        raise StoreError(f"Can't read {path}: {error.strerror}.") from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from precis.errors import StoreConflict, StoreError, StoreRefused
@@ -21,7 +22,8 @@ _OWN = ".precis"
 """Begins the names of the store's own files, which are no keys."""
 _ABANDONED_AFTER_S = 86_400
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
 class FolderStore:
@@ -40,13 +42,14 @@ class FolderStore:
     def get(self, key: str) -> Blob | None:
         path = self._path(key)
         try:
-            refuse_too_large(path.stat().st_size, str(path))
+            found = path.stat()
+            refuse_too_large(found.st_size, str(path))
             data = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StoreError(f"Can't read {path}: {error.strerror}.") from error
-        return Blob(data, _version(data))
+        return Blob(data, _version(data), datetime.fromtimestamp(found.st_mtime, UTC))
 
     def put(self, key: str, data: bytes) -> str:
         with self._replacing(key) as temporary:
@@ -165,6 +168,8 @@ def _explain(error: OSError, path: Path) -> StoreError:
         return StoreError(f"{what} Free some space or choose another store.")
     if error.errno in _REFUSED:
         return StoreRefused(f"{what} Let this user write there or choose another store.")
+    if error.errno in _NO_FOLDER:
+        return StoreRefused(f"{what} A file lies where a folder is needed: choose another store.")
     return StoreError(f"{what} Choose another store.")
 
 

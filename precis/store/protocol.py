@@ -6,7 +6,8 @@ SIGKILL.
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -18,10 +19,11 @@ SMALL_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Blob:
-    """A small object and the version that it was read at."""
+    """A small object, the version that it was read at, and when the store says it was written."""
 
     data: bytes
     version: str
+    written: datetime = field(compare=False)
 
 
 class Store(Protocol):
@@ -97,7 +99,8 @@ def prove_store(store: Store) -> None:
     data = b"written by preflight"
     version = store.put_if(key, data, None)
     try:
-        if store.get(key) != Blob(data, version):
+        found = store.get(key)
+        if found is None or (found.data, found.version) != (data, version):
             raise StoreRefused(f"The store {store.url} lost what was written to it a moment ago.")
         store.put_if(key, b"written over", None)
     except StoreConflict:

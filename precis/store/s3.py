@@ -190,7 +190,8 @@ class S3Store:
         # As a context manager the body would be the raw one, which checks no checksum.
         with closing(answer["Body"]):
             refuse_too_large(answer["ContentLength"], self._at(key))
-            return Blob(answer["Body"].read(), answer["ETag"])
+            written = answer["LastModified"].astimezone(UTC)
+            return Blob(answer["Body"].read(), answer["ETag"], written)
 
     def _head(self, key: str) -> dict[str, Any] | None:
         """What the server says of an object, its version among it; None where there is none."""

@@ -11,9 +11,9 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import local_contender
 from precis.config import RolloutsConfig
 from precis.errors import TrainerError, TrainerLost
-from precis.extractive.serving import LoopServer
 from precis.judge import JudgeClient, Unscored
 from precis.llm.budget import Budget
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
 from precis.records.documents import Document

@@ -16,9 +16,9 @@ from precis.errors import (
     TrainerError,
     TrainerLost,
 )
-from precis.extractive.serving import LoopServer
 from precis.judge import JudgeClient, Unscored, Verdict
 from precis.llm.client import ChatClient
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
 from precis.records.documents import Document
@@ -33,6 +33,7 @@ from precis.sampling.rollouts import (
     split_groups,
 )
 from precis.summaries.task import Summarizing
+from precis.training.batch import StepRollouts, filter_groups
 from precis.training.steps import step_record, validation_of
 from tests.support.rollouts import DOCUMENT, rollouts, scored
 
@@ -269,18 +270,21 @@ def test_a_group_without_variance_is_dropped_and_counted() -> None:
 
 def test_the_record_of_a_step_counts_causes_and_leaves_the_unscored_out() -> None:
     rows = [rollouts(True, False, LOST, LOST), rollouts(True, True, True, LOST)]
-    kept, dropped = split_groups(rows, config())
-    record = step_record(
-        0,
-        rows,
-        groups_trained=len(kept),
-        groups_dropped=dropped,
-        seconds={},
-        judge=Spend(calls=3),
-    )
+    sampled = StepRollouts(rows, adapter=0, seconds=2.0, spend=Spend())
+    batch = filter_groups(sampled, config())
+    record = step_record(0, batch, seconds={"gather": 2.5}, judge=Spend(calls=3))
     assert record.reward == pytest.approx(4 / 5)
     assert record.unscored == {"timeout": 3}
     assert record.groups_dropped == {"too_few_scored": 1, "zero_variance": 1}
+    assert (record.groups_trained, record.staleness, record.overlapped_s) == (0, 0, 0.0)
+
+
+def test_the_record_of_a_step_that_was_sampled_ahead_says_how_stale_and_what_it_saved() -> None:
+    sampled = StepRollouts([rollouts(True, False)], adapter=6, seconds=5.0, spend=Spend())
+    batch = filter_groups(sampled, config())
+    record = step_record(7, batch, seconds={"gather": 1.5, "wait": 0.5}, judge=Spend())
+    assert record.staleness == 1
+    assert record.overlapped_s == 3.5
 
 
 def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:

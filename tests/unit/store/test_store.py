@@ -27,7 +27,7 @@ def test_what_was_put_is_got_with_its_version(store: FolderStore) -> None:
 
 def test_a_store_that_can_not_be_written_is_not_told_to_free_space(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreRefused, match="Let this user write there or choose another store"):
+    with pytest.raises(StoreRefused, match="A file lies where a folder is needed"):
         FolderStore(tmp_path / "file" / "store").put("a", b"one")
 
 
