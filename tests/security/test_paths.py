@@ -15,12 +15,13 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import File, Pointer, manifest_key, pointer_key, steps_in
 from precis.run.checkpoints import complete_around, manifest, repair_pointer, restore
 from precis.run.export import export
 from precis.run.lease import lease_key, read_lease
+from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, ServerlessTrainer
 from precis.store import FolderStore, Store
 from precis.store.protocol import SMALL_BYTES_MAX
@@ -287,7 +288,7 @@ SHELL = ["a;touch /tmp/x", "$(x)", "`x`", "a b", "a|b", "a&b", "-h", "--help", "
 
 @pytest.mark.parametrize("name", SHELL)
 def test_a_base_model_carries_nothing_that_a_shell_knows(name: str) -> None:
-    for kind in (ArtTrainer, ServerlessTrainer):
+    for kind in (ArtTrainer, ServerlessTrainer, TinkerTrainer):
         with pytest.raises(ValidationError):
             kind(base_model=name)
     with pytest.raises(ValidationError):

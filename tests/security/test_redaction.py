@@ -8,7 +8,7 @@ import string
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precis.config import DocumentsConfig
@@ -68,6 +68,8 @@ def test_no_end_that_is_told_of_in_words_is_seen(key: str, last: int) -> None:
 @given(key=keys, document=st.sampled_from(CORPUS))
 def test_ordinary_text_stays_as_it_is(key: str, document: object) -> None:
     text = document.text  # type: ignore[attr-defined]
+    # Eight characters of a key are left out wherever they stand, in a word like any other.
+    assume(not any(key[at : at + 8] in text for at in range(len(key) - 7)))
     assert Redactor(key).clean_text(text) == text
 
 

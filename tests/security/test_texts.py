@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.config import JudgeConfig
-from precis.extractive.serving import LoopServer
 from precis.judge import Endpoint
 from precis.judge.ruler import RulerJudge
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.run.export import _as_text
 from precis.summaries.prompt import request_in, summary_messages

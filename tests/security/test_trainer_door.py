@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.trainer.guard import BODY_BYTES_MAX, Guard
 from precis.trainer.server import trainer_app

@@ -30,8 +30,12 @@ window.cancelAnimationFrame = clearTimeout;
 
 
 @asynccontextmanager
-async def chromium_page() -> AsyncIterator[Page]:
-    """A page of a fresh browser, 1280 by 900."""
+async def chromium_page(*, every_frame: bool = False) -> AsyncIterator[Page]:
+    """A page of a fresh browser, 1280 by 900.
+
+    Args:
+        every_frame: whether it is told of every frame, and not of five a second.
+    """
     path = need("chromium", "chromium")
     # Chromium refuses its sandbox to root, who runs the tests in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -41,7 +45,8 @@ async def chromium_page() -> AsyncIterator[Page]:
         page = await browser.new_page(
             viewport={"width": 1280, "height": 900}, reduced_motion="reduce"
         )
-        await page.add_init_script(_FIVE_FRAMES_A_SECOND)
+        if not every_frame:
+            await page.add_init_script(_FIVE_FRAMES_A_SECOND)
         page.set_default_timeout(PATIENCE_S * 1000)
         try:
             yield page

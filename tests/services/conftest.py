@@ -47,8 +47,10 @@ LONGEST = (
     "test_rented.py",
     "test_random_kills.py",
     "test_crashes.py",
+    "test_overlap.py",
     "test_team.py",
     "test_deployments.py",
+    "test_managed.py",
     "test_lost_server.py",
     "test_rehearsal.py",
     "test_browser.py",
@@ -57,7 +59,8 @@ LONGEST = (
     "test_up.py",
     "test_killed_runs.py",
 )
-"""The test files that take minutes, the longest first."""
+"""The test files that take minutes, the longest first; but test_managed.py has to wait for
+test_rented.py, as there is one lab of Slurm at a time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -181,7 +181,8 @@ def _service(
         sys.stdout = _Port(parent, lambda: sign_in("trainer", kill))
         arguments.remove("--with-parent")
         options = dict(zip(arguments[::2], arguments[1::2], strict=True))
-        precis.trainer.server.main(Path(options["--path"]), int(options["--seed"]))
+        backend: Any = options["--backend"]
+        precis.trainer.server.main(Path(options["--path"]), int(options["--seed"]), backend=backend)
     else:
         precis.standins.serve.main()
 

@@ -2,6 +2,8 @@
 
 import json
 import secrets
+import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +20,9 @@ from tests.services.conftest import Precis
 from tests.services.crash_points import Kill
 from tests.services.forked import Desk, end_of, forking, start_flow
 from tests.services.s3_server import settings_for
+
+TIMES = {"seconds", "judge", "commit_s", "overlapped_s"}
+"""What of a step's record differs from run to run."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class Life:
         """What must be the same for all: every figure of the ledger, and every weight's digest."""
         store, ledger = self.store, self.ledger
         last, pointer = manifest(store, "crash", self.steps), store.get("crash/latest.json")
-        steps = [one.model_dump(exclude={"seconds", "judge", "commit_s"}) for one in ledger.steps]
+        steps = [one.model_dump(exclude=TIMES) for one in ledger.steps]
         validations = [one.model_dump(exclude={"seconds"}) for one in ledger.validations]
         return steps, validations, last and last.files, pointer and pointer.data
 
@@ -113,3 +118,18 @@ def first_life(precis: Precis, s3: str) -> Iterator[Life]:
 
 def nobody(folder: Path) -> Kill:
     return Kill("", (), str(folder))
+
+
+def live_through(first: Life, kill: Kill, machine_is_lost: bool = False) -> Life:
+    """A run that is killed once, and started again where its flow was."""
+    name = f"{kill.point} {'+'.join(kill.victims)} {machine_is_lost}"
+    life = replace(first, name=name.replace(" ", "-").replace(",", ""))
+    code = life.live(kill)
+    assert (Path(kill.folder) / "struck").exists(), "the run never got to that point"
+    if machine_is_lost:
+        shutil.rmtree(life.work / "trainer")
+    if "flow" in kill.victims:
+        assert code == -signal.SIGKILL
+        code = life.live(nobody(Path(kill.folder)))
+    assert code == 0, life.log.read_text()[-3000:]
+    return life

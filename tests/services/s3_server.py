@@ -1,5 +1,8 @@
 """An S3 server for the tests: moto's, over real HTTP, or the one that a variable names.
 
+All of moto's servers in one process have the same buckets, and keep them to the end of the process:
+whoever stores something names a bucket that nobody else has.
+
 PRECIS_TEST_S3=http://127.0.0.1:8333 runs the same tests against another implementation, with the
 keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 """

@@ -123,6 +123,7 @@ async def finished(process: asyncio.subprocess.Process) -> tuple[dict[str, Any],
     return json.loads(told.splitlines()[-1]), told
 
 
+@pytest.mark.long  # three benchmarks
 async def test_killed_in_the_middle_and_run_again_it_pays_for_nothing_twice(
     precis: Precis, hosts: Hosts, url: str, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import re
 import time
 from pathlib import Path
 
+import pytest
 import yaml
 from playwright.async_api import Page, expect
 
@@ -13,6 +14,8 @@ from tests.services.conftest import ROOT, Precis
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import PASSWORD, async_client_of
 from tests.services.switched_judge import SwitchedJudge
+
+pytestmark = pytest.mark.long  # drawing Prefect's pages takes most of three minutes of CPU
 
 STEPS = 12
 LONG = PATIENCE_S * 1000

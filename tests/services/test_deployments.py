@@ -108,6 +108,7 @@ def test_a_deployed_run_trains_and_benchmarks_and_leaves_nothing_running(
     assert benchmark["state_type"] == "COMPLETED", benchmark["state"]
 
 
+@pytest.mark.long  # as the benchmark of no model does below; and the next
 def test_a_run_that_can_not_work_fails_with_its_sentence(deployed: Precis, tmp_path: Path) -> None:
     config = {**CONFIG, "store": str(tmp_path), "documents": {"source": "no-such.csv"}}
     run = run_deployment(deployed, "train/rehearsal", config)
@@ -115,6 +116,7 @@ def test_a_run_that_can_not_work_fails_with_its_sentence(deployed: Precis, tmp_p
     assert "no-such.csv is neither a file or folder here" in run["state"]["message"]
 
 
+@pytest.mark.long
 def test_a_benchmark_on_other_documents_than_were_held_out_is_refused(
     deployed: Precis, trained: tuple[Path, dict[str, Any]]
 ) -> None:
@@ -178,6 +180,7 @@ def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
     assert settings["documents"]["val_size"] == found["parameters"]["documents"]["val_size"]
 
 
+@pytest.mark.long  # a run and its benchmark, to be deleted
 def test_a_run_that_is_deleted_leaves_nothing_anywhere(
     deployed: Precis, trained: tuple[Path, dict[str, Any]]
 ) -> None:
@@ -203,6 +206,7 @@ def test_a_run_that_is_deleted_leaves_nothing_anywhere(
     assert not [name for name in works if name.startswith("gone-")]
 
 
+@pytest.mark.long  # a run with each of the settings
 def test_a_setting_alone_leaves_those_of_the_deployment_as_they_are(
     deployed: Precis, tmp_path: Path
 ) -> None:
@@ -225,6 +229,7 @@ def test_a_setting_alone_leaves_those_of_the_deployment_as_they_are(
         assert settings["retention"]["keep_every"] == 1
 
 
+@pytest.mark.long  # a run, to be benchmarked twice
 def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
     deployed: Precis, trained: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -266,7 +271,7 @@ def test_a_benchmark_of_a_model_that_is_not_there_fails_at_once(
     given = {"model": "nobody", "store": str(tmp_path)}
     run = run_deployment(deployed, "benchmark/nightly", given)
     assert run["state_type"] == "FAILED"
-    assert "holds no ledger of 'nobody': train it first" in run["state"]["message"]
+    assert "holds no run 'nobody'. See `precis runs list`" in run["state"]["message"]
     with client_of(deployed.api) as api:
         tasks = tasks_of(api, run["id"], until=_one_has_failed)
     assert [task["run_count"] for task in tasks] == [1]

@@ -70,6 +70,7 @@ async def scored(
         return await asyncio.gather(*(judge.score(document(), text) for text in texts))
 
 
+@pytest.mark.long  # test_judge_in_the_flow.py has as many faults among fewer verdicts
 async def test_a_thousand_verdicts_with_a_fifth_of_faults_are_those_without_any() -> None:
     texts = summaries(1000)
     faults = Faults.evenly(0.2, seed=5, retry_after_s=0.02, slow_s=10, drip_s=0.1)

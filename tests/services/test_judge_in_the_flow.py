@@ -15,6 +15,7 @@ from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, reached, runs_in
 from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
+from tests.support.paid_judge import PaidJudge
 
 KEY = "a-key-that-must-not-be-seen"
 
@@ -87,12 +88,17 @@ async def test_a_wrong_key_stops_the_run_at_once_and_is_named(
     assert "wrong-key" not in output
 
 
+@pytest.mark.parametrize(
+    ("off_policy_steps", "steps"), [(0, 2), pytest.param(1, 6, marks=pytest.mark.long)]
+)
 async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
+    off_policy_steps: int, steps: int, precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
+    """Also where it fails on what is sampled ahead: then the step in hand is trained first."""
     out = FaultyServer(completions_app(lexical_judge(), lambda: [MODEL], KEY))
     async with out as url:
-        settings = config(tmp_path, url, model="judged", steps=2, judge_patience_s=120)
+        settings = config(tmp_path, url, steps=steps, judge_patience_s=120)
+        settings["off_policy_steps"] = off_policy_steps
         settings["judge"] |= {"tries_max": 1}
         run = asyncio.create_task(precis.train(settings, **home))
         await _until(lambda: (tmp_path / "judged" / "latest.json").exists())
@@ -101,15 +107,17 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
         await _resume_when_paused(precis, tmp_path, lambda: setattr(out, "_faults", Faults()))
         code, output = await run
     assert code == 0, output
-    assert len(ledger(tmp_path).steps) == 2
+    staleness = [one.staleness for one in ledger(tmp_path).steps]
+    assert staleness == [0, *[off_policy_steps] * (steps - 1)]
 
 
+@pytest.mark.parametrize("off_policy_steps", [0, pytest.param(1, marks=pytest.mark.long)])
 async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
+    off_policy_steps: int, precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
     async with judge() as url:
         # The ceiling and the first validation cost just under two cents.
-        settings = config(tmp_path, url, budget_usd=0.02)
+        settings = config(tmp_path, url, budget_usd=0.02, off_policy_steps=off_policy_steps)
         # Hedging, which a busy machine gives cause for, asks and pays twice.
         settings["judge"] |= {"prices": {MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
         code, output = await precis.train(settings, **home)
@@ -128,6 +136,21 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
     assert code == 0, output
     assert len(ledger(tmp_path).steps) == 2
     assert ledger(tmp_path).usd > spent
+
+
+async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    judge = PaidJudge()
+    async with FaultyServer(completions_app(judge.complete, lambda: [MODEL], KEY)) as url:
+        idle = {"kind": "extractive", "learning_rate": 1e-9}
+        early = {"steps": 6, "trainer": idle, "validate_every": 2, "patience": 1}
+        settings = config(tmp_path, url, off_policy_steps=1, **early)
+        settings["judge"] |= {"prices": {MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
+        code, output = await precis.train(settings, **home)
+    assert code == 0, output
+    assert ledger(tmp_path).stopped_early == 2
+    assert ledger(tmp_path).usd == pytest.approx(judge.usd)
 
 
 async def test_a_ruler_rewards_without_golden_answers(

@@ -1,4 +1,7 @@
-"""Kills at random moments: of the flow, of its trainer, of both."""
+"""Kills at random moments: of the flow, of its trainer, of both.
+
+Once also of a run that samples each step while the one before it is trained.
+"""
 
 import os
 import random
@@ -6,8 +9,8 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,31 +33,34 @@ def first(precis: Precis) -> Iterator[Life]:
         yield life
 
 
-@pytest.fixture(scope="module")
-def calm(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a run ends with that nobody disturbs."""
-    life = first.named("calm", steps=STEPS)
-    assert life.live(nobody(tmp_path_factory.mktemp("calm"))) == 0
-    return life.outcome
-
-
-@pytest.mark.long  # `make test` kills at chosen moments alone: test_crashes.py
-@pytest.mark.parametrize("seed", range(KILL_SEED, KILL_SEED + 4))
+@pytest.mark.long  # `make test` kills at chosen moments alone: test_crashes.py, test_overlap.py
+@pytest.mark.parametrize(
+    ("seed", "off_policy_steps"),
+    [*((seed, 0) for seed in range(KILL_SEED, KILL_SEED + 4)), (KILL_SEED + 4, 1)],
+)
 def test_kills_at_random_moments_change_nothing(
-    seed: int, first: Life, calm: Any, tmp_path: Path
+    seed: int, off_policy_steps: int, first: Life, tmp_path: Path
 ) -> None:
     print(f"kill seed {seed}")
+    calm = named(first, f"calm-{seed}", off_policy_steps)
+    assert calm.live(nobody(tmp_path)) == 0
     moments, kills, runs = random.Random(seed), 0, 0
     while kills < KILLS:
-        life = first.named(f"random-{seed}-{runs}", steps=STEPS)
+        life = named(first, f"random-{seed}-{runs}", off_policy_steps)
         before, runs = kills, runs + 1
         for moment in _harassed(life, tmp_path):
             if kills < min(KILLS, before + KILLS_A_RUN):
                 time.sleep(moments.uniform(0, _LATEST_S))
                 kills += _kill(moments.choice(VICTIMS), moment)
-        assert life.outcome == calm
+        assert life.outcome == calm.outcome
         assert {life.trainings["trained", step] for step in range(life.steps)} == {1}
     print(f"{kills} kills in {runs} runs")
+
+
+def named(first: Life, name: str, off_policy_steps: int) -> Life:
+    """Another run beside the first."""
+    more = {"off_policy_steps": off_policy_steps, "retention": {"keep_last": 2, "keep_every": 0}}
+    return replace(first, name=name, steps=STEPS, more=more)
 
 
 def _harassed(life: Life, folder: Path) -> Iterator[Path]:

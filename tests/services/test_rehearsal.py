@@ -17,12 +17,13 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.training.run import work_folder
 from tests.services.conftest import Precis
+from tests.services.lives import TIMES
 from tests.services.patience import PATIENCE_S
 from tests.services.prefect_api import client_of, runs_in, tasks_of
 
 STEPS = 8
 KILLS = 4
-"""Of the command; `test_random_kills.py` kills the flow that it runs two hundred times."""
+"""Of the command; `test_random_kills.py` kills the flow that it runs 250 times."""
 KILL_SEED = 20260
 
 
@@ -50,7 +51,7 @@ def ledger_of(store: Path) -> Ledger:
 
 def decisive(ledger: Ledger) -> Any:
     """What must be the same for two runs with one seed: everything but time, money and ids."""
-    steps = [step.model_dump(exclude={"seconds", "judge", "commit_s"}) for step in ledger.steps]
+    steps = [step.model_dump(exclude=TIMES) for step in ledger.steps]
     return steps, [one.model_dump(exclude={"seconds"}) for one in ledger.validations]
 
 

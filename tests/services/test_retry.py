@@ -49,6 +49,7 @@ async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path:
     }
 
 
+@pytest.mark.long  # test_crashes.py kills the trainer too
 async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
     precis: Precis, tmp_path: Path
 ) -> None:

@@ -10,14 +10,16 @@ from precis.config import FromCheckpoint
 from precis.errors import StoreError, StoreRefused
 from precis.records.ledger import load_ledger
 from precis.records.manifests import manifest_key
-from precis.records.trajectories import put_trajectories, scan_trajectories, trajectories_key
+from precis.records.trajectories import put_trajectories, scan_trajectories
 from precis.run.checkpoints import committed_steps, restore
 from precis.run.export import export
-from precis.run.overview import Overview, kept_checkpoints, overviews
+from precis.run.index import read_index
+from precis.run.lease import leased
+from precis.run.overview import kept_checkpoints, list_runs
 from precis.run.reports import report_file
 from precis.run.restart import restart
 from precis.sampling.transcript import transcript
-from precis.store.files import last_modified, read_files
+from precis.store.files import read_files
 from precis.store.s3 import S3Store
 from precis.training.deletion import delete
 from precis.training.fork import fork, origin_of
@@ -45,18 +47,28 @@ def test_trajectories_are_read_from_a_bucket(store: S3Store) -> None:
         put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}"))
     frame = scan_trajectories(store, "m", "train").filter(verdict="ranked").collect()
     assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", 0.25), (2, "m@2", 0.25)]
-    since = datetime.now(UTC) - last_modified(store, trajectories_key("m", "train", 1))
-    assert timedelta(minutes=-1) < since < timedelta(minutes=1)
 
 
 def test_runs_in_a_bucket_are_listed_and_exported(store: S3Store, tmp_path: Path) -> None:
     make_run(store, "m", 2)
-    (run,) = overviews(store, datetime.now(UTC))
-    assert isinstance(run, Overview)
-    assert (run.model, run.ledger.next_step, run.holder) == ("m", 2, None)
+    (run,), _ = list_runs(store, datetime.now(UTC))
+    assert (run.model, run.step, run.held_by) == ("m", 2, None)
+    since = datetime.now(UTC) - run.written
+    assert timedelta(minutes=-1) < since < timedelta(minutes=1)
     assert [one.damage for one in kept_checkpoints(store, "m")] == [""] * 3
     assert len(export(store, "m", tmp_path, checkpoint=1)) == 7
     assert (tmp_path / "checkpoints" / "0001" / "weights").read_bytes() == b"\x01" * 1000
+
+
+async def test_a_run_in_a_bucket_that_is_over_is_in_the_index(store: S3Store) -> None:
+    make_run(store, "n", 1)
+    async with leased(store, "m", "train"):
+        make_run(store, "m", 2)
+    assert list(read_index(store)) == ["m"]
+    runs, _ = list_runs(store, datetime.now(UTC))
+    assert sorted((run.model, run.step) for run in runs) == [("m", 2), ("n", 1)]
+    async with leased(store, "m", "again"):
+        assert list(read_index(store)) == []
 
 
 async def test_a_report_in_a_bucket_is_brought_and_a_run_there_is_deleted(
@@ -102,8 +114,6 @@ async def test_a_run_in_a_bucket_is_restarted(store: S3Store) -> None:
 def test_what_cannot_be_read_is_a_sentence(server: str, store: S3Store) -> None:
     with pytest.raises(StoreError, match="it is not there"):
         read_files(store, ["m/no-such-key"])
-    with pytest.raises(StoreError, match="it is not there"):
-        last_modified(store, "m/no-such-key")
     nowhere = S3Store("precis-nowhere", "", settings_for(server))
     with pytest.raises(StoreRefused, match="no such bucket"):
         read_files(nowhere, ["m/ledger.json"])

@@ -65,6 +65,7 @@ def up(precis: Precis, tmp_path: Path) -> Iterator[Up]:
         started.process.wait()
 
 
+@pytest.mark.long  # a run that goes on for a minute, to be cancelled
 def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else(
     precis: Precis, up: Up, tmp_path: Path
 ) -> None:

@@ -12,8 +12,8 @@ import openai
 import pytest
 
 from precis.config import DocumentsConfig, JudgeConfig, RolloutsConfig
-from precis.extractive.serving import LoopServer
 from precis.inference.facts import open_judge
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
 from precis.records.documents import Document, load_corpus
 from precis.sampling.rollouts import Rollout, gather_greedy

@@ -17,7 +17,7 @@ from typing import Any
 import verifiers.v1 as vf
 from precis_summaries import load_environment
 
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.summaries.baselines import baselines
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 
 _ENTITY = {"id": "RW50aXR5OjE=", "name": "team"}
 

@@ -52,9 +52,15 @@ def temporary_folders(run: str) -> list[Path]:
     return list(_TEMPORARY.glob(f"precis-*-{run}-*"))
 
 
-def account(run: str) -> str:
-    """The name of the account that the run may have made for its Slurm."""
-    return f"precis-{run[-8:]}"
+def new_account() -> str:
+    """A name for an account, which is removed after the run at the latest."""
+    return f"precis-{current_run()[-8:]}-{secrets.token_hex(2)}"
+
+
+def accounts(run: str) -> list[str]:
+    """The accounts of a run that are there."""
+    names = [account.pw_name for account in pwd.getpwall()]
+    return [name for name in names if name.startswith(f"precis-{run[-8:]}-")]
 
 
 @contextmanager
@@ -86,10 +92,11 @@ def carriers(run: str) -> list[psutil.Process]:
 
 
 def sweep(run: str) -> None:
-    """End the processes of a run that is gone, and remove its folders and its account."""
+    """End the processes of a run that is gone, and remove its folders and its accounts."""
     for send in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
         _end(carriers(run), send)
-    remove_account(account(run))
+    for account in accounts(run):
+        remove_account(account)
     for folder in temporary_folders(run):
         remove_folder(folder)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from precis.extractive.serving import LoopServer
+from precis.llm.loop_server import LoopServer
 
 
 @contextmanager

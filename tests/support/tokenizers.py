@@ -1,6 +1,18 @@
-"""A tokenizer without a vocabulary."""
+"""A tokenizer without a vocabulary, and one that Transformers reads."""
 
+import json
+from pathlib import Path
 from typing import Any
+
+import tokenizers
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+
+_CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 
 
 class Tokenizer:
@@ -18,3 +30,23 @@ class Tokenizer:
         self.asked += 1
         ids = [id for one in messages for id in (1, *map(ord, one["content"]))]
         return [*ids, 2] if add_generation_prompt else ids
+
+
+def write_chat_tokenizer(folder: Path) -> Path:
+    """Write a tokenizer with a chat template as the Hub has them, a token a byte; returns it."""
+    alphabet = sorted(ByteLevel.alphabet())
+    special = ["<|im_start|>", "<|im_end|>"]
+    vocabulary = {token: number for number, token in enumerate([*special, *alphabet])}
+    tokenizer = tokenizers.Tokenizer(BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = ByteLevelDecoder()
+    tokenizer.add_special_tokens(special)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|im_end|>",
+        "chat_template": _CHATML,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder

@@ -24,13 +24,20 @@ STEPS = 6
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
 SOON = """
 import sys
-from cli.main import _quiet, app
+import cli.prefect_server
+from cli.main import app
 
-_quiet()  # before Prefect, which reads how loud it is when it is imported
-import cli.rehearsal, cli.prefect_server
+find_or_start = cli.prefect_server.find_or_start
 
+def found():
+    server = find_or_start()
+    import cli.rehearsal  # only now: Prefect reads its address when it is imported
+
+    cli.rehearsal._FAREWELL_S = 3.0
+    return server
+
+cli.prefect_server.find_or_start = found
 cli.prefect_server._ASK_S, cli.prefect_server._LOST_AFTER_S = 1.0, 8.0
-cli.rehearsal._FAREWELL_S = 3.0
 sys.argv[0] = "precis"
 app()
 """
@@ -78,11 +85,13 @@ def begin(precis: Precis, store: Path, **environment: str) -> subprocess.Popen[s
     )
     deadline = time.monotonic() + PATIENCE_S
     while not (store / "rehearsal-seed1" / "ledger.json").exists():
-        assert process.poll() is None and time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
         time.sleep(0.05)
     return process
 
 
+@pytest.mark.long  # minutes of silence, as the next three
 def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_path: Path) -> None:
     precis = started(tmp_path, "home")
     try:
@@ -99,7 +108,7 @@ def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_pat
         precis.run("stop")
 
 
-@pytest.mark.long  # minutes of silence, as the next two
+@pytest.mark.long
 def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_path: Path) -> None:
     other = started(tmp_path, "other")
     precis = Precis(tmp_path / "home")

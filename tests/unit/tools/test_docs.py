@@ -21,13 +21,16 @@ from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.judge import endpoint_for
 from precis.records.documents import read_documents
 from precis.run.retention import kept
+from precis.settings.identity import decisive_settings
+from precis.sweep.config import SweepConfig
+from precis.sweep.trials import check_trials, plan_trials
 from precis.training.forecast import forecast_judging, forecast_second_judge
 from tests.support.repository import PAGES, ROOT
 
 MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
 _POOLS = (ROOT / "deployments" / "pools").glob("*.yaml")
 DEPLOYMENTS = {
-    f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}"
+    f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}": entry
     for manifest in (MANIFEST, *(yaml.safe_load(file.read_text()) for file in _POOLS))
     for entry in manifest["deployments"]
 }
@@ -43,11 +46,18 @@ def fences(page: Path, *kinds: str) -> Iterator[str]:
 
 
 def commands() -> list[str]:
-    lines = (
-        line for page in PAGES for body in fences(page, "sh", "") for line in body.splitlines()
-    )
+    lines = []
+    for page in PAGES:
+        for body in fences(page, "sh", ""):
+            lines += body.replace("\\\n", " ").splitlines()
     words = {"make", "precis", "prefect", "python", *PLAIN}
     return sorted({line for line in lines if line.split(" ")[0] in words})
+
+
+def test_no_command_is_in_a_fence_that_nobody_reads() -> None:
+    """```bash is another word for ```sh, and would leave its commands out of the test below."""
+    for page in PAGES:
+        assert not list(fences(page, "bash", "shell", "console")), page
 
 
 @pytest.mark.parametrize("command", commands())
@@ -91,10 +101,21 @@ def _is_taken_by_prefect(arguments: list[str]) -> None:
     if tokens[:2] == ["deployment", "run"]:
         assert tokens[2] in DEPLOYMENTS
     given = dict(token.split("=", 1) for token in tokens if re.match(r"\w+=", token))
-    model = BenchmarkConfig if tokens[2:3] and tokens[2].startswith("benchmark/") else TrainConfig
     settings = {name: _as_prefect_reads(value) for name, value in given.items() if name != "config"}
     settings |= json.loads(given.get("config", "{}"))
+    deployment = "".join(tokens[2:3])
+    if deployment.startswith("sweep/"):
+        _is_taken_by_sweep(deployment, settings)
+        return
+    model = BenchmarkConfig if deployment.startswith("benchmark/") else TrainConfig
     model.model_validate({"store": "s3://bucket/prefix", **settings})
+
+
+def _is_taken_by_sweep(deployment: str, settings: dict[str, Any]) -> None:
+    parameters = DEPLOYMENTS[deployment]["parameters"]
+    config = SweepConfig.model_validate({**parameters, "store": "st", **settings})
+    tried = DEPLOYMENTS[config.deployment]["parameters"]
+    check_trials(plan_trials(config), tried, config.store)
 
 
 def _as_prefect_reads(value: str) -> Any:
@@ -150,6 +171,28 @@ def test_what_the_first_run_on_an_h100_costs_is_what_its_forecast_says() -> None
     steps = kept(range(config.steps + 1), config.retention, {})
     assert f"| {len(steps)} checkpoints |" in page
     assert f"at most `budget_usd`, ${config.budget_usd:.0f} |" in page
+
+
+def test_every_default_of_train_h100_has_a_reason() -> None:
+    """Those that its deployment gives, and all others that decide what is learned."""
+    page = (ROOT / "docs" / "tuning.md").read_text()
+    table = page.partition("## Every default of `train/h100`")[2]
+    named = " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
+    parameters = DEPLOYMENTS["train/h100"]["parameters"]
+    config = TrainConfig.model_validate({**parameters, "store": "s3://bucket/prefix"})
+    # A name, a draw, and what makes it a run on a rented GPU at all.
+    without = {"model", "seed", "trainer.kind", "cluster.where", "cluster.infra"}
+    for setting in {*_leaves(parameters), *_leaves(decisive_settings(config))} - without:
+        group, _, name = setting.rpartition(".")
+        assert f"`{setting}`" in named or f"`{name}`" in named or f"`{group}`" in named, setting
+
+
+def _leaves(settings: dict[str, Any], group: str = "") -> Iterator[str]:
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{group}{name}.")
+        else:
+            yield f"{group}{name}"
 
 
 def test_every_automation_is_in_the_table() -> None:

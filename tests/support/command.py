@@ -1,0 +1,20 @@
+"""`precis`, run in this process."""
+
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+from precis.store import Store
+
+
+def run_precis(*arguments: object, store: Store, given: str = "", **environment: str) -> Result:
+    """What a command that takes --store came to; it may fail, but with no traceback.
+
+    Args:
+        given: standard input.
+    """
+    command = [*map(str, arguments), "--store", store.url]
+    # Else a sentence is broken where a terminal would end.
+    environment = {"COLUMNS": "200", **environment}
+    done = CliRunner().invoke(app, command, input=given, env=environment)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
