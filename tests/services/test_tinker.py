@@ -32,6 +32,8 @@ from precis.trainer.server import trainer_app
 from precis.trainer.tinker.backend import TinkerBackend
 from precis.trainer.tinker.check import check_service
 from precis.trainer.tinker.checkpoints import read_kept
+from precis.trainer.tinker.service import find_service
+from precis.trainer.tinker.session import TinkerSession
 from tests.support.local_server import served
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
@@ -345,6 +347,24 @@ async def test_a_service_that_restarts_is_sampled_from_in_a_new_session(
     after = await write(model, 1, seed=5)
     assert before == after
     assert service[0].asked.count("create_session") == 2
+
+
+async def test_nobody_waits_in_a_session_that_was_left(
+    service: tuple[TinkerServer, str], tokenizer: Path
+) -> None:
+    """As the others do where one finds the session lost: the client would try for minutes."""
+    server, address = service
+    settings = settings_for(address, tokenizer)
+    found = find_service(settings)
+    session = TinkerSession(found, await found.connect(), settings)
+    server.polls = sys.maxsize
+    waiting = asyncio.create_task(session.begin_model(seed=0))
+    while "retrieve_future" not in server.asked:
+        await asyncio.sleep(0.01)
+    await session.close()
+    async with asyncio.timeout(60):
+        with pytest.raises(TrainerLost, match="the session has ended"):
+            await waiting
 
 
 async def test_a_run_goes_on_elsewhere_with_the_optimizer_that_it_had(

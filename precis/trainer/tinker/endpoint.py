@@ -96,7 +96,7 @@ async def _sample_in(
     folder = model.folder_of(step)
     sampler = await session.open_sampler(folder, read_kept(folder))
     sampled = sampler.sample_async(tinker.ModelInput.from_ints(prompt), count, params)
-    return await session.service.ask("sample", sampled, _SAMPLE_S)
+    return await session.ask("sample", sampled, _SAMPLE_S)
 
 
 def _sampling_params(

@@ -217,7 +217,7 @@ class TinkerModel:
         move = model.optim_step(tinker.AdamParams(learning_rate=rate))
         both = asyncio.gather(forward, move)
         output: tinker.ForwardBackwardOutput
-        output, _ = await session.service.ask("train", both, _UPDATE_S)
+        output, _ = await session.ask("train", both, _UPDATE_S)
         self.count.trained += update.tokens
         return output
 
@@ -234,11 +234,11 @@ class TinkerModel:
         name = f"{step:04d}"
         days = self.settings.keep_days
         seconds = None if days is None else int(days * _DAY_S)
-        saved = await session.service.ask("save", model.save_state(name, seconds), _SAVE_S)
+        saved = await session.ask("save", model.save_state(name, seconds), _SAVE_S)
         sampler = ""
         if self.settings.copy_weights or self.settings.service != "skyrl":
             for_sampler = model.save_weights_for_sampler(name, seconds)
-            sampler = (await session.service.ask("save", for_sampler, _SAVE_S)).path
+            sampler = (await session.ask("save", for_sampler, _SAVE_S)).path
         kept = Kept(state=saved.path, sampler=sampler, fresh_optimizer=fresh_optimizer)
         incoming = self.folder_of(step).with_name(f".{name}.incoming")
         await asyncio.to_thread(shutil.rmtree, incoming, ignore_errors=True)

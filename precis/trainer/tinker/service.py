@@ -194,8 +194,7 @@ async def _run_apart(work: Callable[[], T]) -> T:
 
 
 async def close_client(client: tinker.ServiceClient) -> None:
-    """End heartbeats and connections, some of which the client would leave open; whatever still
-    waits for an answer is told that there will be none."""
+    """End heartbeats and connections, some of which the client would leave open."""
     for holder in (client._session_holder, client._rest_holder):
         if holder is not None:
             await holder.run_coroutine_threadsafe(_close_holder(holder))

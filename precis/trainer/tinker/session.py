@@ -7,12 +7,16 @@ service has saved: then nothing that was half done can count.
 import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import TypeVar
 
 import tinker
 
+from precis.errors import TrainerLost
 from precis.settings.tinker import TinkerTrainer
 from precis.trainer.tinker.checkpoints import Kept
 from precis.trainer.tinker.service import TinkerService, close_client
+
+T = TypeVar("T")
 
 _OPEN_S = 1800.0
 """A service that is full has new models wait."""
@@ -34,12 +38,36 @@ class TinkerSession:
         self._settings = settings
         self._loading = asyncio.Lock()
         self._opening = asyncio.Lock()
+        self._left = asyncio.get_running_loop().create_future()
         self._models: dict[Path, tinker.TrainingClient] = {}
         self._samplers: dict[Path, tinker.SamplingClient] = {}
 
     async def close(self) -> None:
         """Leave the service, which then drops what it holds for the session."""
+        if not self._left.done():
+            self._left.set_result(None)
         await close_client(self.client)
+
+    async def ask(
+        self, what: str, asked: Awaitable[T], deadline_s: float, *, is_saved: bool = False
+    ) -> T:
+        """Wait for an answer as `TinkerService.ask` does, at the longest until the session is left:
+        the client would try for minutes to get one all the same.
+
+        Raises:
+            ConfigError: the key is refused.
+            TrainerError: the request is refused.
+            TrainerLost: there is no answer, or will be none.
+        """
+        answer = self.service.ask(what, asked, deadline_s, is_saved=is_saved)
+        asking = asyncio.ensure_future(answer)
+        try:
+            await asyncio.wait({asking, self._left}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+        finally:
+            asking.cancel()
+        raise TrainerLost(f"{self.service.name} could not {what}: the session has ended.")
 
     async def begin_model(self, seed: int) -> tinker.TrainingClient:
         """An untrained adapter of the base model.
@@ -53,7 +81,7 @@ class TinkerSession:
             seed=seed,
             train_unembed=False,  # vLLM serves no adapter of what tokens are made with
         )
-        return await self.service.ask(f"train {self._settings.base_model}", begun, _OPEN_S)
+        return await self.ask(f"train {self._settings.base_model}", begun, _OPEN_S)
 
     async def load_model(self, checkpoint: Path, kept: Kept) -> tinker.TrainingClient:
         """The model as it was at a checkpoint: the one that made it, or loaded from there."""
@@ -92,11 +120,11 @@ class TinkerSession:
             opened = asyncio.to_thread(model.save_weights_and_get_sampling_client)
         else:
             opened = self.client.create_sampling_client_async(model_path=kept.sampler)
-        return await self.service.ask(f"sample from {kept.state}", opened, _OPEN_S)
+        return await self.ask(f"sample from {kept.state}", opened, _OPEN_S)
 
     async def _load(self, kept: Kept) -> tinker.TrainingClient:
         if kept.fresh_optimizer:
             loaded = self.client.create_training_client_from_state_async(kept.state)
         else:
             loaded = self.client.create_training_client_from_state_with_optimizer_async(kept.state)
-        return await self.service.ask(f"go on from {kept.state}", loaded, _OPEN_S, is_saved=True)
+        return await self.ask(f"go on from {kept.state}", loaded, _OPEN_S, is_saved=True)
