@@ -7,6 +7,8 @@ is told to, once, with SIGKILL.
 import os
 import signal
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,94 +25,128 @@ class Point:
 
     Attributes:
         reached: what the product calls it.
-        step: the step, or the checkpoint, that it is about; None takes the first time.
+        ahead: what it is about, counted from the step that it is in: 1 is the checkpoint after it.
     """
 
     role: Role
     reached: str
-    step: int | None = None
+    ahead: int = 0
 
 
 @dataclass(frozen=True)
 class Kill:
-    """Whom to kill where; `folder` is where the processes leave their ids."""
+    """Whom to kill where, once.
+
+    Attributes:
+        step: the step that the point is in; 1 is the second.
+        disk_is_lost: the trainer's files go with it, as those of a rented machine do.
+    """
 
     point: str
     victims: tuple[Role, ...]
-    folder: str
+    step: int = 1
     by: signal.Signals = signal.SIGKILL
+    disk_is_lost: bool = False
+
+    @property
+    def name(self) -> str:
+        words = f"{self.step} {self.point} {'+'.join(self.victims)}"
+        return words.replace(" ", "-").replace(",", "").replace(":", "")
+
+
+@dataclass(frozen=True)
+class Kills:
+    """What a run has to live through; `folder` is where its processes leave ids and marks."""
+
+    folder: Path
+    planned: Sequence[Kill] = ()
+
+    @property
+    def done(self) -> list[Kill]:
+        return [kill for kill in self.planned if self.mark(kill).exists()]
+
+    def mark(self, kill: Kill) -> Path:
+        """The file that says that it was done."""
+        return self.folder / f"struck-{kill.name}"
 
 
 POINTS = {
-    "before sampling": Point("flow", "before sampling", 1),
-    "sampled, before scoring": Point("flow", "summary sampled", 1),
-    "after scoring": Point("flow", "rollouts scored", 1),
-    "before training": Point("flow", "before training", 1),
-    "training begun": Point("trainer", "training begun", 1),
-    "before weights saved": Point("trainer", "before weights saved", 1),
-    "weights saved": Point("trainer", "weights saved", 1),
-    "training logged": Point("trainer", "training logged", 1),
-    "result stored": Point("trainer", "result stored", 1),
-    "answer sent": Point("flow", "step trained", 1),
-    "before first upload": Point("trainer", "0 files uploaded", 2),
-    "first file uploaded": Point("trainer", "1 files uploaded", 2),
-    "second file uploaded": Point("trainer", "all files uploaded", 2),
-    "manifest written": Point("trainer", "manifest written", 2),
-    "pointer moved": Point("trainer", "pointer moved", 2),
-    "before ledger": Point("flow", "before ledger", 2),
-    "ledger written": Point("flow", "ledger written", 2),
-    "lease renewed": Point("flow", "lease renewed", 1),
-    "validated": Point("flow", "validation scored", 1),
+    "before sampling": Point("flow", "before sampling"),
+    "sampled, before scoring": Point("flow", "summary sampled"),
+    "after scoring": Point("flow", "rollouts scored"),
+    "before training": Point("flow", "before training"),
+    "training begun": Point("trainer", "training begun"),
+    "before weights saved": Point("trainer", "before weights saved"),
+    "weights saved": Point("trainer", "weights saved"),
+    "training logged": Point("trainer", "training logged"),
+    "result stored": Point("trainer", "result stored"),
+    "answer sent": Point("flow", "step trained"),
+    "before first upload": Point("trainer", "0 files uploaded", 1),
+    "first file uploaded": Point("trainer", "1 files uploaded", 1),
+    "second file uploaded": Point("trainer", "all files uploaded", 1),
+    "manifest written": Point("trainer", "manifest written", 1),
+    "pointer moved": Point("trainer", "pointer moved", 1),
+    "before ledger": Point("flow", "before ledger", 1),
+    "ledger written": Point("flow", "ledger written", 1),
+    "lease renewed": Point("flow", "lease renewed"),
+    "validated": Point("flow", "validation scored"),
     "in retention": Point("flow", "manifest deleted"),
 }
-"""In the second step of two, each followed by a validation."""
+"""Of a step that is followed by a validation; the checkpoint before it goes with its commit."""
 
 WARM_POINTS = {
-    "warm: groups measured before it": Point("flow", "groups measured", 0),
-    "warm: summaries sampled": Point("flow", "summaries collected", 0),
-    "warm: first summaries kept": Point("flow", "summaries kept", 0),
-    "warm: before training": Point("flow", "before training", 0),
-    "warm: training begun": Point("trainer", "training begun", 0),
-    "warm: before weights saved": Point("trainer", "before weights saved", 0),
-    "warm: weights saved": Point("trainer", "weights saved", 0),
-    "warm: training logged": Point("trainer", "training logged", 0),
-    "warm: result stored": Point("trainer", "result stored", 0),
-    "warm: answer sent": Point("flow", "step trained", 0),
-    "warm: before first upload": Point("trainer", "0 files uploaded", 1),
-    "warm: manifest written": Point("trainer", "manifest written", 1),
-    "warm: pointer moved": Point("trainer", "pointer moved", 1),
-    "warm: before ledger": Point("flow", "before ledger", 1),
-    "warm: ledger written": Point("flow", "ledger written", 1),
-    "warm: groups measured after it": Point("flow", "groups measured", 1),
+    "groups measured before it": Point("flow", "groups measured"),
+    "summaries sampled": Point("flow", "summaries collected"),
+    "first summaries kept": Point("flow", "summaries kept"),
+    "before training": POINTS["before training"],
+    "training begun": POINTS["training begun"],
+    "before weights saved": POINTS["before weights saved"],
+    "weights saved": POINTS["weights saved"],
+    "training logged": POINTS["training logged"],
+    "result stored": POINTS["result stored"],
+    "answer sent": POINTS["answer sent"],
+    "before first upload": POINTS["before first upload"],
+    "manifest written": POINTS["manifest written"],
+    "pointer moved": POINTS["pointer moved"],
+    "before ledger": POINTS["before ledger"],
+    "ledger written": POINTS["ledger written"],
+    "groups measured after it": Point("flow", "groups measured", 1),
 }
-"""In a warm start, which is step 0."""
+"""Of a warm start, which is step 0, in the order in which a run gets there."""
+
+INTERRUPTED = {"training begun", "before weights saved"}
+"""Points at which a training is under way whose weights are not saved: it begins again."""
 
 
-def sign_in(role: Role, kill: Kill) -> None:
+def sign_in(role: Role, kills: Kills) -> None:
     """Say that this process plays a role, and can be killed in it."""
-    (Path(kill.folder) / role).write_text(str(os.getpid()))
+    (kills.folder / role).write_text(str(os.getpid()))
 
 
-def arm(role: Role, kill: Kill) -> None:
-    """Have this process kill at the point, if the point is one of its role."""
-    point = {**POINTS, **WARM_POINTS}.get(kill.point)
-    if point is None or point.role != role:
-        return
+def arm(role: Role, kills: Kills) -> None:
+    """Have this process kill at those points that are of its role."""
+    points = POINTS | WARM_POINTS
+    at = {}
+    for kill in kills.planned:
+        point = points[kill.point]
+        if point.role == role:
+            at[point.reached, kill.step + point.ahead] = kill
 
     def strike_there(reached: str, step: int | None) -> None:
-        if reached == point.reached and point.step in (None, step):
-            _strike(role, kill)
+        kill = at.get((reached, step)) if step is not None else None
+        if kill is not None:
+            _strike(role, kill, kills)
 
     on_reaching(strike_there)
 
 
-def _strike(role: Role, kill: Kill) -> None:
-    folder = Path(kill.folder)
+def _strike(role: Role, kill: Kill, kills: Kills) -> None:
     try:
-        os.close(os.open(folder / "struck", os.O_CREAT | os.O_EXCL))
+        os.close(os.open(kills.mark(kill), os.O_CREAT | os.O_EXCL))
     except FileExistsError:
-        return  # in the life of a trainer that was started again
+        return  # in the life of a process that was started again
     for victim in sorted(kill.victims, key=lambda victim: victim == role):
-        os.kill(int((folder / victim).read_text()), kill.by)
+        with suppress(ProcessLookupError):  # another kill was sooner
+            os.kill(int((kills.folder / victim).read_text()), kill.by)
         if victim == role and kill.by == signal.SIGKILL:
             time.sleep(60)

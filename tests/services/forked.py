@@ -39,7 +39,7 @@ from precis.errors import PrecisError
 from precis.processes.child import TOKEN_VARIABLE, ChildService, Launch, is_running
 from tasks.parameters import named, takes_settings
 from tasks.states import says_why_it_stops
-from tests.services.crash_points import Kill, arm, sign_in
+from tests.services.crash_points import Kills, arm, sign_in
 from tests.services.patience import PATIENCE_S
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -78,13 +78,13 @@ def trained(
     """Run the training flow to its end; its exit status, and what it printed into the folder."""
     log = folder / "flow.log"
     with forking(environment) as desk:
-        status = end_of(start_flow(config, Kill("", (), str(folder)), log, desk), log)
+        status = end_of(start_flow(config, Kills(folder), log, desk), log)
     return status, log.read_text()
 
 
-def start_flow(config: Mapping[str, Any], kill: Kill, log: Path, desk: Desk) -> ForkServerProcess:
+def start_flow(config: Mapping[str, Any], kills: Kills, log: Path, desk: Desk) -> ForkServerProcess:
     """Start a life of the training flow."""
-    process = CONTEXT.Process(target=_flow, args=(json.dumps(config), kill, str(log), desk))
+    process = CONTEXT.Process(target=_flow, args=(json.dumps(config), kills, str(log), desk))
     process.start()
     return process
 
@@ -110,7 +110,7 @@ def _fork_on_request(listener: Listener, desk: Desk) -> None:
                 return
 
 
-def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
+def _flow(config: str, kills: Kills, log: str, desk: Desk) -> None:
     _to_file(log)
     _become(desk.environment)
     # As often as ever, but sooner.
@@ -118,10 +118,10 @@ def _flow(config: str, kill: Kill, log: str, desk: Desk) -> None:
     precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
     pause: Any = partial(apause_flow_run, poll_interval=1)
     tasks.rollouts.apause_flow_run = pause  # type: ignore[attr-defined]
-    sign_in("flow", kill)
-    arm("flow", kill)
+    sign_in("flow", kills)
+    arm("flow", kills)
     try:
-        train = _flow_with(_forked_service(kill, desk))
+        train = _flow_with(_forked_service(kills, desk))
         asyncio.run(train(TrainConfig.model_validate_json(config)))
     except PrecisError as error:
         sys.exit(f"{type(error).__name__}: {error}")
@@ -143,7 +143,7 @@ def _flow_with(launch: Launch) -> Any:
     return train
 
 
-def _forked_service(kill: Kill, desk: Desk) -> Any:
+def _forked_service(kills: Kills, desk: Desk) -> Any:
     @asynccontextmanager
     async def service(
         module: str, arguments: Sequence[str], log: Path, _python: str = "", **_: Any
@@ -151,7 +151,7 @@ def _forked_service(kill: Kill, desk: Desk) -> Any:
         token = secrets.token_urlsafe(32)
         with Listener(family="AF_UNIX") as door:
             with Client(desk.address) as ask:
-                ask.send((module, list(arguments), token, door.address, str(log), kill))
+                ask.send((module, list(arguments), token, door.address, str(log), kills))
                 pid = int(ask.recv())
             line = await asyncio.to_thread(door.accept)
         with line:
@@ -168,7 +168,7 @@ def _forked_service(kill: Kill, desk: Desk) -> Any:
 
 
 def _service(
-    desk: Desk, module: str, arguments: list[str], token: str, door: str, log: str, kill: Kill
+    desk: Desk, module: str, arguments: list[str], token: str, door: str, log: str, kills: Kills
 ) -> None:
     _to_file(log)
     _become(desk.environment)
@@ -177,8 +177,8 @@ def _service(
     sys.stdout = _Port(parent, lambda: None)
     threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
     if module == "precis.trainer.server":
-        arm("trainer", kill)
-        sys.stdout = _Port(parent, lambda: sign_in("trainer", kill))
+        arm("trainer", kills)
+        sys.stdout = _Port(parent, lambda: sign_in("trainer", kills))
         arguments.remove("--with-parent")
         options = dict(zip(arguments[::2], arguments[1::2], strict=True))
         backend: Any = options["--backend"]

@@ -5,9 +5,10 @@ import secrets
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from precis.run.checkpoints import manifest
 from precis.store.s3 import S3Store
 from precis.training.run import work_folder
 from tests.services.conftest import Precis
-from tests.services.crash_points import Kill
+from tests.services.crash_points import Kill, Kills
 from tests.services.forked import Desk, end_of, forking, start_flow
 from tests.services.s3_server import settings_for
 
@@ -54,16 +55,29 @@ class Life:
             **self.more,
         }
 
-    def start(self, kill: Kill) -> Any:
-        return start_flow(self.config, kill, self.log, self.desk)
+    def start(self, kills: Kills) -> Any:
+        return start_flow(self.config, kills, self.log, self.desk)
 
-    def live(self, kill: Kill) -> int:
+    def live(self, kills: Kills) -> int:
         """One life of the flow; its exit status."""
-        return end_of(self.start(kill), self.log)
+        return end_of(self.start(kills), self.log)
 
-    def named(self, name: str, steps: int = 2) -> "Life":
-        """Another run beside this one."""
-        return replace(self, name=name, steps=steps)
+    def live_through(self, kills: Kills) -> None:
+        """Live to the end, started again whenever the flow was killed; all kills must be done."""
+        done: list[Kill] = []
+        while (code := self.live(kills)) == -signal.SIGKILL:
+            new = [kill for kill in kills.done if kill not in done]
+            assert new, "the flow was killed by somebody else"
+            done += new
+            if any(kill.disk_is_lost for kill in new):
+                shutil.rmtree(self.work / "trainer")
+        assert code == 0, self.log.read_text()[-3000:]
+        missed = [kill.name for kill in kills.planned if kill not in kills.done]
+        assert not missed, f"the run never got to {missed}"
+
+    def named(self, name: str, steps: int | None = None) -> "Life":
+        """Another run beside this one, of as many steps or so many."""
+        return replace(self, name=name, steps=steps or self.steps)
 
     @property
     def log(self) -> Path:
@@ -116,20 +130,26 @@ def first_life(precis: Precis, s3: str) -> Iterator[Life]:
         yield Life(s3, precis.home, desk, f"precis-{secrets.token_hex(4)}", "undisturbed")
 
 
-def nobody(folder: Path) -> Kill:
-    return Kill("", (), str(folder))
+def nobody(folder: Path) -> Kills:
+    return Kills(folder)
 
 
-def live_through(first: Life, kill: Kill, machine_is_lost: bool = False) -> Life:
-    """A run that is killed once, and started again where its flow was."""
-    name = f"{kill.point} {'+'.join(kill.victims)} {machine_is_lost}"
-    life = replace(first, name=name.replace(" ", "-").replace(",", ""))
-    code = life.live(kill)
-    assert (Path(kill.folder) / "struck").exists(), "the run never got to that point"
-    if machine_is_lost:
-        shutil.rmtree(life.work / "trainer")
-    if "flow" in kill.victims:
-        assert code == -signal.SIGKILL
-        code = life.live(nobody(Path(kill.folder)))
-    assert code == 0, life.log.read_text()[-3000:]
-    return life
+def one_a_step(kills: Iterable[Kill]) -> list[Kill]:
+    """The same, each in a step of its own, from the second on."""
+    return [replace(kill, step=step) for step, kill in enumerate(kills, 1)]
+
+
+Undisturbed = Callable[[int], Life]
+
+
+def undisturbed_by(first: Life, ids: Path) -> Undisturbed:
+    """Runs like the first that nobody kills, by their number of steps; each is made once."""
+
+    @cache
+    def undisturbed(steps: int) -> Life:
+        life = first.named(f"undisturbed-{steps}", steps)
+        assert life.live(nobody(ids)) == 0, life.log.read_text()[-3000:]
+        assert set(life.trainings.values()) == {1}
+        return life
+
+    return undisturbed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.conftest import Precis
-from tests.services.crash_points import Kill
+from tests.services.crash_points import Kill, Kills
 from tests.services.fault_proxy import Fault, FaultProxy
 from tests.services.lives import Life, first_life, nobody
 from tests.services.prefect_api import client_of, runs_in
@@ -32,9 +32,9 @@ def test_a_run_that_is_told_to_end_ends_after_its_commit(
     first: Life, precis: Precis, tmp_path: Path
 ) -> None:
     life = first.named(f"told-{secrets.token_hex(2)}")
-    kill = Kill("first file uploaded", ("flow",), str(tmp_path), signal.SIGTERM)
-    assert life.live(kill) != 0
-    assert (tmp_path / "struck").exists()
+    kills = Kills(tmp_path, [Kill("first file uploaded", ("flow",), by=signal.SIGTERM)])
+    assert life.live(kills) != 0
+    assert kills.done
     assert life.ledger.next_step == 2, "the commit in hand was not finished"
     with client_of(precis.api) as api:
         (told,) = runs_in(api, life.config["store"])

@@ -1,8 +1,7 @@
 """A run that samples while it trains: each step from the adapter before its own, also after kills.
 
-The crash matrix once more, with `off_policy_steps`: killed at any point the run ends with the same
-bits as one that nobody disturbed, every step trained once. At the points of the sampling of step 1
-the training of step 0 is under way.
+The crash matrix once more, with `off_policy_steps`: at the points of the sampling of a step the
+training of the one before it is under way.
 """
 
 import shutil
@@ -10,28 +9,26 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from precis.records.trajectories import scan_trajectories
 from tests.services.conftest import Precis
-from tests.services.crash_points import POINTS, Kill, Role
-from tests.services.kill_matrix import matrix
-from tests.services.lives import Life, first_life, live_through, nobody
+from tests.services.crash_points import POINTS, VICTIMS, Kill, Kills, Role
+from tests.services.lives import Life, Undisturbed, first_life, nobody, one_a_step, undisturbed_by
 from tests.services.s3_server import s3_server
 
-STEPS = 3
 SETTINGS = {
     "off_policy_steps": 1,
     "validate_every": 1,
     "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 0},
 }
-SHORT = {
-    ("after scoring", "trainer"),
-    ("training begun", "flow+trainer"),
-    ("weights saved", "flow"),
-}
+SHORT = [
+    Kill("after scoring", ("trainer",)),
+    Kill("training begun", ("flow", "trainer")),
+    Kill("weights saved", ("flow",)),
+]
+"""What `make test` has of the matrix."""
 LOST = ["sampled, before scoring", "before training", "ledger written", "validated"]
 """Points at which flow and machine are lost together."""
 
@@ -39,14 +36,12 @@ LOST = ["sampled, before scoring", "before training", "ledger written", "validat
 @pytest.fixture(scope="module")
 def first(precis: Precis) -> Iterator[Life]:
     with s3_server() as url, first_life(precis, url) as life:
-        yield replace(life, steps=STEPS, more=SETTINGS)
+        yield replace(life, steps=len(SHORT) + 2, more=SETTINGS)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    assert first.live(nobody(tmp_path_factory.mktemp("ids"))) == 0
-    assert set(first.trainings.values()) == {1}
-    return first
+def undisturbed(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return undisturbed_by(first, tmp_path_factory.mktemp("ids"))
 
 
 def adapters(life: Life) -> list[set[str]]:
@@ -58,44 +53,61 @@ def adapters(life: Life) -> list[set[str]]:
     return found
 
 
-def test_each_step_is_sampled_from_the_adapter_before_its_own(undisturbed: Life) -> None:
-    assert adapters(undisturbed) == [{"crash@0"}, {"crash@0"}, {"crash@1"}]
-    assert [step.staleness for step in undisturbed.ledger.steps] == [0, 1, 1]
+def test_each_step_is_sampled_from_the_adapter_before_its_own(
+    first: Life, undisturbed: Undisturbed
+) -> None:
+    life = undisturbed(first.steps)
+    before = [f"crash@{max(step - 1, 0)}" for step in range(life.steps)]
+    assert adapters(life) == [{adapter} for adapter in before]
+    assert [step.staleness for step in life.ledger.steps] == [0] + [1] * (life.steps - 1)
 
 
-def test_sampling_goes_on_beside_training(undisturbed: Life) -> None:
-    turn, *beside = undisturbed.ledger.steps
+def test_sampling_goes_on_beside_training(first: Life, undisturbed: Undisturbed) -> None:
+    turn, *beside = undisturbed(first.steps).ledger.steps
     assert turn.overlapped_s == 0
     assert all(step.overlapped_s > 0 for step in beside)
 
 
 def test_a_stale_run_is_another_one_than_one_that_waits(
-    undisturbed: Life, first: Life, tmp_path: Path
+    first: Life, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     """The same settings but for the overlap: else nothing here would show that it does anything."""
     waits = replace(first, name="waits", more={**SETTINGS, "off_policy_steps": 0})
     assert waits.live(nobody(tmp_path)) == 0
-    mine = [step.digest for step in undisturbed.ledger.steps]
-    theirs = [step.digest for step in waits.ledger.steps]
-    assert [one == other for one, other in zip(mine, theirs, strict=True)] == [True, False, False]
+    begin, *mine = [step.digest for step in undisturbed(first.steps).ledger.steps]
+    begins, *theirs = [step.digest for step in waits.ledger.steps]
+    assert begin == begins
+    assert not set(mine) & set(theirs)
 
 
-@pytest.mark.parametrize(("point", "victims"), matrix(POINTS, SHORT))
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
-    point: str, victims: tuple[Role, ...], first: Life, undisturbed: Life, tmp_path: Path
+    first: Life, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    life = live_through(first, Kill(point, victims, str(tmp_path)))
+    life = first.named("short")
+    life.live_through(Kills(tmp_path, one_a_step(SHORT)))
     assert_undisturbed(life, undisturbed)
-    assert {life.trainings["trained", step] for step in range(STEPS)} == {1}
+    assert_trained_once(life)
 
 
-@pytest.mark.long  # in a life of its own each
-@pytest.mark.parametrize("point", LOST)
-def test_a_run_whose_machine_is_lost_with_it_has_the_stale_adapter_from_the_store(
-    point: str, first: Life, undisturbed: Life, tmp_path: Path
+@pytest.mark.long
+@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
+def test_a_run_that_is_killed_at_every_point_ends_as_if_it_had_not_been(
+    victims: tuple[Role, ...], first: Life, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    kill = Kill(point, ("flow", "trainer"), str(tmp_path))
-    life = live_through(first, kill, machine_is_lost=True)
+    kills = one_a_step(Kill(point, victims) for point in POINTS)
+    life = first.named("+".join(victims), len(kills) + 2)
+    life.live_through(Kills(tmp_path, kills))
+    assert_undisturbed(life, undisturbed)
+    assert_trained_once(life)
+
+
+@pytest.mark.long
+def test_a_run_whose_machine_is_lost_with_it_has_the_stale_adapter_from_the_store(
+    first: Life, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    lost = [Kill(point, ("flow", "trainer"), disk_is_lost=True) for point in LOST]
+    life = first.named("lost", len(LOST) + 1)
+    life.live_through(Kills(tmp_path, one_a_step(lost)))
     assert_undisturbed(life, undisturbed)
 
 
@@ -103,10 +115,9 @@ def test_a_run_whose_machine_is_lost_with_it_has_the_stale_adapter_from_the_stor
 def test_a_stale_adapter_that_is_lost_everywhere_costs_the_overlap_of_one_step(
     first: Life, tmp_path: Path
 ) -> None:
-    life = first.named("without-stale", STEPS)
-    life = replace(life, more={**SETTINGS, "validate_every": 5})
-    kill = Kill("ledger written", ("flow", "trainer"), str(tmp_path))
-    assert life.live(kill) == -signal.SIGKILL
+    life = replace(first, name="without-stale", steps=3, more={**SETTINGS, "validate_every": 5})
+    kill = Kill("ledger written", ("flow", "trainer"))
+    assert life.live(Kills(tmp_path, [kill])) == -signal.SIGKILL
     assert life.ledger.next_step == 2
     shutil.rmtree(life.work / "trainer")
     life.store.delete("crash/checkpoints/0001/")
@@ -117,19 +128,23 @@ def test_a_stale_adapter_that_is_lost_everywhere_costs_the_overlap_of_one_step(
 
 @pytest.mark.long
 def test_a_run_that_is_told_to_end_commits_what_is_trained_and_gives_up_what_is_ahead(
-    first: Life, undisturbed: Life, tmp_path: Path
+    first: Life, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    life = replace(first, name="told")
-    kill = Kill("first file uploaded", ("flow",), str(tmp_path), signal.SIGTERM)
-    assert life.live(kill) != 0
-    assert (tmp_path / "struck").exists()
+    life = first.named("told")
+    kills = Kills(tmp_path, [Kill("first file uploaded", ("flow",), by=signal.SIGTERM)])
+    assert life.live(kills) != 0
+    assert kills.done
     assert life.ledger.next_step == 2, "the commit in hand was not finished"
     assert life.live(nobody(tmp_path)) == 0
     assert_undisturbed(life, undisturbed)
-    assert {life.trainings["trained", step] for step in range(STEPS)} == {1}
+    assert_trained_once(life)
 
 
-def assert_undisturbed(life: Life, undisturbed: Life) -> None:
-    assert adapters(life) == adapters(undisturbed)
-    expected: Any = undisturbed.outcome
-    assert life.outcome == expected
+def assert_undisturbed(life: Life, undisturbed: Undisturbed) -> None:
+    calm = undisturbed(life.steps)
+    assert adapters(life) == adapters(calm)
+    assert life.outcome == calm.outcome
+
+
+def assert_trained_once(life: Life) -> None:
+    assert {life.trainings["trained", step] for step in range(life.steps)} == {1}

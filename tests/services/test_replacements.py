@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from tests.services.conftest import Precis
-from tests.services.crash_points import Kill, Role
-from tests.services.lives import Life, first_life, live_through, nobody
+from tests.services.crash_points import Kill, Kills
+from tests.services.lives import Life, first_life, nobody, one_a_step
 from tests.services.s3_server import s3_server
 
 pytestmark = pytest.mark.long  # test_crashes.py has steps that replace nothing
 
-STEPS = 3
 SETTINGS = {
     # Of two summaries alone many groups have no variance.
     "rollouts": {
@@ -24,28 +23,25 @@ SETTINGS = {
         "replacements_max": 3,
     },
 }
+KILLS = [
+    Kill("sampled, before scoring", ("flow",)),
+    Kill("after scoring", ("flow", "trainer")),
+    Kill("weights saved", ("trainer",)),
+]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     with s3_server() as url, first_life(precis, url) as life:
-        first = replace(life, steps=STEPS, more=SETTINGS)
+        first = replace(life, steps=len(KILLS) + 1, more=SETTINGS)
         assert first.live(nobody(tmp_path_factory.mktemp("ids"))) == 0, first.log.read_text()
-        assert sum(step.groups_added for step in first.ledger.steps), "no group was replaced"
+        added = [step.groups_added for step in first.ledger.steps]
+        assert all(added[1:]), "no group was replaced in a step that is to be killed"
         yield first
 
 
-@pytest.mark.parametrize(
-    ("point", "victims"),
-    [
-        ("sampled, before scoring", ("flow",)),
-        ("after scoring", ("flow", "trainer")),
-        ("weights saved", ("trainer",)),
-    ],
-)
-def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
-    point: str, victims: tuple[Role, ...], undisturbed: Life, tmp_path: Path
-) -> None:
-    life = live_through(undisturbed, Kill(point, victims, str(tmp_path)))
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(undisturbed: Life, tmp_path: Path) -> None:
+    life = undisturbed.named("killed")
+    life.live_through(Kills(tmp_path, one_a_step(KILLS)))
     expected: Any = undisturbed.outcome
     assert life.outcome == expected

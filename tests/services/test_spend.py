@@ -1,5 +1,6 @@
 """What a run says that it has spent is what its judge has been paid, whatever died meanwhile."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from precis.records.ledger import Ledger, load_ledger
 from precis.standins.judge import MODEL
 from precis.store import FolderStore
 from tests.services.conftest import Precis
-from tests.services.crash_points import Kill, Role
+from tests.services.crash_points import Kill, Kills
 from tests.services.forked import end_of, forking, start_flow
+from tests.services.lives import one_a_step
 from tests.support.local_server import served
 from tests.support.paid_judge import PaidJudge
 
@@ -33,20 +35,17 @@ def config(store: Path, url: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("point", "victims"),
-    [
-        ("answer sent", ("flow",)),
-        ("manifest written", ("trainer",)),
-        pytest.param("manifest written", ("flow",), marks=pytest.mark.long),
-        pytest.param("result stored", ("trainer",), marks=pytest.mark.long),
-    ],
-)
-def test_a_step_that_is_trained_and_not_yet_committed_is_paid_for_once(
-    point: str, victims: tuple[Role, ...], precis: Precis, tmp_path: Path
+def test_steps_that_are_trained_and_not_yet_committed_are_paid_for_once(
+    precis: Precis, tmp_path: Path
 ) -> None:
-    ledger, paid = killed_once(Kill(point, victims, str(tmp_path)), precis, tmp_path)
-    assert len(ledger.steps) == 2
+    kills = [
+        Kill("answer sent", ("flow",)),
+        Kill("manifest written", ("trainer",)),
+        Kill("manifest written", ("flow",)),
+        Kill("result stored", ("trainer",)),
+    ]
+    ledger, paid = killed(one_a_step(kills), precis, tmp_path, steps=len(kills) + 1)
+    assert len(ledger.steps) == len(kills) + 1
     assert all(step.judge.usd >= 0 for step in ledger.steps)
     assert ledger.usd == pytest.approx(paid)
 
@@ -54,16 +53,17 @@ def test_a_step_that_is_trained_and_not_yet_committed_is_paid_for_once(
 def test_summaries_that_are_kept_for_a_warm_start_are_paid_for(
     precis: Precis, tmp_path: Path
 ) -> None:
-    kill = Kill("warm: first summaries kept", ("flow",), str(tmp_path))
-    ledger, paid = killed_once(kill, precis, tmp_path, warm_start={"measured_documents": 2})
+    kill = Kill("first summaries kept", ("flow",), step=0)
+    ledger, paid = killed([kill], precis, tmp_path, warm_start={"measured_documents": 2})
     assert ledger.steps[0].warm_start is not None
     assert ledger.usd == pytest.approx(paid)
 
 
-def killed_once(kill: Kill, precis: Precis, tmp_path: Path, **more: Any) -> tuple[Ledger, float]:
+def killed(kills: list[Kill], precis: Precis, tmp_path: Path, **more: Any) -> tuple[Ledger, float]:
     """The ledger of a run that was killed, and started again where its flow was; and what its
     judge was paid."""
     judge = PaidJudge()
+    plan = Kills(tmp_path, kills)
     mine = {"PREFECT_API_URL": precis.api, "PRECIS_HOME": str(tmp_path), "JUDGE_API_KEY": KEY}
     log = tmp_path / "log.txt"
     with (
@@ -71,10 +71,8 @@ def killed_once(kill: Kill, precis: Precis, tmp_path: Path, **more: Any) -> tupl
         served(completions_app(judge.complete, lambda: [MODEL], KEY)) as url,
     ):
         settings = {**config(tmp_path / "store", url), **more}
-        status = end_of(start_flow(settings, kill, log, desk), log)
-        if "flow" in kill.victims:
-            assert status != 0
-            status = end_of(start_flow(settings, Kill("", (), str(tmp_path)), log, desk), log)
-    assert status == 0, log.read_text()
-    assert (tmp_path / "struck").exists()
+        deaths = sum("flow" in kill.victims for kill in kills)
+        lives = [end_of(start_flow(settings, plan, log, desk), log) for _ in range(deaths + 1)]
+    assert lives == [-signal.SIGKILL] * deaths + [0], log.read_text()
+    assert plan.done == kills
     return load_ledger(FolderStore(tmp_path / "store"), "paid"), judge.usd

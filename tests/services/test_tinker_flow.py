@@ -1,7 +1,6 @@
 """Runs of the training flow at a Tinker service: what comes of them, and that they may die."""
 
 import json
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 from precis.run.checkpoints import manifest, restore
 from precis.trainer.tinker.checkpoints import read_kept
 from tests.services.conftest import Precis
-from tests.services.crash_points import Kill, Role
-from tests.services.lives import Life, first_life, nobody
+from tests.services.crash_points import Kill, Kills
+from tests.services.lives import Life, first_life, nobody, one_a_step
 from tests.services.s3_server import s3_server
 from tests.support.local_server import served
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
@@ -21,19 +20,20 @@ from tests.support.tokenizers import write_chat_tokenizer
 
 END = 1
 UPDATES = 2
-"""Of a step: eight summaries, four of which go into each."""
+"""Of a step: sixteen summaries, eight of which go into each."""
 
-KILLS: list[tuple[str, tuple[Role, ...]]] = [
+KILLS = [
     # A step that the service has learned and nobody has noted, and one that nobody is told of.
-    ("before weights saved", ("trainer",)),
-    ("weights saved", ("flow", "trainer")),
-    ("before sampling", ("trainer",)),
-    ("training begun", ("flow", "trainer")),
-    ("before weights saved", ("flow", "trainer")),
-    ("result stored", ("flow",)),
-    ("first file uploaded", ("flow", "trainer")),
-    ("ledger written", ("flow",)),
+    Kill("before weights saved", ("trainer",)),
+    Kill("weights saved", ("flow", "trainer")),
+    Kill("before sampling", ("trainer",)),
+    Kill("training begun", ("flow", "trainer")),
+    Kill("before weights saved", ("flow", "trainer")),
+    Kill("result stored", ("flow",)),
+    Kill("first file uploaded", ("flow", "trainer")),
+    Kill("ledger written", ("flow",)),
 ]
+STEPS = len(KILLS) + 1
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,14 @@ def tinker(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             "base_model": BASE_MODEL,
             "tokenizer": str(tokenizer),
             "learning_rate": 0.5,
-            "trajectories_per_update": 4,
+            "trajectories_per_update": 8,
             "prices": [1.0, 10.0, 100.0],
         }
         with s3_server() as url, first_life(precis, url) as life:
-            yield Tinker(service, replace(life, name="tinker", more={"trainer": trainer}))
+            # As many groups as are needed for each step to have some that teach.
+            rollouts = {"groups_per_step": 2, "rollouts_per_group": 8, "replacements_max": 4}
+            more = {"trainer": trainer, "rollouts": rollouts}
+            yield Tinker(service, replace(life, name="tinker", steps=STEPS, more=more))
 
 
 @pytest.fixture(scope="module")
@@ -120,27 +123,21 @@ def test_the_key_is_in_no_file_of_the_run(tinker: Tinker, undisturbed: Any) -> N
 
 
 @pytest.mark.long  # as test_tinker.py does with the trainer alone; and the next two
-@pytest.mark.parametrize(("point", "victims"), KILLS)
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
-    tinker: Tinker, undisturbed: Any, point: str, victims: tuple[Role, ...], tmp_path: Path
+    tinker: Tinker, undisturbed: Any, tmp_path: Path
 ) -> None:
-    life = tinker.life.named(f"{point}-{'+'.join(victims)}".replace(" ", "-"))
-    code = life.live(Kill(point, victims, str(tmp_path)))
-    assert (tmp_path / "struck").exists(), "the run never got to that point"
-    if "flow" in victims:
-        assert code == -signal.SIGKILL
-        code = life.live(nobody(tmp_path))
-    assert code == 0, life.log.read_text()
+    life = tinker.life.named("killed")
+    life.live_through(Kills(tmp_path, one_a_step(KILLS)))
     assert tinker.outcome(life) == undisturbed
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", ["forward_backward", "asample", "save_weights"])
 def test_a_service_that_restarts_disturbs_no_run(
-    tinker: Tinker, undisturbed: Any, path: str, tmp_path: Path
+    tinker: Tinker, undisturbed: Any, tmp_path: Path
 ) -> None:
-    life = tinker.life.named(f"restarted-{path}")
-    tinker.service.faults.append(Fault(path, "restart"))
+    life = tinker.life.named("restarted")
+    paths = ("forward_backward", "asample", "save_weights")
+    tinker.service.faults.extend(Fault(path, "restart") for path in paths)
     assert life.live(nobody(tmp_path)) == 0, life.log.read_text()
     assert not tinker.service.faults
     assert tinker.outcome(life) == undisturbed

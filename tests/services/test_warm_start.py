@@ -1,7 +1,6 @@
 """A run that begins by imitation: what comes of it, and that it may die anywhere in it."""
 
 import json
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,9 +20,8 @@ from precis.run.checkpoints import manifest
 from precis.store import FolderStore
 from precis.summaries.baselines import baselines, lead
 from tests.services.conftest import Precis
-from tests.services.crash_points import WARM_POINTS, Kill, Role
+from tests.services.crash_points import INTERRUPTED, VICTIMS, WARM_POINTS, Kill, Kills, Role
 from tests.services.forked import trained
-from tests.services.kill_matrix import matrix
 from tests.services.lives import Life, first_life, nobody
 from tests.services.s3_server import s3_server
 from tests.support.local_server import served
@@ -35,15 +33,14 @@ WARM: Any = {
     "warm_start": {"documents": DOCUMENTS, "samples": 3, "measured_documents": 3},
     "retention": {"keep_last": 3, "keep_every": 0, "keep_best": 0},
 }
-SHORT = {
-    ("warm: first summaries kept", "flow+trainer"),
-    ("warm: training begun", "trainer"),
-    ("warm: weights saved", "flow"),
-}
+SHORT = [
+    Kill("first summaries kept", ("flow", "trainer"), step=0),
+    Kill("training begun", ("trainer",), step=0),
+    Kill("weights saved", ("flow",), step=0),
+]
 """What `make test` has of the matrix."""
-
-BEGUN = {"warm: training begun", "warm: before weights saved"}
-"""Points at which a training is interrupted, whose weights are not saved: it begins again."""
+PASSED_BY = {"answer sent", "pointer moved"}
+"""Points that a run does not get to which was killed at the point before."""
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +101,32 @@ def test_no_step_draws_a_document_of_the_warm_start(first: Life, undisturbed: An
     assert not [name for name in shown if name in drawn]
 
 
-@pytest.mark.parametrize(("point", "victims"), matrix(WARM_POINTS, SHORT))
 def test_a_warm_start_that_is_killed_ends_as_if_it_had_not_been(
-    point: str, victims: tuple[Role, ...], first: Life, undisturbed: Any, tmp_path: Path
+    first: Life, undisturbed: Any, tmp_path: Path
 ) -> None:
-    name = f"{point} {'+'.join(victims)}".replace(" ", "-").replace(":", "")
-    life = first.named(name)
-    code = life.live(Kill(point, victims, str(tmp_path)))
-    assert (tmp_path / "struck").exists(), "the run never got to that point"
-    if "flow" in victims:
-        assert code == -signal.SIGKILL
-        code = life.live(nobody(tmp_path))
-    assert code == 0
-    assert outcome(life) == undisturbed
-    assert {life.trainings["trained", step] for step in range(life.steps)} == {1}
-    if point not in BEGUN:
-        assert {life.trainings["began", step] for step in range(life.steps)} == {1}
+    assert_lives_through(first.named("short"), SHORT, undisturbed, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
+@pytest.mark.parametrize("passed_by", [False, True])
+def test_a_warm_start_that_is_killed_at_every_point_ends_as_if_it_had_not_been(
+    passed_by: bool, victims: tuple[Role, ...], first: Life, undisturbed: Any, tmp_path: Path
+) -> None:
+    """At one point after the other, for there is but one warm start to a run."""
+    points = [point for point in WARM_POINTS if (point in PASSED_BY) == passed_by]
+    kills = [Kill(point, victims, step=0) for point in points]
+    run = first.named(f"{'+'.join(victims)}-{passed_by}")
+    assert_lives_through(run, kills, undisturbed, tmp_path)
+
+
+def assert_lives_through(run: Life, kills: list[Kill], undisturbed: Any, folder: Path) -> None:
+    run.live_through(Kills(folder, kills))
+    assert outcome(run) == undisturbed
+    interrupted = sum(kill.point in INTERRUPTED for kill in kills)
+    assert [run.trainings["trained", step] for step in range(run.steps)] == [1, 1]
+    assert run.trainings["began", 0] <= 1 + interrupted
+    assert run.trainings["began", 1] == 1
 
 
 def settings(store: Path, model: str, **warm_start: Any) -> dict[str, Any]:
