@@ -50,8 +50,7 @@ class Kill:
 
     @property
     def name(self) -> str:
-        words = f"{self.step} {self.point} {'+'.join(self.victims)}"
-        return words.replace(" ", "-").replace(",", "").replace(":", "")
+        return f"{self.step} {self.point} {'+'.join(self.victims)}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Kills:
 
     def mark(self, kill: Kill) -> Path:
         """The file that says that it was done."""
-        return self.folder / f"struck-{kill.name}"
+        return self.folder / f"struck {kill.name}"
 
 
 POINTS = {
@@ -126,14 +125,14 @@ def sign_in(role: Role, kills: Kills) -> None:
 def arm(role: Role, kills: Kills) -> None:
     """Have this process kill at those points that are of its role."""
     points = POINTS | WARM_POINTS
-    at = {}
+    at: dict[tuple[str, int | None], Kill] = {}
     for kill in kills.planned:
         point = points[kill.point]
         if point.role == role:
             at[point.reached, kill.step + point.ahead] = kill
 
     def strike_there(reached: str, step: int | None) -> None:
-        kill = at.get((reached, step)) if step is not None else None
+        kill = at.get((reached, step))
         if kill is not None:
             _strike(role, kill, kills)
 

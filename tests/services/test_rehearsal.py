@@ -37,8 +37,8 @@ _OF_A_STEP = {
 }
 
 
-def rehearse(precis: Precis, store: Path, *options: str) -> str:
-    return precis.run("rehearse", "--steps", str(STEPS), "--store", str(store), *options)
+def rehearse(precis: Precis, store: Path, steps: int = STEPS, **environment: str) -> str:
+    return precis.run("rehearse", "--steps", str(steps), "--store", str(store), **environment)
 
 
 def folder(store: Path) -> Path:
@@ -126,19 +126,26 @@ def test_art_has_its_own_files(undisturbed: tuple[Path, str], precis: Precis) ->
     assert [row["step"] for row in rows if "val/accuracy" in row] == [0, STEPS]
 
 
+@pytest.fixture(scope="module")
+def of_few(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of a run of a few documents that nobody disturbed."""
+    store = tmp_path_factory.mktemp("few")
+    rehearse(precis, store, STEPS, **FEW)
+    return store
+
+
 @pytest.mark.long  # as test_random_kills.py does with the flow
 def test_killed_at_random_it_ends_with_the_same_weights(
-    undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
+    of_few: Path, precis: Precis, tmp_path: Path
 ) -> None:
-    store, _ = undisturbed
     print(f"kill seed {KILL_SEED}")
     moments = random.Random(KILL_SEED)
     for _ in range(KILLS):
-        process = precis.start("rehearse", "--steps", str(STEPS), "--store", str(tmp_path))
+        process = precis.start("rehearse", "--steps", str(STEPS), "--store", str(tmp_path), **FEW)
         _kill_at(process, moments, tmp_path)
-    rehearse(precis, tmp_path)
-    assert decisive(ledger_of(tmp_path)) == decisive(ledger_of(store))
-    assert weights(tmp_path) == weights(store)
+    rehearse(precis, tmp_path, STEPS, **FEW)
+    assert decisive(ledger_of(tmp_path)) == decisive(ledger_of(of_few))
+    assert weights(tmp_path) == weights(of_few)
 
 
 def _kill_at(process: subprocess.Popen[str], moments: random.Random, store: Path) -> None:
@@ -195,13 +202,11 @@ def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
 
 
 @pytest.mark.long  # as test_s3_flow.py does, which calls the flow
-def test_more_steps_continue_a_finished_run(
-    undisturbed: tuple[Path, str], precis: Precis, tmp_path: Path
-) -> None:
-    precis.run("rehearse", "--steps", "2", "--store", str(tmp_path))
-    precis.run("rehearse", "--steps", "3", "--store", str(tmp_path))
+def test_more_steps_continue_a_finished_run(of_few: Path, precis: Precis, tmp_path: Path) -> None:
+    rehearse(precis, tmp_path, 2, **FEW)
+    rehearse(precis, tmp_path, 3, **FEW)
     three = decisive(ledger_of(tmp_path))[0]
-    assert three == decisive(ledger_of(undisturbed[0]))[0][:3]
+    assert three == decisive(ledger_of(of_few))[0][:3]
 
 
 @pytest.mark.parametrize(
