@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
+from prefect.settings import get_current_settings
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,8 +16,9 @@ from cli.up import ROOT
 from precis import checks
 from precis.checks import Check, CheckResult, run_checks
 from precis.cleartext import keys_in_clear
+from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
-from precis.config import RunConfig, TrainConfig
+from precis.config import ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.judge.endpoint import SECOND_KEY
@@ -24,6 +26,7 @@ from precis.models.licences import check_licence
 
 _CHECKED_FLOWS = {"train", "benchmark"}
 """The flows whose runs need what is checked here."""
+_LAUNCHER = "flows/managed.py:"
 _DEADLINE_S = 300.0
 """For each check: SkyPilot's first look at a cloud is slow."""
 
@@ -60,6 +63,8 @@ def checks_of(config: RunConfig) -> dict[str, Check]:
     second = config.second_judge if isinstance(config, TrainConfig) else None
     if second:
         planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
+    if isinstance(config, ManagedConfig):
+        planned["reach"] = lambda: _check_reach(config)
     if config.cluster.where == "local":
         return planned
     budget_usd = config.budget_usd if isinstance(config, TrainConfig) else None
@@ -68,6 +73,12 @@ def checks_of(config: RunConfig) -> dict[str, Check]:
         "GPU": lambda: gpu_offered(config.cluster),
         "budget": lambda: budget_lasts(config.cluster, budget_usd),
     }
+
+
+async def _check_reach(config: ManagedConfig) -> str:
+    """Whether a rented machine reaches all that the settings name."""
+    check_reach(config, config.prefect_api_url or get_current_settings().api.url or "")
+    return "nothing is on this machine alone"
 
 
 def _config_of(deployment: str) -> RunConfig:
@@ -80,6 +91,9 @@ def _config_of(deployment: str) -> RunConfig:
             f"{', '.join(named)}."
         )
     given = named[deployment]["parameters"]
+    entrypoint = named[deployment]["entrypoint"]
+    if entrypoint.startswith(_LAUNCHER):
+        return ManagedConfig.model_validate(given)
     if _flow(named[deployment]) == "train":
         return TrainConfig.model_validate(given)
     return RunConfig.model_validate({k: v for k, v in given.items() if k in RunConfig.model_fields})

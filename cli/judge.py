@@ -116,7 +116,7 @@ def audit(
     try:
         _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts), as_sheet(chosen))
     except OSError as error:
-        fail(f"Can't write {error.filename}: {error.strerror}. Choose another --out.")
+        fail(f"Can't write {error.filename or out}: {error.strerror}. Choose another --out.")
 
 
 def _rows_of(results: pl.DataFrame, contender: str) -> pl.DataFrame:

@@ -213,7 +213,8 @@ def _print_table(table: PlainTable) -> None:
     """Print a table whole, in lines longer than the terminal's if need be: half a name is none."""
     names, *rows = table.lines()
     _console().print(names, style="dim", markup=False, soft_wrap=True)
-    _print("\n".join(rows))
+    for row in rows:
+        _print(row)
 
 
 def _print(line: str) -> None:

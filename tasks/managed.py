@@ -14,6 +14,7 @@ from precis.cluster.jobs import ManagedJob
 from precis.cluster.managed import ServerAccess, check_reach, job_name, managed_task
 from precis.cluster.offers import prices
 from precis.config import ManagedConfig
+from precis.errors import ClusterError
 from precis.run.lease import check_free
 from precis.store import open_store
 from tasks.policy import RETRIED
@@ -53,8 +54,15 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
         described = managed_task(config, str(run.id), _server(config), offered)
         deadline_s = config.cluster.provision_timeout_s
         job, is_controller_here = await jobs.launch(described, name, logger.info, deadline_s)
-    except BaseException:
-        await _drop_run(run)
+    except BaseException as error:
+        if isinstance(error, ClusterError) and await _may_be_taken(name):
+            logger.warning(
+                "Whether SkyPilot has taken the job can't be said: %s (%s) stays for it.",
+                run.name,
+                run.id,
+            )
+        else:
+            await _drop_run(run)
         raise
     logger.info("It executes the flow run %s (%s).", run.name, run.id)
     if is_controller_here:
@@ -88,6 +96,14 @@ async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:
             parameters={"config": beside_trainer.model_dump(mode="json")},
             tags=_TAGS,
         )
+
+
+async def _may_be_taken(name: str) -> bool:
+    """Whether there may be a job of this name: SkyPilot says so, or can't be asked."""
+    try:
+        return await jobs.find(name) is not None
+    except ClusterError:
+        return True
 
 
 async def _drop_run(run: FlowRun) -> None:

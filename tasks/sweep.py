@@ -100,7 +100,7 @@ async def share_budget(config: SweepConfig, trials: Sequence[Trial]) -> float | 
 async def run_trial(config: SweepConfig, trial: Trial, budget_usd: float | None) -> TrialResult:
     """Train with some settings and a seed; a run that fails is a result too."""
     tag = _tag(trial, config.store)
-    run = await _find_at_work(tag) or await arun_deployment(
+    run = await _find_at_work(tag, budget_usd) or await arun_deployment(
         config.deployment,
         # As one object: of `trainer` alone, without its kind, the server can't say which it is.
         parameters={"config": trial.parameters(config.store, budget_usd)},
@@ -155,10 +155,11 @@ def _spent(store: Store, model: str) -> float:
     return found[0].usd if found else 0.0
 
 
-async def _find_at_work(tag: str) -> FlowRun | None:
+async def _find_at_work(tag: str, budget_usd: float | None) -> FlowRun | None:
     """A run of a trial that an earlier run of the sweep has left at work.
 
-    One that was cancelled with that sweep is waited for, since it holds the model, and is none.
+    One that was cancelled with that sweep is waited for, since it holds the model, and is none;
+    one that may spend more than the trial now may is cancelled, and goes on from its commit.
     """
     async with get_client() as client:
         found = await client.read_flow_runs(
@@ -166,14 +167,24 @@ async def _find_at_work(tag: str) -> FlowRun | None:
                 tags=FlowRunFilterTags(all_=[tag]),
                 state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_ALIVE)),
             ),
-            limit=1,
         )
-    if not found:
-        return None
-    if found[0].state_type == StateType.CANCELLING:
-        await _wait_for_end(found[0])
-        return None
-    return found[0]
+    at_work = None
+    for run in found:
+        if run.state_type == StateType.CANCELLING:
+            await _wait_for_end(run)
+        elif _may_spend_more(run, budget_usd):
+            await _cancel(run)
+            await _wait_for_end(run)
+        else:
+            at_work = run
+    return at_work
+
+
+def _may_spend_more(run: FlowRun, budget_usd: float | None) -> bool:
+    if budget_usd is None:
+        return False
+    given: float | None = run.parameters["config"].get("budget_usd")
+    return given is None or given > budget_usd
 
 
 async def _wait_for_end(run: FlowRun) -> FlowRun:
@@ -186,7 +197,7 @@ async def _wait_for_end(run: FlowRun) -> FlowRun:
 
 
 async def _cancel(run: FlowRun) -> None:
-    """Have a trial end after its commit: the sweep that wanted it is being cancelled."""
+    """Have a trial end after its commit."""
     async with get_client() as client:
         await client.set_flow_run_state(run.id, Cancelling())
 

@@ -6,6 +6,7 @@ from prefect import task
 
 from precis.processes.kill_points import reached
 from precis.records.ledger import StepRecord
+from precis.trainer.backend import SERVICE_USD
 from precis.training.batch import TrainingBatch
 from precis.training.run import Run
 from precis.training.steps import as_trained, step_record
@@ -50,4 +51,5 @@ async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> Step
     )
     seconds = time.perf_counter() - start
     reached("step trained", step)
+    run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
     return as_trained(record, result.digest, result.metrics, train=seconds)

@@ -16,6 +16,7 @@ from precis.records.documents import Document
 from precis.records.ledger import StepRecord
 from precis.records.warm_start import GroupVariance
 from precis.sampling.rollouts import Rollout, gather
+from precis.trainer.backend import SERVICE_USD
 from precis.training.run import Run
 from precis.training.steps import as_trained, imitation_record, variance_of
 from precis.warm_start.best_of_n import choose_best
@@ -137,6 +138,7 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
         made.summaries,
         made.left_out or "none",
     )
+    run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
     return as_trained(record, result.digest, result.metrics, train=seconds)
 
 

@@ -92,7 +92,7 @@ def results_of(
         model=entry.contender.model,
         step=entry.contender.step,
         judge=judge.identity["model"],
-        protocol=f"{judge.identity['protocol']} v{judge.identity['protocol_version']}",
+        protocol=judge.protocol,
         prompts_digest=judge.identity["prompts"],
         corpus_digest=corpus.digest,
         code_version=__version__,

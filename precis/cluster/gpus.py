@@ -9,6 +9,7 @@ from precis.errors import ConfigError
 
 _COMMAND = ("nvidia-smi", "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader")
 _FIELDS = 4
+_ANSWER_S = 30.0
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _RENT = "Rent a machine (cluster.where: sky), or train the embedded policy."
 
@@ -55,7 +56,17 @@ async def _list_gpus() -> list[Gpu]:
             f"({error.strerror}).",
             _RENT,
         ) from error
-    output, _ = await listing.communicate()
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            output, _ = await listing.communicate()
+    except TimeoutError as error:
+        raise ConfigError(
+            f"{_COMMAND[0]} does not answer within {_ANSWER_S:.0f} s: the GPU's driver hangs.",
+            "Run it by hand to see why; a restart of the machine may help.",
+        ) from error
+    finally:
+        if listing.returncode is None:
+            listing.kill()
     if listing.returncode:
         raise ConfigError(
             f"trainer.kind is 'art', and {_COMMAND[0]} finds no GPU here (status "

@@ -29,7 +29,11 @@ class ManagedJob:
 
 
 async def find(name: str) -> ManagedJob | None:
-    """The job of this name that has not ended; None if there is none."""
+    """The job of this name that is at work; None if there is none.
+
+    Raises:
+        ClusterError: SkyPilot can't be asked, or is about to end the job.
+    """
     submit = functools.partial(
         _sdk().queue_v2, refresh=False, skip_finished=True, all_users=True, name_match=name
     )
@@ -41,7 +45,14 @@ async def find(name: str) -> ManagedJob | None:
         raise
     # SkyPilot finds the jobs that have the name in theirs.
     found = [one for one in records if one.job_name == name]
-    return _job(found[0]) if found else None
+    if not found:
+        return None
+    job = _job(found[0])
+    if job.status == "CANCELLING":
+        raise ClusterError(
+            f"The managed job {job.id} ({name}) is being cancelled.", "Launch it again once it is."
+        )
+    return job
 
 
 async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int, bool]:

@@ -116,6 +116,11 @@ def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
     source = config.documents.source
     if source != "bundled" and Path(source).expanduser().exists():
         yield "documents.source", source
+    trainer = config.trainer.model_dump()
+    for setting in ("base_model", "tokenizer"):
+        name = trainer.get(setting)
+        if name and Path(name).expanduser().exists():
+            yield f"trainer.{setting}", name
     origin = config.from_checkpoint.store if config.from_checkpoint else ""
     if origin and not origin.startswith("s3://"):
         yield "from_checkpoint.store", origin
@@ -134,7 +139,7 @@ def _addresses(config: ManagedConfig, server_url: str) -> Iterator[tuple[str, st
 
 
 def _observers() -> dict[str, str]:
-    """Where metrics and completions go, if not where they usually do."""
+    """Where metrics and completions go."""
     environment = Environment()
     addresses = {
         "OPENPIPE_BASE_URL": environment.openpipe_base_url,

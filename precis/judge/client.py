@@ -71,6 +71,14 @@ class JudgeClient:
         if rules:
             self.identity["rules"] = rules
 
+    @property
+    def protocol(self) -> str:
+        """How it is asked, and by which rules it reads, with their versions: results of another
+        protocol are not compared with its own."""
+        asked = f"{self.identity['protocol']} v{self.identity['protocol_version']}"
+        rules = self.identity.get("rules")
+        return f"{asked}, rules v{rules}" if rules else asked
+
     async def __aenter__(self) -> Self:
         return self
 

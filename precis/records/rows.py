@@ -207,13 +207,16 @@ def _first_replaced(path: Path) -> tuple[int, str]:
 
 
 def _broken_line(path: Path) -> int | None:
-    """The first line that is no JSON; None where each is."""
-    with path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                json.loads(line.strip() or "null")
-            except ValueError:
-                return number
+    """The first line that is no JSON; None where each is, or the file can't be opened."""
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    json.loads(line.strip() or "null")
+                except ValueError:
+                    return number
+    except OSError:
+        return None
     return None
 
 

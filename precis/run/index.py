@@ -12,6 +12,7 @@ writes the index after that, so the stale line is refused, or removed.
 
 import logging
 import random
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -52,6 +53,9 @@ class RunIndex(Record):
     """The content of `runs.json`."""
 
     version: Count = 1
+    write: str = ""
+    """Drawn anew for each write: the store's versions are of the content, and one that is written
+    over with the same lines must be another."""
     runs: tuple[ListedRun, ...] = ()
 
 
@@ -140,7 +144,8 @@ def _update(store: Store, change: Callable[[Runs], Runs | None]) -> None:
 
 
 def _json(runs: Runs) -> bytes:
-    return RunIndex(runs=tuple(runs.values())).model_dump_json().encode()
+    index = RunIndex(write=secrets.token_hex(8), runs=tuple(runs.values()))
+    return index.model_dump_json().encode()
 
 
 def _read(store: Store) -> tuple[Runs, str | None]:

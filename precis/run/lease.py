@@ -179,8 +179,10 @@ async def leased(
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
-        await lease._add_line()
-        await lease._release()
+        try:
+            await lease._add_line()
+        finally:
+            await lease._release()
 
 
 async def _try_acquire(

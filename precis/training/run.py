@@ -71,6 +71,7 @@ class Run:
         ahead: the next step's sampling, beside the training of a step; at most one.
         described: the step that this process has described last, until a ledger says it: what the
             record of any other step costs, another process has spent.
+        service_usd: what a training service charges for that step.
         oldest_adapter: that steps may be sampled from; what is older is served no more, or is
             from before the warm start.
     """
@@ -99,6 +100,7 @@ class Run:
         self.commits = CommitPipeline()
         self.ahead = SamplingAhead()
         self.described: StepRecord | None = None
+        self.service_usd = 0.0
         self.oldest_adapter = self.first_adapter
         self.log = RunLog(self.model)
         self.stopwatch = Stopwatch()
@@ -140,6 +142,7 @@ class Run:
         if self.described and self.described.step < ledger.next_step:
             self._book(self.described)
             self.described = None
+            self.service_usd = 0.0
 
     def _book(self, record: StepRecord) -> None:
         self._booked = self._booked + record.judge
@@ -235,7 +238,8 @@ class Run:
     @property
     def usd(self) -> float:
         """What the run has spent, what is not yet committed included."""
-        return self.ledger.usd + self.unbooked.usd + self.trainer.meter.unbooked_usd
+        unbooked = self.unbooked.usd + self.trainer.meter.unbooked_usd + self.service_usd
+        return self.ledger.usd + unbooked
 
     @property
     def unbooked(self) -> Spend:

@@ -23,6 +23,7 @@ import tinker
 
 from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError, TrainerError, TrainerLost
+from precis.llm.providers import sendable
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 from precis.settings.tinker import TinkerTrainer
@@ -70,7 +71,7 @@ class TinkerService:
             TrainerLost: nobody answers.
         """
         self._prepare()
-        return await self.ask("open a session", _run_apart(self._open))
+        return await self.ask("open a session", run_apart(self._open))
 
     async def list_models(self) -> list[str]:
         """The base models that it serves.
@@ -82,7 +83,7 @@ class TinkerService:
         self._prepare()
         client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
         try:
-            served = await _run_apart(client.get_server_capabilities)
+            served = await run_apart(client.get_server_capabilities)
         finally:
             await close_client(client)
         return [one.model_name or "" for one in served.supported_models]
@@ -174,7 +175,7 @@ class TinkerService:
         raise TrainerLost(f"{self.name} could not {what}: {said}") from None
 
 
-async def _run_apart(work: Callable[[], T]) -> T:
+async def run_apart(work: Callable[[], T]) -> T:
     """Do what blocks in a thread that nobody waits for.
 
     The client can block for minutes, for which a process that has given it up would wait in vain
@@ -243,7 +244,7 @@ def find_service(settings: TinkerTrainer) -> TinkerService:
         return TinkerService(settings.address, _NO_KEY)
     if secret is None:
         raise ConfigError("trainer.kind 'tinker' needs TINKER_API_KEY: set it, here or in .env.")
-    key = secret.get_secret_value()
+    key = sendable(secret.get_secret_value(), "TINKER_API_KEY")
     if not key.startswith("tml-"):
         raise ConfigError("TINKER_API_KEY is no key of the Tinker API: those begin with 'tml-'.")
     return TinkerService(settings.address, key)

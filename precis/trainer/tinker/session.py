@@ -14,7 +14,7 @@ import tinker
 from precis.errors import TrainerLost
 from precis.settings.tinker import TinkerTrainer
 from precis.trainer.tinker.checkpoints import Kept
-from precis.trainer.tinker.service import TinkerService, close_client
+from precis.trainer.tinker.service import TinkerService, close_client, run_apart
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class TinkerSession:
         if self._settings.service == "skyrl":
             # Its server samples from the weights that a model has now, whatever was saved.
             model = await self.load_model(checkpoint, kept)
-            opened = asyncio.to_thread(model.save_weights_and_get_sampling_client)
+            opened = run_apart(model.save_weights_and_get_sampling_client)
         else:
             opened = self.client.create_sampling_client_async(model_path=kept.sampler)
         return await self.ask(f"sample from {kept.state}", opened, _OPEN_S)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from precis.cluster import gpus
 from precis.cluster.gpus import gpus_suffice
 from precis.errors import ConfigError
 
@@ -74,4 +75,15 @@ async def test_a_machine_without_a_driver_is_refused() -> None:
 async def test_a_driver_that_finds_none_is_refused(tmp_path: Path) -> None:
     has(tmp_path, "No devices were found", status=6)
     with pytest.raises(ConfigError, match="finds no GPU here"):
+        await gpus_suffice(1)
+
+
+async def test_a_driver_that_hangs_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "nvidia-smi"
+    command.write_text("#!/bin/sh\nexec /bin/sleep 600\n")
+    command.chmod(0o755)
+    monkeypatch.setattr(gpus, "_ANSWER_S", 0.2)
+    with pytest.raises(ConfigError, match="nvidia-smi does not answer"):
         await gpus_suffice(1)

@@ -86,6 +86,7 @@ def test_every_variable_that_the_file_names_is_filled_in() -> None:
         ({"documents": {"source": "here.jsonl"}}, "documents.source is here.jsonl"),
         ({"from_checkpoint": {"model": "o", "store": "a/folder"}}, "from_checkpoint.store is"),
         ({"warm_start": {"source": "file", "file": "shown.jsonl"}}, "warm_start.file is"),
+        ({"trainer": {"kind": "art", "base_model": "model"}}, "trainer.base_model is model"),
         (
             {"judge": {"provider": "url", "model": "j", "base_url": "http://localhost:1/v1"}},
             "judge.base_url is http://localhost:1/v1, which on the rented machine",
@@ -96,6 +97,7 @@ def test_what_is_on_this_machine_alone_is_refused(
     given: dict[str, Any], setting: str, tmp_path: Path
 ) -> None:
     (tmp_path / "here.jsonl").touch()
+    (tmp_path / "model").mkdir()
     with pytest.raises(ConfigError, match=setting):
         check_reach(config(**given), URL)
 
@@ -170,6 +172,16 @@ async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch)
     found = await jobs.find("precis-a")
     assert found == jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
     assert await jobs.find("precis-b") is None
+
+
+async def test_a_job_that_is_being_cancelled_is_not_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cancelled = Jobs("precis-a")
+    cancelled.records[0].status.value = "CANCELLING"
+    use(cancelled, monkeypatch)
+    with pytest.raises(ClusterError, match=r"job 1 \(precis-a\) is being cancelled"):
+        await jobs.find("precis-a")
 
 
 async def test_without_a_controller_no_job_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:

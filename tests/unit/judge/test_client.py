@@ -14,6 +14,7 @@ from precis.config import JudgeConfig, RateLimits
 from precis.errors import JudgeError
 from precis.judge import Endpoint, JudgeClient, Scored, Unscored
 from precis.judge.cache import ReplyCache
+from precis.judge.protocol import PROTOCOL_VERSION
 from precis.llm.server import ChatRequest
 from precis.records.documents import Document, Question
 from precis.records.spend import Price
@@ -201,6 +202,7 @@ async def test_verdicts_by_other_rules_are_not_taken_from_the_cache(
             async with judge_of(cache=cache, provider="lexical") as (judge, _):
                 await judge.score(FERRY, SUMMARY)
                 assert (judge.spend.cached, judge.identity["rules"]) == (0, rules)
+                assert judge.protocol == f"batched v{PROTOCOL_VERSION}, rules v{rules}"
         for rules in ("one", "another"):
             monkeypatch.setattr("precis.judge.endpoint.RULES_VERSION", rules)
             async with judge_of(cache=cache, provider="google") as (judge, _):

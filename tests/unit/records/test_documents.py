@@ -124,6 +124,12 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
         read_documents(source(path))
 
 
+def test_a_folder_that_is_called_as_a_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "corpus" / "part.jsonl").mkdir(parents=True)
+    with pytest.raises(DocumentsError, match=r"part\.jsonl can't be read as json"):
+        read_documents(source(tmp_path / "corpus"))
+
+
 def damaged(whole: bytes) -> dict[str, bytes]:
     """Files that are no corpus, by their names."""
     header = ",".join(COLUMNS).encode()

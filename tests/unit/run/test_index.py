@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from precis.errors import StoreError
+from precis.errors import LeaseLost, StoreError
 from precis.records.ledger import Ledger, find_ledger, ledger_key, write_ledger
-from precis.run.index import INDEX_KEY, add_line, listed, read_index
+from precis.run.index import INDEX_KEY, add_line, listed, read_index, remove_line
 from precis.run.lease import leased
 from precis.run.overview import list_runs
 from precis.run.restart import restart
@@ -120,6 +120,24 @@ async def test_a_run_whose_line_cannot_be_written_is_read_one_by_one(
     assert "The disk is full" in caplog.text
     (run,), _ = list_runs(store, NOW)
     assert (run.model, run.held_by) == ("m", None)
+
+
+def test_a_former_holder_is_refused_though_no_line_has_changed(store: FolderStore) -> None:
+    """Its check came before the lease was taken over, its line comes after."""
+    make_run(store, "m", 1)
+    make_run(store, "other", 1)
+    add_line(store, "other", lambda: None)
+
+    def check() -> None:
+        taken_over.append(True)
+        if len(taken_over) > 1:
+            raise LeaseLost("It is another run's.")
+        remove_line(store, "m", held_before=True)
+
+    taken_over: list[bool] = []
+    with pytest.raises(LeaseLost):
+        add_line(store, "m", check)
+    assert list(read_index(store)) == ["other"]
 
 
 def test_two_that_write_it_at_once_keep_both_lines(store: FolderStore) -> None:

@@ -7,8 +7,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from precis.cleartext import keys_in_clear
 from precis.config import TrainConfig
+from precis.errors import ConfigError
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import Trainer
+from precis.trainer.tinker.service import find_service
 
 TRAINER: TypeAdapter[Any] = TypeAdapter(Trainer)
 
@@ -71,3 +73,13 @@ def test_a_key_that_would_cross_a_network_in_clear_is_named(
         trainer = {"kind": "tinker", "base_url": address}
         sentences = keys_in_clear(TrainConfig.model_validate({"trainer": trainer, "store": "s"}))
         assert any("TINKER_API_KEY goes to" in sentence for sentence in sentences) == said
+
+
+def test_a_key_is_taken_without_the_space_around_it_and_refused_on_two_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TINKER_API_KEY", " tml-key\n")
+    assert find_service(TinkerTrainer()).key == "tml-key"
+    monkeypatch.setenv("TINKER_API_KEY", "tml-key\ntml-key")
+    with pytest.raises(ConfigError, match="TINKER_API_KEY holds characters that no key has"):
+        find_service(TinkerTrainer())

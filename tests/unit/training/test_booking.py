@@ -72,3 +72,15 @@ async def test_a_step_of_a_process_that_is_gone_is_nothing_that_this_one_has_spe
     await here.run.write_ledger(here.run.ledger.advance(record(0, usd=3.0)))
     assert here.run.unbooked.usd == 0.5
     assert here.run.usd == pytest.approx(3.5)
+
+
+async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_path: Path) -> None:
+    """Or a budget that is used up would let one more step begin."""
+    here = Process(tmp_path)
+    await here.run.read_ledger()
+    here.run.described = record(0, usd=0.0)
+    here.run.service_usd = 4.0
+    assert here.run.usd == pytest.approx(4.0)
+    charged = here.run.described.model_copy(update={"machine_usd": 4.0})
+    await here.run.write_ledger(here.run.ledger.advance(charged))
+    assert here.run.usd == pytest.approx(4.0)
