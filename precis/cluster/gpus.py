@@ -67,6 +67,7 @@ async def _list_gpus() -> list[Gpu]:
     finally:
         if listing.returncode is None:
             listing.kill()
+            await listing.wait()
     if listing.returncode:
         raise ConfigError(
             f"trainer.kind is 'art', and {_COMMAND[0]} finds no GPU here (status "

@@ -51,8 +51,9 @@ async def launched(skypilot: SkyPilot, patch: pytest.MonkeyPatch) -> list[str]:
     patch.setattr(managed, "open_store", lambda _: SimpleNamespace(url="s3://b/runs"))
     patch.setattr(managed, "managed_task", lambda *_: None)
     patch.setattr(managed, "get_run_logger", lambda: logging.getLogger(__name__))
+    nobody: Any = None
     with pytest.raises(ClusterError, match="was restarted"):
-        await managed.launch_job.fn(CONFIG, None)
+        await managed.launch_job.fn(CONFIG, nobody)
     return dropped
 
 
