@@ -55,9 +55,13 @@ def commands() -> list[str]:
 
 
 def test_no_command_is_in_a_fence_that_nobody_reads() -> None:
-    """```bash is another word for ```sh, and would leave its commands out of the test below."""
+    """```bash is another word for ```sh, as is an indented block, and would leave its commands out
+    of the test below."""
     for page in PAGES:
         assert not list(fences(page, "bash", "shell", "console")), page
+        assert not re.findall(r"^    (?:make|precis|prefect|python) .*", page.read_text(), re.M), (
+            page
+        )
 
 
 @pytest.mark.parametrize("command", commands())
