@@ -19,6 +19,7 @@ from pathlib import Path
 from cli.prefect_settings import server_password
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
+from precis.processes.child import free_port
 
 LOOPBACK = "127.0.0.1"
 _STOP_TIMEOUT_S = 30.0
@@ -123,7 +124,7 @@ def _start(host: str, port: int | None = None) -> bool:
     if address() is not None and is_up():
         return False
     if port is None:
-        port = _last_port(host) or _free_port()
+        port = _last_port(host) or free_port()
     elif not _is_free(host, port):
         raise ConfigError(
             f"Port {port} is in use: something else listens there. Give another --port, or "
@@ -199,12 +200,6 @@ def _last_port(host: str) -> int | None:
         return None
     port = int(last.rpartition(":")[2].removesuffix("/api"))
     return port if _is_free(host, port) else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def _is_free(host: str, port: int) -> bool:

@@ -17,7 +17,7 @@ from precis.errors import ConfigError, DocumentsError
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text, find_files, read_text
 from precis.judge.prompts import UNANSWERABLE
-from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint, key_of_server
+from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, Endpoint, key_of_server
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.forecast import forecast_judge, forecast_writer
 from precis.questions.journal import PaymentJournal
@@ -106,7 +106,7 @@ def _read(folder: Path) -> tuple[list[Text], int]:
 def _endpoint(url: str, model: str) -> Endpoint:
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"--url {url!r} must start with http:// or https://.")
-    key = key_of_server() or "none"
+    key = key_of_server() or NO_KEY
     return Endpoint(url.rstrip("/"), model, key, key_variable=SERVER_KEY_VARIABLE, role="writer")
 
 

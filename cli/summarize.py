@@ -23,9 +23,8 @@ from precis.inference.facts import (
     questions_about,
     read_questions,
 )
-from precis.inference.local_server import NO_KEY, Server, find_or_start_server
+from precis.inference.local_server import Server, find_or_start_server
 from precis.inference.summarizer import (
-    CONTEXT_TOKENS,
     PolicySummarizer,
     ServedSummarizer,
     Summarizer,
@@ -33,10 +32,11 @@ from precis.inference.summarizer import (
     summarize_text,
 )
 from precis.inference.texts import Text, find_files, read_text
-from precis.llm.providers import key_of_server
+from precis.llm.providers import NO_KEY, key_of_server
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
 from precis.models.reference import Reference, find_model, newest_model
+from precis.models.serving import CONTEXT_TOKENS
 from precis.store import open_store
 from precis.text import count_words
 

@@ -80,7 +80,7 @@ def _format_row(row: CheckResult) -> dict[str, str]:
 
 @task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
 async def announce_cost(run: Run) -> None:
-    """Say what judging the rest of the run will take, before it takes anything."""
+    """Say what the rest of the run will cost: the training service, a teacher, and the judges."""
     config = run.config
     at = run.ledger.next_step
     held_out = run.corpus.validation

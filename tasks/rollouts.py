@@ -75,7 +75,8 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
 
 @task(name="gather rollouts", task_run_name="step {step}: gather rollouts of {run.name}", **RETRIED)
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
-    """Sample summaries of the step's documents from the step's adapter and have them judged."""
+    """Sample summaries of the step's documents, from the adapter that is the step's to sample from,
+    and have them judged."""
     settings = run.config.rollouts
     seed = run.config.seed
     size = settings.groups_per_step

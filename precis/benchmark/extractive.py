@@ -1,7 +1,6 @@
 """A rehearsed model beside the others: its embedded policy, served from this process."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +11,7 @@ from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
 from precis.extractive.checkpoint_files import folder_of, steps
 from precis.extractive.endpoint import PolicyEndpoint
-from precis.llm.loop_server import LoopServer
-from precis.llm.server import completions_app
+from precis.llm.loop_server import LoopCompletions
 from precis.records.ledger import load_ledger
 from precis.run.checkpoints import committed_steps, restore
 from precis.statistics.standings import Contender
@@ -42,23 +40,22 @@ async def serve_rehearsed(
         return
     with TemporaryDirectory(prefix="precis-") as folder:
         step = await asyncio.to_thread(_fetch_newest, store, model, corpus_digest, Path(folder))
-        key = secrets.token_urlsafe(16)
         endpoint = PolicyEndpoint({model: Path(folder)})
-        server = LoopServer(completions_app(endpoint.complete, endpoint.models, key))
-        await server.start()
+        completions = LoopCompletions(endpoint.complete, endpoint.models)
+        url, key = await completions.serve()
         try:
             yield [
                 local_contender(
                     Contender(NAME),
                     f"{model}@{step}",
-                    f"http://127.0.0.1:{server.port}/v1",
+                    url,
                     key,
                     tokens_max=task.tokens_max,
                     in_flight=config.rollouts.in_flight,
                 )
             ]
         finally:
-            await server.stop()
+            await completions.stop()
 
 
 def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:

@@ -1,7 +1,6 @@
 """Which facts a summary kept: the questions that a judge can still answer from it alone."""
 
 import json
-import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,8 +13,7 @@ from precis.errors import DocumentsError, JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
 from precis.judge import JudgeClient, Scored, Unscored, endpoint_for
 from precis.judge.endpoint import LEXICAL_MODEL
-from precis.llm.loop_server import LoopServer
-from precis.llm.server import completions_app
+from precis.llm.loop_server import LoopCompletions
 from precis.records.documents import Document, Question
 from precis.standins.judge import lexical_judge
 
@@ -109,15 +107,14 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
         async with JudgeClient(endpoint_for(config, Environment().keys()), config) as judge:
             yield judge
         return
-    key = secrets.token_urlsafe(32)
-    server = LoopServer(completions_app(lexical_judge(), lambda: [LEXICAL_MODEL], key))
-    await server.start()
+    completions = LoopCompletions(lexical_judge(), lambda: [LEXICAL_MODEL])
+    url, key = await completions.serve()
     try:
-        endpoint = endpoint_for(config, {}, f"http://127.0.0.1:{server.port}/v1")
+        endpoint = endpoint_for(config, {}, url)
         async with JudgeClient(replace(endpoint, api_key=key), config) as judge:
             yield judge
     finally:
-        await server.stop()
+        await completions.stop()
 
 
 def _parse_question(where: str, line: str) -> FileQuestion:

@@ -11,14 +11,11 @@ from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
 from precis.errors import ConfigError, SummaryError
 from precis.inference.summarizer import list_models
-from precis.llm.providers import SERVER_KEY_VARIABLE, key_of_server
+from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, key_of_server
 from precis.models.reference import NamedCheckpoint
 from precis.models.serving import DEFAULT_ADDRESS, ServerAddress, find_vllm
 from precis.processes.causes import cause_in
 from precis.processes.child import SUPERVISOR, Child, free_port, run_child
-
-NO_KEY = "none"
-"""What a server is sent where no key is set: one that asks for none takes any."""
 
 _ANSWER_TIMEOUT_S = 2.0
 _START_TIMEOUT_S = 600.0

@@ -20,14 +20,12 @@ from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.server import ApiError, ChatRequest
 from precis.llm.tls import tls_for
 from precis.llm.tokens import estimate_most_tokens
+from precis.models.serving import CONTEXT_TOKENS
 from precis.records.documents import Document
 from precis.records.verdict import Unscored
 from precis.statistics.standings import Contender
 from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.summaries.task import Summarizing
-
-CONTEXT_TOKENS = 4096
-"""What a server is taken to read at once where nothing says otherwise, the summary included."""
 
 _TRIES_MAX = 3
 _LIST_TIMEOUT_S = 10.0

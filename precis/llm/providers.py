@@ -47,6 +47,10 @@ PROVIDERS: Mapping[str, Provider] = {
 """By the name that settings give them."""
 
 
+NO_KEY = "none"
+"""What a server of one's own is sent where no key is set: one that asks for none takes any."""
+
+
 def key_of_server() -> str | None:
     """The key of a server of one's own; None where none is set.
 

@@ -26,6 +26,7 @@ from precis.models.prompt import PROMPT_FILE
 from precis.models.reference import NamedCheckpoint
 
 CONTEXT_TOKENS = 4096
+"""What a server reads at once where nothing says otherwise, the summary included."""
 
 _VLLM = "vllm"
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)

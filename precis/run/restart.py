@@ -108,7 +108,7 @@ def _sweep(store: Store, model: str, step: int, lease: str) -> None:
     for later in steps_begun(store.keys(checkpoints_key(model))):
         if later > step:
             remove(store, model, later, lease)
-    # Step k sampled from adapter k, which is then still to do; validated adapter k is there.
+    # Step k trains adapter k, which is then still to do; validated adapter k is there.
     stale: list[tuple[Split, int]] = [("train", step), ("val", step + 1)]
     for split, since in stale:
         for done in trajectory_steps(store, model, split):

@@ -105,6 +105,13 @@ class TinkerTrainer(Record):
                 )
         return given
 
+    def charge(self, read: int, sampled: int, trained: int) -> float | None:
+        """Dollars for so many tokens; None without prices."""
+        if self.prices is None:
+            return None
+        per_read, per_sampled, per_trained = self.prices
+        return (read * per_read + sampled * per_sampled + trained * per_trained) / 1_000_000
+
     @field_validator("base_url")
     @classmethod
     def _is_an_address(cls, value: str) -> str:

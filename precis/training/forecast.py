@@ -92,11 +92,7 @@ def forecast_service(
     read = round(summaries * of_document)
     sampled = round(summaries * of_summary)
     trained = round(rollouts * (of_document + of_summary))
-    usd = None
-    if trainer.prices is not None:
-        per_read, per_sampled, per_trained = trainer.prices
-        usd = (read * per_read + sampled * per_sampled + trained * per_trained) / 1_000_000
-    return ServiceForecast(read, sampled, trained, usd)
+    return ServiceForecast(read, sampled, trained, trainer.charge(read, sampled, trained))
 
 
 def _rollouts(config: TrainConfig, next_step: int) -> int:

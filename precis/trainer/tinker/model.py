@@ -55,12 +55,6 @@ class TokenCount:
         self.sampled -= other.sampled
         self.trained -= other.trained
 
-    def cost(self, prices: tuple[float, float, float]) -> float:
-        """Their dollars, by prices for a million of each."""
-        per_read, per_sampled, per_trained = prices
-        tokens = self.read * per_read + self.sampled * per_sampled + self.trained * per_trained
-        return tokens / 1_000_000
-
 
 @dataclass(frozen=True)
 class Learning:
@@ -261,8 +255,9 @@ class TinkerModel:
             "data/step_sampled_tokens": float(count.sampled),
             "data/step_forward_tokens": float(count.trained),
         }
-        if self.settings.prices is not None:
-            metrics[SERVICE_USD] = count.cost(self.settings.prices)
+        usd = self.settings.charge(count.read, count.sampled, count.trained)
+        if usd is not None:
+            metrics[SERVICE_USD] = usd
         return metrics
 
 
