@@ -88,6 +88,12 @@ def reached(
     return found
 
 
+def states_of(api: httpx.Client, run: str) -> list[dict[str, Any]]:
+    """All states that a run has been in, the first one first."""
+    found = api.get("/flow_run_states/", params={"flow_run_id": run}).raise_for_status().json()
+    return sorted(found, key=lambda state: str(state["timestamp"]))
+
+
 def tasks_of(
     api: httpx.Client, *runs: str, until: Callable[[list[dict[str, Any]]], bool]
 ) -> list[dict[str, Any]]:

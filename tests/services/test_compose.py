@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.services.composed.file import COMPOSE, services
 from tests.services.composed.rehearsal import STEPS, rehearse
 from tests.services.needs import leave_out, need
 from tests.services.patience import PATIENCE_S
+from tests.services.postgres_server import binaries
 from tests.support.guard import current_run
 from tests.support.repository import ROOT
 
@@ -61,14 +63,22 @@ def _as_containers(password: str) -> None:
     try:
         _run([*compose, "up", "--build", "--detach", "--wait"], environment)
         rehearse(password)
-        _run([*compose, "exec", "worker", "precis", "doctor"], environment)
+        in_worker = [*compose, "exec", "-T", "worker", "precis"]
+        _run([*in_worker, "doctor"], environment)
+        _assert_kept(json.loads(_run([*in_worker, "runs", "list", "--json"], environment)))
     finally:
         _run([*compose, "down", "--volumes", "--timeout", "30"], environment)
 
 
-def _run(command: list[str], environment: Mapping[str, str]) -> None:
+def _run(command: list[str], environment: Mapping[str, str]) -> str:
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def _assert_kept(runs: list[dict[str, Any]]) -> None:
+    """The store of the set-up has the run, and it alone."""
+    assert [(run["model"], run["step"]) for run in runs] == [("composed", STEPS)]
 
 
 def _as_processes(folder: Path, password: str) -> None:
@@ -76,6 +86,7 @@ def _as_processes(folder: Path, password: str) -> None:
         leave_out("without Docker, only root can start the set-up as compose.yaml describes it")
     for package, program in (("util-linux", "unshare"), ("iproute2", "ip"), ("mount", "mount")):
         need(package, program)
+    binaries()  # leaves the test out, which what is started below can't
     log = folder / "log"
     with log.open("w") as output:
         done = subprocess.run(
@@ -91,4 +102,4 @@ def _as_processes(folder: Path, password: str) -> None:
     assert done.returncode == 0, log.read_text()[-5000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["order"] == ["database", "server", "worker"]
-    assert [(run["model"], run["step"]) for run in found["runs"]] == [("composed", STEPS)]
+    _assert_kept(found["runs"])

@@ -19,7 +19,7 @@ from precis.cluster.keys import cluster_name
 from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import open_store
-from tests.services.prefect_api import PASSWORD, client_of, created, logs_of, reached
+from tests.services.prefect_api import PASSWORD, client_of, created, logs_of, reached, states_of
 from tests.services.rented import CANARY, FREE, Rented, dump
 from tests.services.s3_server import s3_server
 from tests.services.slurm_lab import SlurmLab, slurm_lab
@@ -156,9 +156,7 @@ async def _lost(laptop: Laptop, api: httpx.Client, seen: Story) -> None:
     seen.jobs["lost"] = await _end_of(laptop, "lost")
     assert seen.jobs["lost"] == "SUCCEEDED", laptop.controller_said(2)
     seen.run = await asyncio.to_thread(reached, api, _trained_by(api, "lost"), "COMPLETED")
-    states = api.get("/flow_run_states/", params={"flow_run_id": seen.run["id"]})
-    ordered = sorted(states.raise_for_status().json(), key=lambda state: str(state["timestamp"]))
-    seen.states = [f"{state['type']} {state['name']}" for state in ordered]
+    seen.states = [f"{one['type']} {one['name']}" for one in states_of(api, seen.run["id"])]
 
 
 async def _cancelled(laptop: Laptop, api: httpx.Client, seen: Story) -> None:
@@ -253,4 +251,4 @@ def test_skypilot_keeps_secrets_where_it_needs_them_to_start_the_job_again(story
     for database in story.lab.home.rglob("*.db"):
         if CANARY in dump(database):
             keeping.add(database.name)
-    assert keeping <= {"spot_jobs.db"}
+    assert keeping == {"spot_jobs.db"}

@@ -22,9 +22,9 @@ from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import PATIENCE_S
-from tests.services.prefect_api import client_of, reached
+from tests.services.prefect_api import client_of, reached, states_of
 
-pytestmark = pytest.mark.long  # test_managed.py has the same with real SkyPilot
+pytestmark = pytest.mark.long  # nine lives of the flow as a program
 
 STEPS = 20
 QUICK = {
@@ -103,10 +103,7 @@ class Job:
             return 0
 
     def states(self) -> list[str]:
-        found = self._api.get("/flow_run_states/", params={"flow_run_id": self.run})
-        states: list[dict[str, Any]] = found.raise_for_status().json()
-        ordered = sorted(states, key=lambda one: str(one["timestamp"]))
-        return [f"{one['type']} {one['name']}" for one in ordered]
+        return [f"{one['type']} {one['name']}" for one in states_of(self._api, self.run)]
 
 
 @pytest.fixture

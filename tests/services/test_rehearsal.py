@@ -134,7 +134,7 @@ def of_few(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-@pytest.mark.long  # as test_random_kills.py does with the flow
+@pytest.mark.long  # five lives of the command; test_crashes.py kills the flow
 def test_killed_at_random_it_ends_with_the_same_weights(
     of_few: Path, precis: Precis, tmp_path: Path
 ) -> None:

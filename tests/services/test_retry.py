@@ -14,7 +14,7 @@ import pytest
 from precis.records.ledger import Ledger
 from tests.services.conftest import Precis
 from tests.services.patience import PATIENCE_S
-from tests.services.prefect_api import async_client_of, client_of, created
+from tests.services.prefect_api import async_client_of, client_of, created, states_of
 from tests.services.switched_judge import SwitchedJudge
 
 STEPS = 8
@@ -49,7 +49,7 @@ async def test_retry_goes_on_at_the_step_that_failed(deployed: Precis, tmp_path:
     }
 
 
-@pytest.mark.long  # test_crashes.py kills the trainer too
+@pytest.mark.long  # tests/unit/training/test_serving.py has the states without a server
 async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
     precis: Precis, tmp_path: Path
 ) -> None:
@@ -59,11 +59,10 @@ async def test_a_run_whose_trainer_is_lost_says_that_it_recovers(
     trainer_of(precis, "recovered").kill()
     assert await asyncio.wait_for(training.wait(), PATIENCE_S) == 0, log.read_text()
     assert len(ledger(tmp_path, "recovered").steps) == STEPS
-    async with async_client_of(precis.api) as api:
+    with client_of(precis.api) as api:
         body = {"flow_runs": {"name": {"any_": [f"train recovered: step {STEPS} of {STEPS}"]}}}
-        (run,) = (await api.post("/flow_runs/filter", json=body)).json()
-        states = (await api.get("/flow_run_states/", params={"flow_run_id": run["id"]})).json()
-    states.sort(key=lambda state: state["timestamp"])
+        (run,) = api.post("/flow_runs/filter", json=body).raise_for_status().json()
+        states = states_of(api, run["id"])
     names = [one["name"] for one in states][-5:]
     assert names == ["Running", "Preempted", "Recovering", "Running", "Completed"]
     assert "It is brought up again (1)." in states[-3]["message"]

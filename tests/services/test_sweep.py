@@ -15,7 +15,7 @@ from tasks.ui import TRIAL_TAG
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, created, reached
 
-pytestmark = pytest.mark.long  # four rehearsals and a worker; its parts are in tests/unit/sweep
+pytestmark = pytest.mark.long  # rehearsals and a worker; all but Cancel is in tests/unit too
 
 SMALL = {"documents.train_size": 20, "documents.val_size": 6, "validate_every": 2}
 

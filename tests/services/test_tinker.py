@@ -208,9 +208,7 @@ async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
     return newest(service, "0002")
 
 
-async def test_the_model_learns_what_is_rewarded(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
-) -> None:
+async def test_the_model_learns_what_is_rewarded(trainer: RemoteTrainer, model: Model) -> None:
     await begin(trainer, model)
     assert not is_rewarded(await write(model, 0))
     for step in range(3):
@@ -221,7 +219,7 @@ async def test_the_model_learns_what_is_rewarded(
 
 
 async def test_what_is_learned_from_is_exactly_what_was_sampled(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model, tokenizer: Path
+    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
 ) -> None:
     await begin(trainer, model)
     group = await sample_group(model, 0)
@@ -373,7 +371,6 @@ async def test_a_run_goes_on_elsewhere_with_the_optimizer_that_it_had(
     model: Model,
     undisturbed: list[float],
     tmp_path: Path,
-    tokenizer: Path,
 ) -> None:
     await finish(trainer, model, 1)
     store = FolderStore(tmp_path / "store")
@@ -407,7 +404,6 @@ async def test_weights_that_the_service_has_no_more_are_named(
 
 
 async def test_a_wrong_key_is_one_sentence_without_it(
-    service: tuple[TinkerServer, str],
     trainer: RemoteTrainer,
     model: Model,
     monkeypatch: pytest.MonkeyPatch,

@@ -89,8 +89,14 @@ def start(store: FolderStore) -> AbstractAsyncContextManager[Server]:
     return find_or_start_server(find_model(store, Reference.parse("mine@1")), None, print)
 
 
+def started(pids: Path) -> list[int]:
+    """The stand-in's processes; none before they are there."""
+    text = pids.read_text() if pids.exists() else ""
+    return list(json.loads(text)) if text else []
+
+
 def alive(pids: Path) -> list[int]:
-    return [pid for pid in json.loads(pids.read_text()) if is_running(pid)]
+    return [pid for pid in started(pids) if is_running(pid)]
 
 
 def wait_until_gone(pids: Path) -> None:
@@ -231,7 +237,7 @@ def test_vllm_ends_with_a_command_that_is_stopped(
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not pids.exists() or not pids.read_text():
+        while not started(pids):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.1)
         assert len(alive(pids)) == 2
@@ -258,8 +264,15 @@ def test_vllm_that_fails_says_why(store: FolderStore, story: Path, pids: Path, b
 async def test_vllm_that_does_not_come_up_is_given_up(
     store: FolderStore, pids: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_server, "_START_TIMEOUT_S", 0.0)
+    async def unfit(server: Server, _: str) -> str:
+        while server.key != "the-key" and len(started(pids)) < 2:
+            time.sleep(0.05)  # the deadline passes meanwhile
+        return "it never is."
+
+    monkeypatch.setattr(local_server, "_why_unfit", unfit)
+    monkeypatch.setattr(local_server, "_START_TIMEOUT_S", 0.1)
     with pytest.raises(SummaryError, match="mine@1 was not up after 0 minutes"):
         async with start(store):
             raise AssertionError("it is up")
-    assert not pids.exists() or alive(pids) == []
+    assert len(started(pids)) == 2
+    assert alive(pids) == []
