@@ -7,6 +7,10 @@ and `answers` (none but where questions were asked).
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from precis.records.rollout import Unscored
+
+__all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Verdict"]
+
 Disqualified = Literal["empty", "over_length", "wrong_script"]
 """Why a summary scores zero before any judge is asked."""
 
@@ -61,21 +65,6 @@ class Ranked:
     def reward(self) -> float:
         """The score."""
         return self.score
-
-
-@dataclass(frozen=True)
-class Unscored:
-    """A summary that could not be judged.
-
-    Attributes:
-        cause: a short name to count by: `rate_limited`, `timeout`, `bad_verdict`, …
-        detail: a sentence for a person.
-    """
-
-    cause: str
-    detail: str
-    reward: ClassVar[None] = None
-    answers: ClassVar[tuple[Answer, ...]] = ()
 
 
 Verdict = Scored | Ranked | Unscored

@@ -1,0 +1,146 @@
+"""What an environment is: scenarios, a rollout of each, and the words to report it in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from precis.llm.server import Complete
+from precis.records.rollout import Call, Rollout, Scenario, Score, Split, Unscored
+
+if TYPE_CHECKING:
+    import art
+
+__all__ = ["Call", "Environment", "Nouns", "Rollout", "Scenario", "Score", "Split", "Unscored"]
+
+
+@dataclass(frozen=True)
+class Nouns:
+    """The words of an environment, in which reports and messages speak of it.
+
+    Attributes:
+        rollout: one attempt: `game`, `summary`.
+        scenario: the start of one: `board`, `document`.
+        reward: the mean reward: `accuracy`.
+        success: the share of successes: `win rate`.
+    """
+
+    rollout: str = "rollout"
+    rollouts: str = "rollouts"
+    scenario: str = "scenario"
+    scenarios: str = "scenarios"
+    reward: str = "reward"
+    success: str = "success rate"
+
+
+class Environment(Protocol):
+    """What a policy is trained to do.
+
+    `scenarios` and `rollout` are all that it must have. A class that derives from this one
+    inherits the rest.
+
+    `async with environment:` is how one is used: it starts what it needs, and stops it.
+    """
+
+    @property
+    def nouns(self) -> Nouns:
+        """The words to report it in."""
+        return Nouns()
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What decides a reward, beside the settings: part of the identity of a run."""
+        return {}
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        """The scenarios to train on, or those held out; the same ones with every call."""
+        ...
+
+    async def rollout(
+        self, model: "art.Model[Any, Any]", scenario: Scenario
+    ) -> "Score | Unscored | float | art.Trajectory":
+        """Attempt a scenario.
+
+        Args:
+            model: asks the policy of this one rollout: `openai_client()` and
+                `get_inference_name()` are as in ART's notebooks. Every call is recorded.
+
+        Returns:
+            The score, or only its reward. Of a trajectory the reward and metrics are taken; what
+            is trained on are the recorded calls.
+        """
+        ...
+
+    async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
+        """Score the rollouts of a scenario against each other, once all of them are there."""
+        return group
+
+    def baselines(self) -> Mapping[str, Complete]:
+        """Policies to compare with, by name: each answers the requests that a model would."""
+        return {}
+
+    async def checks(self) -> Sequence[str]:
+        """Return what would keep it from working, a sentence each; empty if nothing would."""
+        return ()
+
+    def show(self, rollout: Rollout) -> str:
+        """Return a rollout as Markdown, for a person to read."""
+        return show_conversation(rollout)
+
+    async def open(self) -> None:
+        """Start what it needs: a judge, a game's server."""
+        return None
+
+    async def close(self) -> None:
+        """Stop what it started."""
+        return None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def show_conversation(rollout: Rollout) -> str:
+    """Return the calls of a rollout as Markdown: each message once, and each answer."""
+    paragraphs: list[str] = []
+    shown: list[Any] = []
+    for call in rollout.calls:
+        known = _common_length(shown, call.messages)
+        if known < len(shown):
+            paragraphs.append("---")
+            known = 0
+        new = [*call.messages[known:], call.message]
+        paragraphs += [_show_message(message) for message in new]
+        shown = [*call.messages, call.message]
+    return "\n\n".join(paragraphs)
+
+
+def _common_length(shown: Sequence[Any], messages: Sequence[Any]) -> int:
+    for number, (ours, theirs) in enumerate(zip(shown, messages, strict=False)):
+        if _essence(ours) != _essence(theirs):
+            return number
+    return min(len(shown), len(messages))
+
+
+def _essence(message: Mapping[str, Any]) -> tuple[Any, ...]:
+    calls = [one["function"] for one in message.get("tool_calls") or ()]
+    return message["role"], message.get("content") or "", calls
+
+
+def _show_message(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = "".join(str(part.get("text", "")) for part in content)
+    lines = [f"**{message['role']}**", str(content)]
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        lines.append(f"`{function['name']}({function['arguments']})`")
+    return "\n\n".join(line for line in lines if line)

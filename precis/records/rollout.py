@@ -1,0 +1,189 @@
+"""A rollout: one attempt at a scenario, every call that it made to the model, and its score.
+
+It is the same for policy, contender, teacher and baseline, from sampling to report. All of it is
+JSON: `encode_rollout` and `decode_rollout` are inverses.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+from precis.records.spend import Usage
+
+Json = Mapping[str, Any]
+"""A JSON object."""
+Split = Literal["train", "validation"]
+_NO_USAGE = Usage(0, 0)
+
+
+@dataclass(frozen=True)
+class Scenario(Mapping[str, Any]):
+    """The start of a group of rollouts: a document, a board's seed, a puzzle.
+
+    It can be read as a mapping of its data, with its id among them: `scenario["seed"]`.
+
+    Attributes:
+        id: unique in its environment.
+        data: the environment's own, as JSON. Everything random in a rollout follows from it, so
+            that the rollouts of a group differ by the policy alone.
+    """
+
+    id: str
+    data: Json = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Return a scenario, or a dictionary with an `id`, as a scenario.
+
+        Raises:
+            ValueError: it has no id, or is not JSON; the message is a sentence.
+        """
+        if isinstance(given, cls):
+            return given
+        name = given.get("id")
+        if not isinstance(name, str | int) or isinstance(name, bool) or name == "":
+            raise ValueError(f"A scenario has the id {name!r}: give each one a text or a number.")
+        data = {key: value for key, value in given.items() if key != "id"}
+        try:
+            json.dumps(data, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Scenario {name} is not JSON: {error}.") from error
+        return cls(str(name), data)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.id if key == "id" else self.data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        yield "id"
+        yield from (key for key in self.data if key != "id")
+
+    def __len__(self) -> int:
+        return 1 + len(self.data) - ("id" in self.data)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a rollout earned.
+
+    Attributes:
+        reward: what GRPO compares within a group.
+        success: what a benchmark counts (won, solved); None where nothing is counted.
+        metrics: the environment's own figures by name: turns, words.
+    """
+
+    reward: float
+    success: bool | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    cause: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
+class Unscored:
+    """A rollout that earned no score. A missing reward is a type, never a number.
+
+    Attributes:
+        cause: a short name to count by: `rate_limited`, `timeout`, `bad_verdict`, …
+        detail: a sentence for a person.
+    """
+
+    cause: str
+    detail: str
+    reward: ClassVar[None] = None
+    answers: ClassVar[tuple[()]] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call to the model, as the recorder took it down.
+
+    Attributes:
+        messages: the conversation that was sent.
+        choice: OpenAI's choice as JSON, without log probabilities.
+        tools: the tools that were offered.
+        prompt_ids: the prompt's tokens, as the engine read them; empty where it did not say.
+        token_ids: the tokens that were sampled.
+        logprobs: the log probability of each of them.
+        usd: None where the price is not known.
+        served_by: the model that the endpoint says it is.
+        asked_at: seconds since the epoch.
+    """
+
+    messages: tuple[Json, ...]
+    choice: Json
+    tools: tuple[Json, ...] = ()
+    prompt_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    usage: Usage = _NO_USAGE
+    usd: float | None = None
+    seconds: float = 0.0
+    served_by: str = ""
+    asked_at: float = 0.0
+
+    @property
+    def message(self) -> Json:
+        """The assistant's message."""
+        message: Json = self.choice["message"]
+        return message
+
+    @property
+    def text(self) -> str:
+        """The message's text; empty where it has none, as beside tool calls."""
+        return str(self.message.get("content") or "")
+
+    @property
+    def finish(self) -> str:
+        """The finish reason."""
+        return str(self.choice.get("finish_reason") or "stop")
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One attempt at a scenario.
+
+    Attributes:
+        index: its place in the scenario's group.
+        calls: in the order in which they were answered.
+    """
+
+    scenario: Scenario
+    index: int
+    calls: tuple[Call, ...]
+    score: Score | Unscored
+
+    @property
+    def reward(self) -> float | None:
+        """The reward; None where there is no score."""
+        return self.score.reward
+
+
+def encode_rollout(rollout: Rollout) -> dict[str, Any]:
+    """Return a rollout as JSON."""
+    return asdict(rollout)
+
+
+def decode_rollout(encoded: Json) -> Rollout:
+    """Return the rollout that `encode_rollout` was given, which may have been through JSON.
+
+    Raises:
+        KeyError, TypeError: it is no rollout.
+    """
+    score = encoded["score"]
+    return Rollout(
+        Scenario(**encoded["scenario"]),
+        encoded["index"],
+        tuple(map(_decode_call, encoded["calls"])),
+        Unscored(**score) if "cause" in score else Score(**score),
+    )
+
+
+def _decode_call(encoded: Json) -> Call:
+    sequences = ("messages", "tools", "prompt_ids", "token_ids", "logprobs")
+    decoded = dict(encoded)
+    decoded.update({name: tuple(encoded[name]) for name in sequences})
+    decoded["usage"] = Usage(**encoded["usage"])
+    return Call(**decoded)
