@@ -20,9 +20,12 @@ from cli.prefect_settings import server_password
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 from precis.processes.child import free_port
+from precis.processes.file_lock import acquire, file_lock
 
 LOOPBACK = "127.0.0.1"
 _STOP_TIMEOUT_S = 30.0
+_LOCK_PATIENCE_S = 2 * _STOP_TIMEOUT_S
+"""Longer than anybody may take to stop a server."""
 
 SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -149,7 +152,7 @@ def _launch(host: str, port: int) -> None:
     known = password()
     assert known is not None, "a server is never started without a password"
     with (home() / "server.pid").open("w") as pid, (home() / "server.log").open("ab") as log:
-        fcntl.flock(pid, fcntl.LOCK_EX)
+        acquire(pid)
         process = subprocess.Popen(
             [sys.executable, "-m", "cli.serve_prefect", "--host", host, "--port", str(port)],
             stdin=subprocess.DEVNULL,
@@ -170,8 +173,7 @@ def _launch(host: str, port: int) -> None:
 @contextmanager
 def _alone() -> Iterator[None]:
     """Start or stop a server while nobody else does."""
-    with (home() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with file_lock(home() / "lock", _LOCK_PATIENCE_S):
         yield
 
 

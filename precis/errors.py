@@ -23,6 +23,7 @@
     │   └── StoreConflict        somebody else wrote in between
     │       ├── LeaseHeld        another run works on the model
     │       └── LeaseLost        another run has taken the model over
+    ├── LockHeld                 another process of this machine does not give a lock back
     ├── ClusterError             the machine can't be had, or was lost
     │   └── NoCapacity           nobody has such a machine to rent now
     └── ModelError               what was trained can't be used
@@ -163,6 +164,10 @@ class LeaseHeld(StoreConflict):
 
 class LeaseLost(StoreConflict):
     """The run no longer holds the lease on its model, and must not write any more."""
+
+
+class LockHeld(PrecisError):
+    """Another process of this machine does not give a lock back."""
 
 
 class ClusterError(PrecisError):

@@ -1,7 +1,6 @@
 """A store in a local folder."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
@@ -13,7 +12,8 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from precis.errors import StoreConflict, StoreError, StoreRefused
+from precis.errors import LockHeld, StoreConflict, StoreError, StoreRefused
+from precis.processes.file_lock import PATIENCE_S, file_lock
 from precis.store.durable import make_folder, move, sync
 from precis.store.keys import check_key, check_prefix
 from precis.store.protocol import Blob, prove_store, refuse_too_large
@@ -27,10 +27,15 @@ _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
 class FolderStore:
-    """A store in a local folder."""
+    """A store in a local folder.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        lock_patience_s: how long a conditional write waits for that of another process.
+    """
+
+    def __init__(self, root: Path, *, lock_patience_s: float = PATIENCE_S) -> None:
         self.root = root.expanduser().resolve()
+        self._lock_patience_s = lock_patience_s
 
     @property
     def url(self) -> str:
@@ -137,11 +142,16 @@ class FolderStore:
 
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
-        """Keep other processes of this machine out; the kernel frees the lock of a dead one."""
+        """Keep other processes of this machine out."""
         path = self._path(key)
-        with self._writing(path), (path.parent / f"{_OWN}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        try:
+            with (
+                self._writing(path),
+                file_lock(path.parent / f"{_OWN}.lock", self._lock_patience_s),
+            ):
+                yield
+        except LockHeld as error:
+            raise StoreError(f"Can't write {path}: {error.what}", error.remedy) from error
 
     def _make(self, folder: Path) -> None:
         """Make a folder for those who share the store: whoever may read its root may read all."""

@@ -7,15 +7,13 @@ answers a repeat with the stored result. A client that lost its connection asks 
 attached to the work that went on meanwhile.
 """
 
-import fcntl
 import json
 import os
 import re
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import httpx
 import typer
@@ -24,8 +22,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from precis.errors import PrecisError, StepConflict, TrainerError
+from precis.errors import LockHeld, PrecisError, StepConflict, TrainerError
 from precis.processes.child import TOKEN_VARIABLE, serve
+from precis.processes.file_lock import file_lock
 from precis.processes.supervisor import claim
 from precis.settings.trainer import BackendName
 from precis.trainer.backend import Progress, TrainerBackend
@@ -271,25 +270,15 @@ def main(
     if not token:
         raise SystemExit(f"Set {TOKEN_VARIABLE} to the bearer token to ask for.")
     path.mkdir(parents=True, exist_ok=True)
-    with (path / ".lock").open("w") as lock:
-        _keep_others_out(lock, path)
-        claim(lock)
-        app = trainer_app(open_backend(backend, path, seed), path, token, client_lost_s)
-        serve(app, port, with_parent=with_parent)
-
-
-def _keep_others_out(lock: TextIO, folder: Path) -> None:
-    """Wait for the lock on a folder, which the kernel takes from a trainer that has died."""
-    deadline = time.monotonic() + _LOCK_PATIENCE_S
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise SystemExit(
-                    f"Another trainer works in {folder}: stop it, or choose another --path."
-                ) from error
-            time.sleep(0.1)
+    try:
+        with file_lock(path / ".lock", _LOCK_PATIENCE_S) as lock:
+            claim(lock)
+            app = trainer_app(open_backend(backend, path, seed), path, token, client_lost_s)
+            serve(app, port, with_parent=with_parent)
+    except LockHeld as error:
+        raise SystemExit(
+            f"Another trainer works in {path}: stop it, or choose another --path. {error.what}"
+        ) from error
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 
 from precis.environment import Environment
 from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
+from precis.run.lease import leased
 from precis.store import FolderStore, open_store
+from tests.services.patience import PATIENCE_S
+from tests.support.stopped import stopped_process
 
 
 @pytest.fixture
@@ -165,3 +169,47 @@ def test_a_bucket_is_opened_by_its_url(url: str) -> None:
 def test_a_url_without_a_bucket_is_refused() -> None:
     with pytest.raises(ConfigError, match="names no bucket"):
         open_store("s3:///prefix")
+
+
+WRITE_AND_STOP = """
+import os, signal, sys
+from pathlib import Path
+from precis.store import FolderStore
+
+class Stopped(FolderStore):
+    def put(self, key, data):
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return super().put(key, data)
+
+Stopped(Path(sys.argv[1])).put_if("m/lease.json", b"theirs", None)
+"""
+
+
+def test_a_conditional_write_is_not_held_up_for_ever_by_a_process_that_is_stopped_in_one(
+    tmp_path: Path,
+) -> None:
+    store = FolderStore(tmp_path / "store", lock_patience_s=0.2)
+    with stopped_process(WRITE_AND_STOP, str(store.root)) as holder:
+        with pytest.raises(StoreError) as caught:
+            store.put_if("m/lease.json", b"ours", None)
+        assert not isinstance(caught.value, StoreConflict)
+        assert store.get("m/lease.json") is None
+        assert f"held by process {holder.pid} on " in str(caught.value)
+        # Its write is still to come: had the lock been taken from it, two would have won.
+        holder.send_signal(signal.SIGCONT)
+        assert holder.wait(PATIENCE_S) == 0
+        with pytest.raises(StoreConflict):
+            store.put_if("m/lease.json", b"ours", None)
+
+
+async def test_a_take_over_from_a_process_that_is_stopped_in_a_write_names_it(
+    tmp_path: Path,
+) -> None:
+    store = FolderStore(tmp_path / "store", lock_patience_s=0.2)
+    with stopped_process(WRITE_AND_STOP, str(store.root)) as holder:
+        with pytest.raises(StoreError, match=f"held by process {holder.pid} on "):
+            async with leased(store, "m", "ours", take_over=True):
+                raise AssertionError
+        holder.kill()
+        async with leased(store, "m", "ours", take_over=True) as lease:
+            await lease.check()

@@ -31,8 +31,10 @@ from precis.trainer.protocol import (
     digest_of,
     encode_groups,
 )
+from precis.trainer.server import main as serve_trainer
 from precis.trainer.server import trainer_app
 from tests.support.newest_checkpoint import file_key
+from tests.support.stopped import stopped_process
 from tests.support.trainers import TOKEN, CountingBackend, Model, group
 
 
@@ -371,3 +373,25 @@ def test_the_digest_follows_the_rewards_and_not_the_timings() -> None:
 def test_a_reward_that_is_no_number_is_refused(reward: float) -> None:
     with pytest.raises(RolloutError, match="leave the rollout out"):
         encode_groups([group(reward)])
+
+
+HOLD_FOLDER = """
+import os, signal, sys
+from pathlib import Path
+from precis.processes.file_lock import file_lock
+
+with file_lock(Path(sys.argv[1]) / ".lock"):
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_second_trainer_in_a_folder_is_refused_with_who_works_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_TOKEN", TOKEN)
+    monkeypatch.setattr("precis.trainer.server._LOCK_PATIENCE_S", 0.2)
+    with (
+        stopped_process(HOLD_FOLDER, str(tmp_path)) as holder,
+        pytest.raises(SystemExit, match=f"stop it, or .* held by process {holder.pid} on "),
+    ):
+        serve_trainer(tmp_path)

@@ -1,0 +1,100 @@
+"""A lock on a file, which the processes of a machine take in turn.
+
+The kernel gives back the lock of a process that is gone. One that is stopped (SIGSTOP, a debugger,
+a frozen container) keeps it for as long as it is stopped, so nobody waits without a deadline, and
+the file names its holder for those who wait.
+"""
+
+import fcntl
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from pydantic import AwareDatetime, ValidationError
+
+from precis.errors import LockHeld
+from precis.record import Count, Record
+
+PATIENCE_S = 30.0
+"""Hundreds of times what a write under a lock takes on a slow disk."""
+_WARN_AFTER_S = 3.0
+_LOOK_S = 0.02
+_HOLDER_BYTES_MAX = 1000
+_log = logging.getLogger(__name__)
+
+
+class LockHolder(Record):
+    """The process that holds a lock; the content of the file while it does."""
+
+    pid: Count
+    host: str
+    since: AwareDatetime
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@contextmanager
+def file_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[TextIO]:
+    """Hold the lock on a file while the block lasts, and name this process in it meanwhile.
+
+    Raises:
+        LockHeld: another process has held it for all of that time.
+        OSError: the file can't be written.
+    """
+    with path.open("a+") as file:
+        acquire(file, patience_s)
+        try:
+            file.truncate(0)
+            holder = LockHolder(pid=os.getpid(), host=socket.gethostname(), since=datetime.now(UTC))
+            file.write(holder.model_dump_json())
+            file.flush()
+            yield file
+        finally:
+            file.truncate(0)
+
+
+def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
+    """Take the lock on an open file, which is given back when the file is closed.
+
+    Raises:
+        LockHeld: another process has held it for all of that time.
+    """
+    began = time.monotonic()
+    warned = False
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            waited_s = time.monotonic() - began
+            if waited_s >= patience_s:
+                raise _refusal(file, patience_s) from error
+        if waited_s >= _WARN_AFTER_S and not warned:
+            warned = True
+            _log.warning("Waits for the lock %s, held by %s.", file.name, _holder(file))
+        time.sleep(_LOOK_S)
+
+
+def _refusal(file: TextIO, patience_s: float) -> LockHeld:
+    return LockHeld(
+        f"The lock {file.name} is held by {_holder(file)}, and was not given back within "
+        f"{patience_s:g} s.",
+        "That process may be stopped: let it go on (`kill -CONT`) or end it (`kill -KILL`), on "
+        "its machine, and try again.",
+    )
+
+
+def _holder(file: TextIO) -> str:
+    """The process that holds a lock, as far as the file says it."""
+    file.seek(0)
+    try:
+        holder = str(LockHolder.model_validate_json(file.read(_HOLDER_BYTES_MAX)))
+    except (ValidationError, UnicodeDecodeError):  # it was taken in this moment
+        return "another process"
+    return holder if holder.isprintable() else "another process"

@@ -1,0 +1,69 @@
+"""A lock on a file: who waits in vain learns who holds it."""
+
+import logging
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from precis.errors import LockHeld
+from precis.processes.file_lock import file_lock
+from tests.support.stopped import stopped_process
+
+HOLD = """
+import os, signal, sys
+from pathlib import Path
+from precis.processes.file_lock import file_lock
+
+with file_lock(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_lock_that_a_stopped_process_holds_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with (
+        stopped_process(HOLD, str(path)) as holder,
+        pytest.raises(LockHeld) as caught,
+        file_lock(path, 0.2),
+    ):
+        raise AssertionError
+    said = str(caught.value)
+    assert f"held by process {holder.pid} on {socket.gethostname()} since 20" in said
+    assert "kill -CONT" in said
+
+
+def test_a_wait_that_takes_long_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precis.processes.file_lock._WARN_AFTER_S", 0.05)
+    path = tmp_path / "lock"
+    with (
+        stopped_process(HOLD, str(path)) as holder,
+        pytest.raises(LockHeld),
+        file_lock(path, 0.5),
+    ):
+        raise AssertionError
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert f"held by process {holder.pid} " in caplog.text
+
+
+def test_the_lock_of_a_process_that_is_gone_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with stopped_process(HOLD, str(path)) as holder:
+        holder.kill()
+        with file_lock(path, 30):
+            assert f'"pid":{os.getpid()}' in path.read_text()
+    assert path.read_text() == ""
+
+
+@pytest.mark.parametrize("content", ["", "\x1b[2J", '{"pid": 1, "host": "\\u001b[2J"}', "{}"])
+def test_what_a_lock_file_says_is_not_printed_unless_it_is_a_holder(
+    tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "lock"
+    with stopped_process(HOLD, str(path)):
+        path.write_text(content)
+        with pytest.raises(LockHeld, match="is held by another process, and"), file_lock(path, 0):
+            raise AssertionError
