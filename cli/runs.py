@@ -22,7 +22,7 @@ from cli.tables import (
     runs_table,
     steps_table,
 )
-from cli.terminal import fail, say, sentences
+from cli.terminal import errors, fail, say, sentences
 from precis.environment import Environment
 from precis.report.run_comparison import as_record, compare
 from precis.run.checkpoints import committed_steps
@@ -51,7 +51,12 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
     """List the runs of a store: how far each is, what it reached, what it cost, who works on it."""
     with sentences():
         at = _open(store)
-        runs, unreadable = list_runs(at, datetime.now(UTC))
+        with errors.status(f"Reading {at.url} …") as status:
+            runs, unreadable = list_runs(
+                at,
+                datetime.now(UTC),
+                lambda done, total: status.update(f"Reading {at.url}: {done:,} of {total:,} …"),
+            )
         if as_json:
             _print_json(list(map(run_record, runs)))
         elif not (runs or unreadable):

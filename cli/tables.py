@@ -8,8 +8,7 @@ from typing import Any
 from cli.plain_table import PlainTable
 from precis.records.ledger import Ledger, Validation
 from precis.report.wording import warm_start
-from precis.run.index import ListedRun
-from precis.run.overview import Overview, StoredCheckpoint
+from precis.run.overview import ListedRun, Overview, StoredCheckpoint
 
 _MB = 1_000_000
 
@@ -101,7 +100,7 @@ def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> PlainTable:
 
 def run_record(run: ListedRun) -> dict[str, Any]:
     """A run's line for a program."""
-    return {**run.model_dump(), "written": run.written.isoformat()}
+    return {**asdict(run), "written": run.written.isoformat()}
 
 
 def run_details(

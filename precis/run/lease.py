@@ -17,13 +17,11 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from pydantic import ValidationError
 
 from precis.errors import LeaseHeld, LeaseLost, StoreConflict, StoreError
 from precis.run.holder import Holder, is_alive, this_process
-from precis.run.index import add_line, remove_line
 from precis.store import Blob, Store
 
 Clock = Callable[[], datetime]
@@ -45,7 +43,6 @@ class Lease:
         self._ttl = ttl
         self._now = now
         self._version = ""
-        self._held_before = False
         self._lost: LeaseLost | None = None
         self._writing = asyncio.Lock()
 
@@ -67,23 +64,6 @@ class Lease:
 
     async def _acquire(self, over: Blob | None) -> None:
         self._version = await self._write(self.holder, over.version if over else None)
-        self._held_before = over is not None
-
-    async def _remove_line(self) -> None:
-        """What the index says of the model holds no more."""
-        await asyncio.to_thread(remove_line, self._store, self._model, self._held_before)
-
-    async def _add_line(self) -> None:
-        """Have the index say how the run ends; without it, its ledger is read instead."""
-        if self._lost:
-            return
-        check = partial(check_lease, self._store, self._model, self.id)
-        try:
-            await asyncio.to_thread(add_line, self._store, self._model, check)
-        except LeaseLost:
-            return  # it is another run's by now
-        except StoreError as error:
-            _log.warning("The run of %r is not in the store's index: %s", self._model, error)
 
     async def _renew(self) -> None:
         async with self._writing:
@@ -172,17 +152,13 @@ async def leased(
         pass
     keeping = asyncio.create_task(lease._keep())
     try:
-        await lease._remove_line()
         yield lease
     finally:
         # No renewal may come after the release, which would bring the lease back to life.
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
-        try:
-            await lease._add_line()
-        finally:
-            await lease._release()
+        await lease._release()
 
 
 async def _try_acquire(

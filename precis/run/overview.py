@@ -1,6 +1,6 @@
 """What a store knows of its runs: how far each came, what it cost, and who works on it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,13 +10,37 @@ from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
 from precis.run.checkpoints import complete_manifest
 from precis.run.holder import Holder, is_alive
-from precis.run.index import ListedRun, listed, read_index
 from precis.run.lease import read_lease
 from precis.run.retention import steps_begun
 from precis.store import Store
 from precis.store.keys import fault_of
 
 _READ_AT_ONCE = 16
+
+OnRead = Callable[[int, int], None]
+"""Called with the number of folders that were read and the number of all."""
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run in a line.
+
+    Attributes:
+        step: its newest committed adapter.
+        written: the time of its ledger's last write, by the store's clock.
+        accuracy: that of its newest validation.
+        best: that of its most accurate validation; of equal ones the newer.
+        held_by: the live run that works on it.
+    """
+
+    model: str
+    step: int
+    written: datetime
+    accuracy: float | None
+    best: float | None
+    best_step: int | None
+    usd: float
+    held_by: str | None
 
 
 @dataclass(frozen=True)
@@ -46,7 +70,16 @@ class Overview:
     @property
     def line(self) -> ListedRun:
         """The same in a line."""
-        return listed(self.ledger, self.written, self.holder.run if self.holder else None)
+        return ListedRun(
+            model=self.model,
+            step=self.ledger.next_step,
+            written=self.written,
+            accuracy=self.last.accuracy if self.last else None,
+            best=self.best.accuracy if self.best else None,
+            best_step=self.best.step if self.best else None,
+            usd=self.ledger.usd,
+            held_by=self.holder.run if self.holder else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -66,24 +99,29 @@ class StoredCheckpoint:
     damage: str
 
 
-def list_runs(store: Store, now: datetime) -> tuple[list[ListedRun], list[Unreadable]]:
-    """Every run of a store, the one that was written last first; and the unreadable.
+def list_runs(
+    store: Store, now: datetime, on_read: OnRead = lambda done, total: None
+) -> tuple[list[ListedRun], list[Unreadable]]:
+    """List every run of a store, the one that was written last first; and the unreadable.
 
-    Of the runs in the index nothing else is read, and nobody's checkpoints are listed.
+    Ledgers and leases are read, a few at a time; no checkpoint is.
 
     Raises:
         StoreError: the store can't be asked.
     """
-    index = read_index(store)
-    models = store.folders()
-    runs = [index[model] for model in models if model in index]
+    runs = []
     unreadable = []
-    for found in _look_up(store, [model for model in models if model not in index], now):
-        if isinstance(found, Unreadable):
-            unreadable.append(found)
-        elif found:
-            runs.append(found.line)
-    return sorted(runs, key=lambda run: run.written, reverse=True), unreadable
+    models = store.folders()
+    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+        lines = threads.map(partial(_line_or_why, store, now), models)
+        for done, line in enumerate(lines, start=1):
+            if isinstance(line, Unreadable):
+                unreadable.append(line)
+            elif line:
+                runs.append(line)
+            on_read(done, len(models))
+    runs.sort(key=lambda run: run.written, reverse=True)
+    return runs, unreadable
 
 
 def overview(store: Store, model: str, now: datetime) -> Overview:
@@ -139,21 +177,15 @@ def models_in(store: Store) -> list[str]:
     return sorted([*(run.model for run in runs), *(run.model for run in unreadable)])
 
 
-def _look_up(
-    store: Store, models: Sequence[str], now: datetime
-) -> list[Overview | Unreadable | None]:
-    """Read these models' ledgers and leases, many at a time; None for what is no run."""
-    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
-        return list(threads.map(partial(_overview_or_why, store, now), models))
-
-
-def _overview_or_why(store: Store, now: datetime, model: str) -> Overview | Unreadable | None:
+def _line_or_why(store: Store, now: datetime, model: str) -> ListedRun | Unreadable | None:
+    """Return None for a folder that is no run."""
     if fault_of(ledger_key(model)):
         return None
     try:
-        return find_overview(store, model, now)
+        found = find_overview(store, model, now)
     except StoreError as error:
         return Unreadable(model, str(error))
+    return found.line if found else None
 
 
 def _describe(store: Store, model: str, sizes: dict[str, int], step: int) -> StoredCheckpoint:

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from precis.run.checkpoints import (
 )
 from precis.run.export import export
 from precis.run.holder import this_process
-from precis.run.index import add_line, read_index, remove_line
 from precis.run.lease import check_lease, lease_key, read_lease
 from precis.run.restart import restart
 from precis.run.retention import prune
@@ -184,33 +182,6 @@ def test_a_stale_writer_leaves_what_went_on_meanwhile(
         assert (tmp_path / "restored" / "weights").read_bytes() == b"ours%d" % step
     pointer = store.get(pointer_key("m"))
     assert pointer is not None and json.loads(pointer.data) == {"step": 4}
-
-
-def add_to_index(lease: str) -> Callable[[FolderStore], object]:
-    return lambda store: add_line(store, "m", partial(check_lease, store, "m", lease))
-
-
-INDEX_REQUESTS = 6
-"""More than a line in the index makes."""
-
-
-@pytest.mark.parametrize("stops", range(INDEX_REQUESTS))
-@pytest.mark.parametrize("stops_too", range(3))
-def test_a_stale_writer_leaves_no_line_in_the_index(
-    store: FolderStore, stops: int, stops_too: int
-) -> None:
-    stale = Writer(PausingStore(store.root, stops), add_to_index(take_lease(store, "stale")))
-    stale.run_until_it_stops()
-    take_lease(store, "owner")
-    owner = Writer(
-        PausingStore(store.root, stops_too), lambda store: remove_line(store, "m", held_before=True)
-    )
-    owner.run_until_it_stops()
-    stale.run_to_its_end()
-    owner.run_to_its_end()
-    assert owner.error is None
-    assert stale.error is None or type(stale.error) is LeaseLost
-    assert read_index(store) == {}
 
 
 def test_a_stale_writer_that_comes_late_is_told_whose_the_model_is(

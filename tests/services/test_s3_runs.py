@@ -13,8 +13,6 @@ from precis.records.manifests import manifest_key
 from precis.records.trajectories import put_trajectories, scan_trajectories
 from precis.run.checkpoints import committed_steps, restore
 from precis.run.export import export
-from precis.run.index import read_index
-from precis.run.lease import leased
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.run.reports import report_file
 from precis.run.restart import restart
@@ -58,17 +56,6 @@ def test_runs_in_a_bucket_are_listed_and_exported(store: S3Store, tmp_path: Path
     assert [one.damage for one in kept_checkpoints(store, "m")] == [""] * 3
     assert len(export(store, "m", tmp_path, checkpoint=1)) == 7
     assert (tmp_path / "checkpoints" / "0001" / "weights").read_bytes() == b"\x01" * 1000
-
-
-async def test_a_run_in_a_bucket_that_is_over_is_in_the_index(store: S3Store) -> None:
-    make_run(store, "n", 1)
-    async with leased(store, "m", "train"):
-        make_run(store, "m", 2)
-    assert list(read_index(store)) == ["m"]
-    runs, _ = list_runs(store, datetime.now(UTC))
-    assert sorted((run.model, run.step) for run in runs) == [("m", 2), ("n", 1)]
-    async with leased(store, "m", "again"):
-        assert list(read_index(store)) == []
 
 
 async def test_a_report_in_a_bucket_is_brought_and_a_run_there_is_deleted(

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from precis.run.index import INDEX_KEY
 from precis.store import Blob, FolderStore
 
 
@@ -12,7 +11,7 @@ class Killed(Exception):
 
 class MortalStore(FolderStore):
     """A folder whose user is killed before its n-th write or deletion of what is a run's own;
-    the lease and the index of all runs are not counted."""
+    the lease is not counted."""
 
     def __init__(self, root: Path, writes: int) -> None:
         super().__init__(root)
@@ -36,7 +35,7 @@ class MortalStore(FolderStore):
 
     def _write(self, key: str) -> None:
         self._live()
-        self.left -= not key.endswith(("lease.json", INDEX_KEY))
+        self.left -= not key.endswith("lease.json")
         self._live()
 
     def _live(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.run.holder import Holder, is_alive
-from precis.run.lease import Lease, check_free, lease_key, leased, read_lease
+from precis.run.lease import check_free, lease_key, leased, read_lease
 from precis.store import FolderStore
 from tests.services.patience import PATIENCE_S
 
@@ -252,17 +252,3 @@ async def test_a_lease_that_is_not_understood_is_refused_unless_taken_over(
             raise AssertionError
     async with leased(store, "m", "mine", take_over=True) as lease:
         await lease.check()
-
-
-async def test_a_lease_is_given_back_though_its_holder_is_cancelled_while_it_writes_its_line(
-    store: FolderStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def add_line(_: Lease) -> None:
-        raise asyncio.CancelledError
-
-    monkeypatch.setattr(Lease, "_add_line", add_line)
-    with pytest.raises(asyncio.CancelledError):
-        async with leased(store, "m", "mine"):
-            pass
-    holder = read_lease(store, "m")
-    assert holder is not None and holder.released

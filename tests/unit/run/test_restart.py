@@ -11,7 +11,6 @@ from precis.records.ledger import ledger_key, load_ledger
 from precis.records.manifests import pointer_key
 from precis.records.trajectories import put_trajectories, trajectory_steps
 from precis.run.checkpoints import committed_steps, complete_around
-from precis.run.index import INDEX_KEY
 from precis.run.lease import lease_key, leased
 from precis.run.restart import restart
 from precis.store import FolderStore
@@ -34,8 +33,8 @@ def store(tmp_path: Path) -> FolderStore:
 
 
 def contents(store: FolderStore) -> Mapping[str, bytes]:
-    """All that is in the store but for lease and index, and the id that a restart draws."""
-    keys = (key for key in store.keys("") if key not in (lease_key("m"), INDEX_KEY))
+    """All that is in the store but for the lease, and the id that a restart draws."""
+    keys = (key for key in store.keys("") if key != lease_key("m"))
     found = {key: (store.root / key).read_bytes() for key in keys}
     drawn = load_ledger(store, "m").run_id.encode()
     return {**found, ledger_key("m"): found[ledger_key("m")].replace(drawn, b"drawn")}

@@ -1,5 +1,8 @@
 """What `precis runs` says of a store, and what it takes away from it."""
 
+import asyncio
+import threading
+import time
 from pathlib import Path
 
 import polars as pl
@@ -13,9 +16,10 @@ from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.trajectories import put_trajectories
 from precis.run.checkpoints import committed_steps
 from precis.run.export import export
+from precis.run.lease import leased
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.sampling.transcript import transcript
-from precis.store import FolderStore
+from precis.store import Blob, FolderStore
 from tests.support.newest_checkpoint import file_key
 from tests.support.rollouts import ROLLOUTS
 from tests.support.runs import NOW, hold, make_run, precis_runs
@@ -172,3 +176,48 @@ def test_bad_input_gets_one_sentence(
     output = precis_runs(*filled, store=store, code=1)
     assert said in output
     assert len(output.splitlines()) == 1
+
+
+def test_a_list_never_says_what_a_damaged_ledger_said_before(store: FolderStore) -> None:
+    asyncio.run(_hold_and_leave(store))
+    store.put(ledger_key("m"), b"garbage")
+    runs, (unreadable,) = list_runs(store, NOW)
+    assert runs == []
+    assert unreadable.model == "m" and "can't be read as a ledger" in unreadable.why
+
+
+async def _hold_and_leave(store: FolderStore) -> None:
+    async with leased(store, "m", "train"):
+        pass
+
+
+def test_a_list_says_how_much_of_the_store_it_has_read(store: FolderStore) -> None:
+    make_run(store, "later", 1)
+    read: list[tuple[int, int]] = []
+    list_runs(store, NOW, lambda done, total: read.append((done, total)))
+    assert read == [(1, 2), (2, 2)]
+
+
+def test_few_ledgers_are_read_at_the_same_time(store: FolderStore) -> None:
+    class Counting(FolderStore):
+        reading = 0
+        most = 0
+        counting = threading.Lock()
+
+        def get(self, key: str) -> Blob | None:
+            with self.counting:
+                self.reading += 1
+                self.most = max(self.most, self.reading)
+            try:
+                time.sleep(0.005)
+                return super().get(key)
+            finally:
+                with self.counting:
+                    self.reading -= 1
+
+    for number in range(40):
+        write_ledger(store, Ledger(model=f"m{number}", config="c", corpus="k"), None)
+    counting = Counting(store.root)
+    runs, _ = list_runs(counting, NOW)
+    assert len(runs) == 41
+    assert 1 < counting.most <= 16

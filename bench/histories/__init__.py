@@ -1,1 +1,0 @@
-"""A history of many runs and nights, and how long it takes to look at it."""
