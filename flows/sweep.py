@@ -8,7 +8,7 @@ from precis.sweep.config import SweepConfig
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
 from tasks.states import says_why_it_stops
-from tasks.sweep import prepare_trials, publish_ranking, run_trial, share_budget
+from tasks.sweep import prepare_trials, publish_ranking, run_trial
 
 
 @flow(name="sweep", flow_run_name=named("sweep {name}"), validate_parameters=False)
@@ -21,6 +21,5 @@ async def sweep(config: SweepConfig) -> str:
     """
     await adopt_secrets()
     trials = await prepare_trials(config)
-    share = await share_budget(config, trials)
-    results = await asyncio.gather(*(run_trial(config, trial, share) for trial in trials))
+    results = await asyncio.gather(*(run_trial(config, trial) for trial in trials))
     return await publish_ranking(config, results)

@@ -18,13 +18,12 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 
 from precis.errors import ConfigError, UnusableRun
-from precis.records.ledger import find_ledger, load_ledger
-from precis.store import Store, open_store
-from precis.sweep.budget import fair_share
+from precis.records.ledger import load_ledger
+from precis.store import open_store
 from precis.sweep.config import SweepConfig
 from precis.sweep.ranking import TrialResult, rank, result_of
 from precis.sweep.report import report_folder, sweep_report, trial_lines, verdict
-from precis.sweep.trials import Trial, check_trials, describe, is_of_sweep, plan_trials
+from precis.sweep.trials import Trial, check_trials, describe, describe_budgets, plan_trials
 from tasks.policy import RETRIED
 from tasks.ui import TRIAL_TAG, artifact_key
 
@@ -56,12 +55,13 @@ async def prepare_trials(config: SweepConfig) -> list[Trial]:
                 "bring ours to it with `precis up`."
             ) from error
     _refuse_launcher(config.deployment, deployed.entrypoint or "")
-    check_trials(trials, deployed.parameters, config.store)
+    configs = check_trials(trials, deployed.parameters, config.store)
     get_run_logger().info(
         "%d runs of %s are to be compared. A worker needs a slot for them beside the sweep's own "
-        "(--limit 2 or more).",
+        "(--limit 2 or more). %s",
         len(trials),
         config.deployment,
+        describe_budgets(configs),
     )
     return trials
 
@@ -80,30 +80,14 @@ def _refuse_launcher(deployment: str, entrypoint: str) -> None:
         )
 
 
-async def share_budget(config: SweepConfig, trials: Sequence[Trial]) -> float | None:
-    """Dollars up to which each trial may spend, with what it has spent before; None for any.
-
-    What the sweep has spent on trials that it was given before, and is no more, is gone.
-    """
-    if config.budget_usd is None:
-        return None
-    store = open_store(config.store)
-    models = [trial.model for trial in trials]
-    folders = await asyncio.to_thread(store.folders)
-    others = [name for name in folders if is_of_sweep(name, config.name) and name not in models]
-    spent = await asyncio.to_thread(lambda: [_spent(store, model) for model in models])
-    gone = await asyncio.to_thread(lambda: sum(_spent(store, model) for model in others))
-    return fair_share(config.budget_usd - gone, spent)
-
-
 @task(name="run trial", task_run_name="trial {trial.model}", **RETRIED)
-async def run_trial(config: SweepConfig, trial: Trial, budget_usd: float | None) -> TrialResult:
+async def run_trial(config: SweepConfig, trial: Trial) -> TrialResult:
     """Train with some settings and a seed; a run that fails is a result too."""
     tag = _tag(trial, config.store)
-    run = await _find_at_work(tag, budget_usd) or await arun_deployment(
+    run = await _find_at_work(tag) or await arun_deployment(
         config.deployment,
         # As one object: of `trainer` alone, without its kind, the server can't say which it is.
-        parameters={"config": trial.parameters(config.store, budget_usd)},
+        parameters={"config": trial.parameters(config.store)},
         flow_run_name=trial.model,
         tags=[TRIAL_TAG, tag],
         timeout=0,
@@ -147,19 +131,10 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
     return f"{store.url}/{folder}report.md"
 
 
-def _spent(store: Store, model: str) -> float:
-    try:
-        found = find_ledger(store, model)
-    except UnusableRun:
-        return 0.0  # its run will say what is wrong
-    return found[0].usd if found else 0.0
-
-
-async def _find_at_work(tag: str, budget_usd: float | None) -> FlowRun | None:
+async def _find_at_work(tag: str) -> FlowRun | None:
     """A run of a trial that an earlier run of the sweep has left at work.
 
-    One that was cancelled with that sweep is waited for, since it holds the model, and is none;
-    one that may spend more than the trial now may is cancelled, and goes on from its commit.
+    One that was cancelled with that sweep is waited for, since it holds the model, and is none.
     """
     async with get_client() as client:
         found = await client.read_flow_runs(
@@ -172,19 +147,9 @@ async def _find_at_work(tag: str, budget_usd: float | None) -> FlowRun | None:
     for run in found:
         if run.state_type == StateType.CANCELLING:
             await _wait_for_end(run)
-        elif _may_spend_more(run, budget_usd):
-            await _cancel(run)
-            await _wait_for_end(run)
         else:
             at_work = run
     return at_work
-
-
-def _may_spend_more(run: FlowRun, budget_usd: float | None) -> bool:
-    if budget_usd is None:
-        return False
-    given: float | None = run.parameters["config"].get("budget_usd")
-    return given is None or given > budget_usd
 
 
 async def _wait_for_end(run: FlowRun) -> FlowRun:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from precis.config import Seed
-from precis.record import BoundedFloat, Name, Record
+from precis.record import Name, Record
 from precis.settings.store import StoreUrl
 
 TRIALS_MAX = 200
@@ -23,7 +23,8 @@ class SweepConfig(Record):
     under its name goes on with the trials that it has."""
     deployment: str = Field("train/trial", pattern=r"^train/[^/]+$")
     """The deployment of training that is tried: its settings hold where a trial has no other, and
-    its concurrency limit says how many trials run at the same time."""
+    its concurrency limit says how many trials run at the same time. Its `budget_usd` holds for
+    each trial by itself."""
     grid: dict[str, list[Any]] = Field({})
     """Values by setting, each combined with each of the others:
     `{"trainer.learning_rate": [0.1, 0.3], "rollouts.rollouts_per_group": [4, 8]}`."""
@@ -32,10 +33,6 @@ class SweepConfig(Record):
     `[{"trainer.learning_rate": 0.1, "steps": 60}]`."""
     seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
     """Each combination is trained with each of these seeds: what differs between them is chance."""
-    budget_usd: BoundedFloat | None = Field(None, gt=0)
-    """Dollars that all trials may spend together, however often the sweep is run and whatever it
-    was given to try: each an equal share, or less where others have had more. Empty sets no
-    limit."""
     store: StoreUrl = Field("", validate_default=True)
     """Folder or s3://bucket/prefix for the trials and the report; empty takes the variable
     PRECIS_STORE, or else .precis/store."""

@@ -3,8 +3,7 @@
 import hashlib
 import itertools
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from precis.sweep.config import TRIALS_MAX, SweepConfig
 Changes = Mapping[str, Any]
 """Settings by their dotted names, such as `trainer.learning_rate`."""
 
-_OWN = {"model", "seed", "store", "budget_usd", "benchmark"}
+_OWN = {"model", "seed", "store", "benchmark"}
 """What a sweep gives to its trials itself."""
 
 
@@ -31,16 +30,9 @@ class Trial:
     changes: Changes
     seed: int
 
-    def parameters(self, store: str, budget_usd: float | None) -> dict[str, Any]:
-        """What the run is given over its deployment's settings."""
-        own: dict[str, Any] = {
-            "model": self.model,
-            "seed": self.seed,
-            "store": store,
-            "benchmark": False,
-        }
-        if budget_usd is not None:
-            own["budget_usd"] = budget_usd
+    def parameters(self, store: str) -> dict[str, Any]:
+        """Return the settings that the run has over its deployment's."""
+        own = {"model": self.model, "seed": self.seed, "store": store, "benchmark": False}
         return {**nest(self.changes), **own}
 
 
@@ -68,13 +60,10 @@ def plan_trials(config: SweepConfig) -> list[Trial]:
     return trials
 
 
-def is_of_sweep(model: str, name: str) -> bool:
-    """Whether a model is named as a trial of this sweep, whatever the sweep tries now."""
-    return re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{8}}-seed-?\d+", model) is not None
-
-
-def check_trials(trials: list[Trial], deployed: Mapping[str, Any], store: str) -> None:
-    """See that every trial's settings are some, before any run starts.
+def check_trials(
+    trials: Sequence[Trial], deployed: Mapping[str, Any], store: str
+) -> list[TrainConfig]:
+    """Return each trial's settings, all checked before any run starts.
 
     Args:
         deployed: the parameters of the deployment.
@@ -82,14 +71,28 @@ def check_trials(trials: list[Trial], deployed: Mapping[str, Any], store: str) -
     Raises:
         ConfigError: a setting is unknown, or has a value that it can't have.
     """
+    configs = []
     for trial in trials:
-        given = trial.parameters(store, None)
+        given = trial.parameters(store)
         try:
-            TrainConfig.model_validate(overlay(TrainConfig, deployed, given))
+            configs.append(TrainConfig.model_validate(overlay(TrainConfig, deployed, given)))
         except ValidationError as error:
             raise ConfigError(
                 f"The sweep can't try {describe(trial.changes)}: {problems_in(error)[0]}."
             ) from error
+    return configs
+
+
+def describe_budgets(configs: Sequence[TrainConfig]) -> str:
+    """Return a sentence on the dollars that the trials may spend, each by itself."""
+    budgets = [config.budget_usd for config in configs if config.budget_usd is not None]
+    unbounded = len(configs) - len(budgets)
+    if unbounded:
+        return f"{unbounded} of the {len(configs)} trials have no budget_usd to stop at."
+    return (
+        f"Each trial stops at a budget_usd of its own; together they may spend "
+        f"${sum(budgets):,.2f}."
+    )
 
 
 def describe(changes: Changes) -> str:
@@ -131,7 +134,7 @@ def _refuse_own(changes: Changes) -> None:
     if own:
         raise ConfigError(
             f"A sweep gives its trials their {', '.join(own)} itself: leave it out of grid and "
-            "settings, and use the sweep's own fields (name, seeds, store, budget_usd)."
+            "settings, and use the sweep's own fields (name, seeds, store)."
         )
 
 

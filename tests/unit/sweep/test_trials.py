@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from precis.errors import ConfigError
 from precis.sweep.config import SweepConfig
-from precis.sweep.trials import check_trials, describe, nest, plan_trials
+from precis.sweep.trials import check_trials, describe, describe_budgets, nest, plan_trials
 
 
 def config(**given: Any) -> SweepConfig:
@@ -101,3 +101,13 @@ def test_a_setting_that_cant_be_is_named_before_any_run() -> None:
         trials = plan_trials(config(settings=[changes]))
         with pytest.raises(ConfigError, match=sentence):
             check_trials(trials, deployed, "st")
+
+
+def test_each_trial_has_the_budget_of_its_deployment_or_of_its_settings() -> None:
+    trials = plan_trials(config(settings=[{"steps": 5}, {"budget_usd": 10.0}], seeds=(1, 2)))
+    bounded = check_trials(trials, {"budget_usd": 60.0}, "st")
+    assert [each.budget_usd for each in bounded] == [60, 10, 60, 10]
+    assert "together they may spend $140.00" in describe_budgets(bounded)
+    assert "2 of the 4 trials have no budget_usd" in describe_budgets(
+        check_trials(trials, {}, "st")
+    )
