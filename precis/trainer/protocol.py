@@ -24,6 +24,8 @@ from precis.settings.base_model import BaseModelName
 from precis.trainer.choices import decode_choice, encode_choice
 
 HEARTBEAT_S = 2.0
+_DECIDING = ("messages_and_choices", "tools", "additional_histories", "reward")
+"""The fields of a trajectory that decide what is learned from it."""
 
 Json = dict[str, Any]
 
@@ -164,11 +166,10 @@ def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
 
 
 def digest_of(encoded: Iterable[Json]) -> str:
-    """SHA-256 of what decides the training: messages, choices and rewards, without timings."""
-    essence = [
-        [(one["messages_and_choices"], one["reward"]) for one in group["trajectories"]]
-        for group in encoded
-    ]
+    """SHA-256 of what decides the training: messages, choices, tools and rewards, no timings."""
+    essence = []
+    for group in encoded:
+        essence.append([[one[name] for name in _DECIDING] for one in group["trajectories"]])
     canonical = json.dumps(essence, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 from precis.config import DocumentsConfig
 from precis.errors import DocumentsError
-from precis.records.documents import load_corpus, read_documents
+from precis.records.documents import Corpus, Document, Question, load_corpus, read_documents
 from precis.records.rows import COLUMNS
 from tests.support.corpora import Rows, corpus, rows, source, write_jsonl
 
@@ -244,6 +245,21 @@ def test_an_epoch_goes_through_every_document_once() -> None:
 def test_the_digest_tells_corpora_apart() -> None:
     assert corpus(seed=1).digest == corpus(seed=1).digest
     assert corpus(seed=1).digest != corpus(seed=2).digest
+
+
+def test_the_digest_follows_from_the_content_and_not_from_how_documents_are_written_down() -> None:
+    question = Question("q", "Who?", "the mayor", True, "The mayor did.")
+    known = Corpus((Document("a", "News", "Text.", (question,)),), ())
+
+    @dataclass(frozen=True)
+    class Annotated(Document):
+        annotation: str = "new"
+
+    annotated = Annotated(**vars(known.train[0]))
+    assert Corpus((annotated,), ()).digest == known.digest
+    for changed in (replace(question, answer="she"), replace(question, answerable=False)):
+        other = replace(known.train[0], questions=(changed,))
+        assert Corpus((other,), ()).digest != known.digest
 
 
 def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import art
 import httpx
 import pytest
+from art.trajectories import History
 from openai.types.chat.chat_completion import Choice
 
 from precis.cluster.site import TrainerAddress
@@ -367,6 +368,17 @@ def test_the_digest_follows_the_rewards_and_not_the_timings() -> None:
     slow.trajectories[0].metrics["duration"] = 3.0
     assert digest_of(encode_groups([slow])) == digest_of(encode_groups([fast]))
     assert digest_of(encode_groups([other])) != digest_of(encode_groups([fast]))
+
+
+def test_the_digest_follows_the_tools_and_the_additional_histories() -> None:
+    plain, with_tools, with_history = group(0, 1), group(0, 1), group(0, 1)
+    with_tools.trajectories[0].tools = [
+        {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+    ]
+    asked: Any = [{"role": "user", "content": "And now?"}]
+    with_history.trajectories[0].additional_histories = [History(messages_and_choices=asked)]
+    digests = {digest_of(encode_groups([one])) for one in (plain, with_tools, with_history)}
+    assert len(digests) == 3
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])
