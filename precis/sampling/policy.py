@@ -1,5 +1,6 @@
 """The policy's own completions, asked for by the same client as everybody else's."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def policy_client(client: openai.AsyncOpenAI, model: str, config: RolloutsConfig
 
 async def sample(
     policy: ChatClient,
-    messages: Sequence[Mapping[str, str]],
+    messages: Sequence[Mapping[str, Any]],
     tokens_max: int,
     temperature: float,
     seed: int | None = None,
@@ -89,7 +90,7 @@ async def sample(
 
 def _request(
     model: str,
-    messages: Sequence[Mapping[str, str]],
+    messages: Sequence[Mapping[str, Any]],
     tokens_max: int,
     temperature: float,
     seed: int | None,
@@ -98,7 +99,7 @@ def _request(
     if seed is not None:
         options = {"temperature": temperature, "seed": seed, "logprobs": True}
     payload = {"model": model, "messages": list(messages), "max_tokens": tokens_max, **options}
-    prompt_tokens = estimate_tokens_with_margin(sum(len(one["content"]) for one in messages))
+    prompt_tokens = estimate_tokens_with_margin(len(json.dumps(payload, ensure_ascii=False)))
     return CompletionRequest(payload, Usage(prompt_tokens, tokens_max))
 
 

@@ -249,10 +249,12 @@ def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
     return Counter(one.verdict.cause for one in rollouts if one.verdict.cause is not None)
 
 
-def sample_seed(seed: int, step: int, document_id: str, index: int) -> int:
-    """A seed of 31 bits, as every inference server takes it."""
-    key = f"{seed}/{step}/{document_id}/{index}".encode()
-    return int.from_bytes(hashlib.sha256(key).digest()[:4]) >> 1
+def sample_seed(seed: int, step: int, scenario_id: str, index: int, turn: int = 0) -> int:
+    """Return a seed of 31 bits, as every inference server takes it, for one call of a rollout."""
+    key = f"{seed}/{step}/{scenario_id}/{index}"
+    if turn:
+        key += f"/turn {turn}"
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) >> 1
 
 
 def _group(scored: Sequence[Rollout]) -> art.TrajectoryGroup:

@@ -104,6 +104,22 @@ async def test_validation_and_benchmark_try_as_often(
     assert len(policy.requests) == 2 * tries
 
 
+async def test_a_message_without_content_is_sent_as_any(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    function = {"name": "look", "arguments": "{}"}
+    called = {"id": "1", "type": "function", "function": function}
+    messages: list[dict[str, Any]] = [
+        *MESSAGES,
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "1", "content": "Nothing."},
+    ]
+    async with policy_client(client, "m@4", CONFIG) as asked:
+        written = await sample(asked, messages, TASK.tokens_max, 1.0, seed=7)
+    assert isinstance(written, SampledSummary)
+    assert policy.requests[0]["messages"] == messages
+
+
 async def test_a_passing_failure_costs_a_try_and_no_summary(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:

@@ -120,6 +120,12 @@ async def test_a_step_samples_the_same_however_it_is_interleaved(
     assert len(set(texts[0])) == 4
 
 
+def test_seeds_differ_by_turn() -> None:
+    seeds = {sample_seed(1, 0, "a", 0, turn) for turn in range(5)}
+    assert len(seeds) == 5
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
 def test_seeds_differ_by_step_document_and_index() -> None:
     seeds = {sample_seed(1, step, name, at) for step in (0, 1) for name in "ab" for at in (0, 1)}
     assert len(seeds) == 8
