@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from precis.words import count_words
+from precis.words import UNDIVIDED, count_words
 
 __all__ = ["copied_share", "count_words", "sentences", "tokens"]
 
@@ -13,11 +13,6 @@ _COMBINING = "".join(
 """Vowel signs and the like: parts of a word that `\\w` does not know."""
 _TOKEN = re.compile(rf"[\w{_COMBINING}]+(?:[.,:'’\-][\w{_COMBINING}]+)*")
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,:'\-][a-z0-9]+)*")
-_UNDIVIDED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff]+"
-)
-"""Scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|Inc|Ltd|Co|Jr|Sr|vs|etc|e\.g|i\.e|[ap]\.m|approx))\.$"
 )
@@ -88,7 +83,7 @@ def _divide(token: str) -> list[str]:
     """A token, with stretches of undivided script as pairs of neighbouring characters."""
     found: list[str] = []
     end = 0
-    for stretch in _UNDIVIDED.finditer(token):
+    for stretch in UNDIVIDED.finditer(token):
         pieces = [token[end : stretch.start()], *_pairs(stretch.group())]
         found.extend(piece for piece in pieces if piece)
         end = stretch.end()

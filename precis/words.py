@@ -18,13 +18,14 @@ _INVISIBLE = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_UNDIVIDED = re.compile(
+UNDIVIDED = re.compile(
     # Thai and Lao; Burmese; Khmer; the scripts of the Tai; kana and Han, in all their blocks.
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u2e80-\u2fdf\u3005-\u3007"
     "\u3021-\u3029\u3031-\u3035\u303b\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f"
     "\U00020000-\U0003ffff]+"
 )
+"""A run of a script that has no spaces between its words."""
 # One apostrophe, as in `o'clock`, or a number's separators, as in `1,200,000.50`, part no word.
 _PIECE = re.compile(r"[^\W_]+(?:['’][^\W_]+|(?:(?<=\d)[.,:](?=\d)[^\W_]+){1,3})?")
 _RUN_MAX = 30
@@ -64,8 +65,8 @@ def pieces(text: str) -> Iterator[str]:
         yield from _PIECE.findall(_INVISIBLE.sub("", text))
         return
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    yield from _PIECE.findall(_marks_as_letters(_UNDIVIDED.sub(" ", visible)))
-    for run in _UNDIVIDED.findall(visible):
+    yield from _PIECE.findall(_marks_as_letters(UNDIVIDED.sub(" ", visible)))
+    for run in UNDIVIDED.findall(visible):
         yield from _segments(run)
 
 

@@ -40,6 +40,8 @@ def test_what_is_copied_stands_in_the_source_word_for_word(text: str, share: flo
         ("यह हिन्दी है।", ["यह", "हिन्दी", "है"]),
         ("東京タワー 3.5km", ["東京", "京タ", "タワ", "ワー", "3.5km"]),
         ("駅", ["駅"]),
+        ("ｶﾀｶﾅ", ["ｶﾀ", "ﾀｶ", "ｶﾅ"]),
+        ("ꩠꩡꩢ", ["ꩠꩡ", "ꩡꩢ"]),
     ],
 )
 def test_a_word_stays_whole_and_undivided_script_comes_in_pairs(
