@@ -21,7 +21,6 @@ from precis.benchmark.report import benchmark_facts
 from precis.benchmark.run import BenchmarkRun, Comparison, Measured, compare
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
-from precis.records.metrics import step_metrics
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import curve_of
 from precis.report.markdown import benchmark_report
@@ -87,9 +86,8 @@ async def publish_report(
         comparison.before,
         comparison.changes,
     )
-    metrics = [step_metrics(ledger, record.step) for record in ledger.steps] if ledger else []
     facts = benchmark_facts(run, trained, comparison)
-    page = report_html(benchmark, metrics, facts, published=config.published)
+    page = report_html(benchmark, facts, published=config.published)
     await asyncio.to_thread(store_report, run.store, run.name, run.id.id, folder, benchmark, page)
     await _tell_wandb(run, ledger.run_id if ledger else run.id.id, benchmark)
     await acreate_markdown_artifact(

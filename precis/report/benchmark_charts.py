@@ -1,6 +1,6 @@
 """Which charts a benchmark gets, by the name of their file; and the bars of the comparison."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
 from precis.report.curve import StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, over_nights
-from precis.report.scatter import Point, against_dollars, against_words
 from precis.report.topics import Topics, by_topic
 from precis.report.wording import name
 from precis.statistics.intervals import Interval
@@ -44,25 +43,6 @@ def bars_picture(
     return {"comparison": comparison(bars, ceiling)}
 
 
-def cost_pictures(
-    shown: Iterable[Standing], trained: Contender | None, words_max: int | None
-) -> dict[str, Chart]:
-    """`words`, and `dollars` where anybody has a price.
-
-    A contender with an accuracy of 0, such as the empty summary, is left out: it would stretch
-    the axes and crowd the others.
-    """
-    drawn = [each for each in select_ranked(shown) if each.accuracy and each.accuracy.mean]
-    words = _points_of(drawn, trained, {each.contender: each.words for each in drawn})
-    prices = _points_of(drawn, trained, {each.contender: each.usd_per_1000 for each in drawn})
-    charts = {}
-    if words:
-        charts["words"] = against_words(words, words_max)
-    if any(point.cost for point in prices):
-        charts["dollars"] = against_dollars(prices)
-    return charts
-
-
 def topics_picture(
     topics: Topics, shown: Iterable[Standing], trained: Contender | None
 ) -> dict[str, Chart]:
@@ -86,20 +66,6 @@ def nights_picture(
 def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
     """Those that are complete and scored: the only ones that pictures compare."""
     return [each for each in standings if each.complete and each.accuracy]
-
-
-def _points_of(
-    standings: Iterable[Standing],
-    trained: Contender | None,
-    costs: Mapping[Contender, float | None],
-) -> list[Point]:
-    points = []
-    for each in standings:
-        cost = costs[each.contender]
-        if each.accuracy and cost is not None:
-            is_trained = each.contender == trained
-            points.append(Point(name(each.contender), cost, each.accuracy, is_trained))
-    return points
 
 
 @dataclass(frozen=True)

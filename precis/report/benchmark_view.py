@@ -76,7 +76,6 @@ class Benchmark:
         return {
             **benchmark_charts.curve_picture(self.standings, self.curve, self.ceiling),
             **benchmark_charts.bars_picture(self.shown, self.trained, self.ceiling),
-            **benchmark_charts.cost_pictures(self.shown, self.trained, self.words_max),
             **benchmark_charts.topics_picture(self.topics, self.shown, self.trained),
             **benchmark_charts.nights_picture(self.nights, worse),
         }

@@ -1,8 +1,7 @@
 """The report as one file that opens anywhere, with nothing loaded from elsewhere."""
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -12,7 +11,6 @@ from precis.report.benchmark_charts import select_ranked
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import DARK, LIGHT, Chart
 from precis.report.page_data import pack, reader_data
-from precis.report.sparks import sparks
 from precis.statistics import intervals as statistics
 from precis.statistics.standings import UNSCORED_SHARE_MAX, contenders_of
 
@@ -21,7 +19,6 @@ _SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code
 
 def report_html(
     benchmark: Benchmark,
-    metrics: Sequence[Mapping[str, Any]] = (),
     facts: Mapping[str, str] | None = None,
     title: str = "Précis benchmark",
     published: Mapping[str, float] | None = None,
@@ -30,7 +27,6 @@ def report_html(
 
     Args:
         benchmark: what to show.
-        metrics: one mapping for each training step, with `step`; other numbers are drawn small.
         facts: what to print below the title, such as the run, the judge and the corpus.
         title: the page's title.
         published: accuracies that others have published, by model; they are quoted in a note
@@ -46,7 +42,6 @@ def report_html(
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
         sources=_sources(benchmark),
-        sparks=sparks(metrics),
         reader=pack(reader_data(benchmark)),
         wording=wording,
         smallest=_smallest(benchmark),

@@ -33,7 +33,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     curve = [StepPoint(step, reward=0.3 + 0.02 * step) for step in range(9)]
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_html(benchmark_of(results, curve, ceiling=0.96), []))
+    path.write_text(report_html(benchmark_of(results, curve, ceiling=0.96)))
     return path
 
 

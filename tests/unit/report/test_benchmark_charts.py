@@ -1,18 +1,13 @@
-"""The benchmark's other pictures: what accuracy costs, by topic, over nights."""
+"""The benchmark's other pictures: by topic, and over nights."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
 from xml.etree import ElementTree
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from precis.report.charts import DARK, LIGHT, Chart, Theme
-from precis.report.labels import Box, place_names
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
-from precis.report.scatter import Point, against_dollars, against_words
 from precis.report.topics import accuracy_by_topic, by_topic
 from precis.report.wording import dollars
 from precis.statistics.intervals import Interval
@@ -21,12 +16,6 @@ from tests.support.reports import texts
 from tests.support.results import rows
 
 ABOUT_HALF = Interval(0.5, 0.4, 0.6)
-SPOTS = [
-    Point("trained, step 30", 0, Interval(0.7, 0.65, 0.75), emphasised=True),
-    Point("gpt-4o", 6.2, ABOUT_HALF),
-    Point("gemini-2.5-pro", 31.0, Interval(0.78, 0.7, 0.84)),
-    Point("claude-sonnet-4", 28.0, Interval(0.77, 0.7, 0.84)),
-]
 TOPICS = accuracy_by_topic(
     rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News"), [Contender("a")]
 )
@@ -42,8 +31,6 @@ NIGHTS = [
     for model in ("trained", "gpt-4o")
 ]
 CHARTS = {
-    "words": against_words(SPOTS, limit=350),
-    "dollars": against_dollars(SPOTS),
     "topics": by_topic(TOPICS, [Contender("a")], ["a"]),
     "nights": over_nights(NIGHTS, worse=["gpt-4o"]),
 }
@@ -61,17 +48,6 @@ def test_a_picture_is_the_same_bytes_every_time_and_needs_nothing_else(
     assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
-def test_every_contender_is_named_at_its_point() -> None:
-    for name in ("words", "dollars"):
-        assert {point.label for point in SPOTS} <= set(texts(CHARTS[name].svg()))
-
-
-def test_what_costs_nothing_stands_apart_from_the_prices() -> None:
-    assert {"free", "$10", "$20"} <= set(texts(CHARTS["dollars"].svg()))
-    assert "free" not in texts(against_dollars(SPOTS[1:]).svg())
-    assert "trained, step 30 70.0% at free; gemini-2.5-pro 78.0% at $31" in CHARTS["dollars"].alt
-
-
 @pytest.mark.parametrize(
     ("cost", "shown"),
     [
@@ -85,10 +61,6 @@ def test_what_costs_nothing_stands_apart_from_the_prices() -> None:
 )
 def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
     assert dollars(cost) == shown
-
-
-def test_the_word_limit_is_drawn() -> None:
-    assert "limit 350" in texts(CHARTS["words"].svg())
 
 
 def test_a_topic_has_a_row_with_the_accuracy_of_its_documents() -> None:
@@ -131,21 +103,5 @@ def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> No
 
 
 def test_no_data_is_an_empty_picture() -> None:
-    empty = [against_words([]), against_dollars([]), by_topic({}, [Contender("a")], ["a"])]
-    for chart in [*empty, over_nights([])]:
+    for chart in (by_topic({}, [Contender("a")], ["a"]), over_nights([])):
         assert texts(chart.svg())
-
-
-@given(
-    st.lists(st.tuples(st.floats(0.5, 6.5), st.floats(0.5, 2.7)), min_size=1, max_size=9),
-    st.data(),
-)
-def test_names_cover_neither_each_other_nor_a_point(
-    points: list[tuple[float, float]], data: st.DataObject
-) -> None:
-    names = [data.draw(st.text("abcdef/-", min_size=2, max_size=14)) for _ in points]
-    dots = [Box(x - 0.07, y - 0.07, x + 0.07, y + 0.07) for x, y in points]
-    boxes = [place.box for place in place_names(names, points, dots, (7.4, 3.3))]
-    assert not any(one.meets(other) for one, other in combinations(boxes, 2))
-    assert not any(box.meets(dot) for box in boxes for dot in dots)
-    assert all(box.left >= 0 and box.right <= 7.4 and box.top <= 3.3 for box in boxes)

@@ -21,7 +21,6 @@ from precis.report.curve import StepPoint
 from precis.report.markdown import benchmark_report, escape
 from precis.report.page import report_files, report_html
 from precis.report.page_data import reader_data
-from precis.report.sparks import sparks
 from precis.statistics.nights import changes
 from precis.statistics.standings import Contender
 from tests.support.reports import HOSTILE, rendered, rows
@@ -43,8 +42,7 @@ def benchmark() -> Benchmark:
 
 @pytest.fixture(scope="module")
 def page(benchmark: Benchmark) -> str:
-    metrics = [{"step": step, "reward": 0.1 * step, "note": "x"} for step in range(9)]
-    return report_html(benchmark, metrics, {"Judge": "lexical-judge"})
+    return report_html(benchmark, {"Judge": "lexical-judge"})
 
 
 class Reader(HTMLParser):
@@ -145,7 +143,6 @@ def test_a_hostile_name_is_text_wherever_it_stands() -> None:
     )
     shown = report_html(
         hostile,
-        [{"step": s, HOSTILE: s} for s in (1, 2)],
         {HOSTILE: HOSTILE},
         HOSTILE,
         {HOSTILE: 1},
@@ -240,21 +237,8 @@ def test_every_picture_is_there_as_svg_and_png_light_and_dark() -> None:
     files = report_files(benchmark_of(frame_of(rows("lead-350", None, [2]))), "<page>")
     assert files.pop("report.html") == b"<page>"
     endings = ("-dark.png", "-dark.svg", ".png", ".svg")
-    assert sorted(files) == [f"{name}{end}" for name in ("comparison", "words") for end in endings]
+    assert sorted(files) == [f"comparison{end}" for end in endings]
     assert len(set(files.values())) == len(files)
-
-
-def test_metrics_are_drawn_small_with_their_range() -> None:
-    (spark,) = sparks([{"step": 1, "kl": 2.0, "a": "x"}, {"step": 0, "kl": 1.0, "b": 3.0}])
-    assert (spark.name, spark.first, spark.last, spark.low, spark.high) == ("kl", 1, 2, 1, 2)
-    assert spark.path == "0.0,42.0 200.0,2.0 200.0,2.0"
-
-
-def test_a_value_that_is_not_finite_is_no_point_of_a_line() -> None:
-    values = [1.0, float("nan"), float("inf"), 2.0]
-    (spark,) = sparks([{"step": step, "kl": value} for step, value in enumerate(values)])
-    assert (spark.low, spark.high) == (1, 2)
-    assert "nan" not in spark.path
 
 
 def test_an_empty_benchmark_makes_an_empty_report() -> None:
