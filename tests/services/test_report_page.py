@@ -141,7 +141,7 @@ def test_an_unscored_summary_says_why(page: Page) -> None:
 
 def test_the_charts_are_drawn_and_described(page: Page) -> None:
     charts = page.locator(".charts img")
-    assert charts.count() == 4
+    assert charts.count() == 3
     for image in charts.all():
         image.scroll_into_view_if_needed()
         assert image.evaluate("each => each.naturalWidth") > 300
