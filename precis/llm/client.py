@@ -9,7 +9,7 @@ theirs: prompts, what a valid reply is, and what becomes of one that fails.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -96,6 +96,11 @@ class ChatReply:
     usd: float | None
     served_by: str
     seconds: float
+
+    @property
+    def tool_calls(self) -> Sequence[Payload]:
+        """The tools that the choice calls, as OpenAI gives them."""
+        return self.choice["message"].get("tool_calls") or ()
 
 
 class ChatClient:

@@ -81,12 +81,22 @@ def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
         raise ProviderFailed("server_error", f"The {role} broke off: {why}")
     if not isinstance(message.get("content"), str | None):
         raise ProviderFailed("empty", f"The {role}'s reply is no text.")
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+        raise ProviderFailed("empty", f"The {role}'s reply calls tools in no form of OpenAI's.")
     return choice
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
     """The text of a choice; empty where it has none."""
     return str(choice["message"].get("content") or "")
+
+
+def _is_call(call: object) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return False
+    return isinstance(function.get("name"), str) and isinstance(function.get("arguments"), str)
 
 
 def strip_code_fence(content: str) -> str:

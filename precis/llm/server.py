@@ -52,8 +52,24 @@ class ChatRequest(BaseModel):
     max_completion_tokens: int | None = Field(None, ge=1)
     n: int = Field(1, ge=1, le=128)
     logprobs: bool = False
+    return_token_ids: bool = False
+    tools: list[dict[str, Any]] | None = None
     response_format: dict[str, Any] | None = None
     stream: bool = False
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool.
+
+    Attributes:
+        id: by which the tool's result refers to it.
+        arguments: a JSON object.
+    """
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True)
@@ -61,15 +77,19 @@ class Choice:
     """One answer.
 
     Attributes:
-        content: the message's text.
+        content: the message's text; may be empty beside tool calls.
         logprobs: OpenAI's `logprobs.content` entries, where asked for.
         completion_tokens: for the usage record; counted as words where not given.
+        tool_calls: the tools that the answer calls.
+        token_ids: the sampled tokens, as vLLM gives them with `return_token_ids`.
     """
 
     content: str
     finish_reason: str = "stop"
     logprobs: list[dict[str, Any]] | None = None
     completion_tokens: int | None = None
+    tool_calls: Sequence[ToolCall] = ()
+    token_ids: Sequence[int] | None = None
 
     @property
     def tokens(self) -> int:
@@ -79,11 +99,17 @@ class Choice:
 
 @dataclass(frozen=True)
 class Completion:
-    """The answer to a request: `model` is what served it, which may say more than was asked."""
+    """The answer to a request.
+
+    Attributes:
+        model: the model that served it, which may say more than was asked.
+        prompt_ids: the prompt's tokens, as vLLM gives them with `return_token_ids`.
+    """
 
     model: str
     choices: Sequence[Choice]
     prompt_tokens: int | None = None
+    prompt_ids: Sequence[int] | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -154,23 +180,37 @@ def _envelope(asked: ChatRequest, completion: Completion) -> dict[str, Any]:
     if prompt is None:
         prompt = sum(count_words(str(message.get("content"))) for message in asked.messages)
     output = sum(choice.tokens for choice in completion.choices)
-    return {
+    envelope = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": completion.model,
-        "choices": [
-            {
-                "index": index,
-                "message": {"role": "assistant", "content": choice.content},
-                "finish_reason": choice.finish_reason,
-                "logprobs": {"content": choice.logprobs} if choice.logprobs is not None else None,
-            }
-            for index, choice in enumerate(completion.choices)
-        ],
+        "choices": [_choice(index, choice) for index, choice in enumerate(completion.choices)],
         "usage": {
             "prompt_tokens": prompt,
             "completion_tokens": output,
             "total_tokens": prompt + output,
         },
     }
+    if completion.prompt_ids is not None:
+        envelope["prompt_token_ids"] = list(completion.prompt_ids)
+    return envelope
+
+
+def _choice(index: int, choice: Choice) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": choice.content}
+    if choice.tool_calls:
+        message["content"] = choice.content or None
+        message["tool_calls"] = []
+        for call in choice.tool_calls:
+            function = {"name": call.name, "arguments": call.arguments}
+            message["tool_calls"].append({"id": call.id, "type": "function", "function": function})
+    answer: dict[str, Any] = {
+        "index": index,
+        "message": message,
+        "finish_reason": choice.finish_reason,
+        "logprobs": {"content": choice.logprobs} if choice.logprobs is not None else None,
+    }
+    if choice.token_ids is not None:
+        answer["token_ids"] = list(choice.token_ids)
+    return answer

@@ -115,6 +115,12 @@ def test_a_body_that_is_no_json_object_is_a_bad_verdict(content: bytes) -> None:
     assert isinstance(failure, ProviderFailed) and failure.cause == "bad_verdict"
 
 
+def calling(call: object) -> dict[str, Any]:
+    body = choice(content=None)
+    body["choices"][0]["message"]["tool_calls"] = [call]
+    return body
+
+
 def reply_in(body: dict[str, Any]) -> str:
     """The text that the judge reads in a response."""
     first = first_choice(body, "judge")
@@ -132,6 +138,9 @@ def reply_in(body: dict[str, Any]) -> str:
         (choice(content=None), "empty"),
         (choice(content=" \n"), "empty"),
         (choice(content=[{"type": "text", "text": "{}"}]), "empty"),
+        (calling({"function": {"name": "play"}}), "empty"),
+        (calling({"function": "play"}), "empty"),
+        (calling("play"), "empty"),
         (choice(finish_reason="length"), "truncated"),
         (choice(finish_reason="content_filter"), "refused"),
         (choice(content=None, refusal="I can't help with that."), "refused"),

@@ -1,0 +1,56 @@
+"""What a server of ours answers, as our client reads it."""
+
+from precis.config import RateLimits
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
+from precis.llm.loop_server import LoopServer
+from precis.llm.providers import Endpoint
+from precis.llm.retry import Deadline
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.records.spend import Usage
+
+PLAY = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+
+
+async def ask(answer: Completion, **options: object) -> tuple[ChatReply, ChatRequest]:
+    asked: list[ChatRequest] = []
+
+    async def complete(request: ChatRequest) -> Completion:
+        asked.append(request)
+        return answer
+
+    server = LoopServer(completions_app(complete, lambda: ["m"]))
+    await server.start()
+    endpoint = Endpoint(f"http://127.0.0.1:{server.port}/v1", "m", "key", key_variable="", role="m")
+    payload = {"model": "m", "messages": [{"role": "user", "content": "Play."}], **options}
+    request = CompletionRequest(payload, Usage(1, 1))
+    async with ChatClient(endpoint, OwnServer(RateLimits(), 5.0), prices={}) as client:
+        reply = await client.complete(request, Deadline(5.0), lambda reply: reply)
+    await server.stop()
+    return reply, asked[0]
+
+
+async def test_a_tool_call_arrives_as_it_was_made() -> None:
+    call = ToolCall("call-1", "play", '{"cell": 5}')
+    choice = Choice("", "tool_calls", tool_calls=[call], completion_tokens=1)
+    reply, asked = await ask(Completion("m", [choice]), tools=[PLAY])
+    assert asked.tools == [PLAY]
+    assert (reply.text, reply.finish) == ("", "tool_calls")
+    function = {"name": "play", "arguments": '{"cell": 5}'}
+    assert reply.tool_calls == [{"id": "call-1", "type": "function", "function": function}]
+    assert reply.choice["message"]["content"] is None
+
+
+async def test_tokens_are_given_by_id_as_vllm_gives_them() -> None:
+    completion = Completion("m", [Choice("Yes.", token_ids=[7, 8])], prompt_ids=[1, 2, 3])
+    reply, asked = await ask(completion, return_token_ids=True)
+    assert asked.return_token_ids
+    assert reply.body["prompt_token_ids"] == [1, 2, 3]
+    assert reply.choice["token_ids"] == [7, 8]
+
+
+async def test_an_answer_without_tools_and_ids_says_nothing_of_them() -> None:
+    reply, _ = await ask(Completion("m", [Choice("Yes.")]))
+    assert reply.tool_calls == ()
+    assert "tool_calls" not in reply.choice["message"]
+    assert "token_ids" not in reply.choice
+    assert "prompt_token_ids" not in reply.body
