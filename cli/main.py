@@ -57,11 +57,14 @@ def rehearse(
     seed: Annotated[
         int, typer.Option(min=SEED_MIN, max=SEED_MAX, help="Seed of everything that is drawn.")
     ] = 1,
+    model: Annotated[
+        str, typer.Option(help="Name of the model; by default made of documents and seed.")
+    ] = "",
     store: Annotated[str, typer.Option(help="Folder for checkpoints and results.")] = "",
     take_over: Annotated[
-        bool, typer.Option(help="Stop another rehearsal of this seed, and go on in its place.")
+        bool, typer.Option(help="Stop another rehearsal of this name, and go on in its place.")
     ] = False,
-    fresh: Annotated[bool, typer.Option(help="Forget an earlier rehearsal of this seed.")] = False,
+    fresh: Annotated[bool, typer.Option(help="Forget an earlier rehearsal of this name.")] = False,
 ) -> None:
     """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
     _quiet()
@@ -69,7 +72,8 @@ def rehearse(
         server = prefect_server.find_or_start()
         from cli.rehearsal import forget, rehearsal_config, rehearse
 
-        config = rehearsal_config(steps, documents, seed, store or Environment().store, take_over)
+        folder = store or Environment().store
+        config = rehearsal_config(steps, documents, seed, folder, take_over, model)
         if fresh:
             forget(config)
     with sentences(), _explain_interrupt():

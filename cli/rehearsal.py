@@ -33,8 +33,8 @@ from precis.errors import StoreError
 from precis.judge.endpoint import PASSAGE_MODEL
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
-from precis.records.ledger import Ledger, load_ledger
-from precis.run.shortcomings import came_further, shortcoming
+from precis.records.ledger import Ledger, find_ledger, load_ledger
+from precis.run.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
 from precis.training.run import work_folder
 from tasks.benchmark_report import BenchmarkReport
@@ -48,16 +48,19 @@ _LINE_S = 5.0
 
 
 def rehearsal_config(
-    steps: int, documents: str, seed: int, store: str, take_over: bool = False
+    steps: int, documents: str, seed: int, store: str, take_over: bool = False, model: str = ""
 ) -> TrainConfig:
     """The settings of a rehearsal.
 
     A sixth of the corpus, at most 32 documents, is held out, and the rest trained on, where
     VAL_SIZE and TRAIN_SIZE do not say otherwise.
+
+    Args:
+        model: its name; empty makes one of documents and seed.
     """
     name = "rehearsal" if documents == "bundled" else f"rehearsal-{Path(documents).stem}"
     return TrainConfig(
-        model=f"{name}-seed{seed}",
+        model=model or f"{name}-seed{seed}",
         steps=steps,
         seed=seed,
         documents=_split_of(documents),
@@ -106,9 +109,11 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     trouble = asyncio.run(unreachable())
     if trouble:
         console.print(trouble, soft_wrap=True)
+    found = find_ledger(open_store(config.store), config.model)
+    idle = nothing_to_train(found[0], config.steps) if found else None
     with _bar(console) as bar, _shown_warnings(bar.console):
         report = asyncio.run(_watch(train, config, server, bar))
-    _print_results(report, config, time.perf_counter() - started, console)
+    _print_results(report, config, time.perf_counter() - started, idle, console)
     return report
 
 
@@ -244,7 +249,11 @@ def _bar(console: Console) -> Progress:
 
 
 def _print_results(
-    report: BenchmarkReport, config: TrainConfig, seconds: float, console: Console
+    report: BenchmarkReport,
+    config: TrainConfig,
+    seconds: float,
+    idle: str | None,
+    console: Console,
 ) -> None:
     ledger = load_ledger(open_store(config.store), config.model)
     steps = _counted(ledger.next_step, "step")
@@ -257,7 +266,7 @@ def _print_results(
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
-    for sentence in (came_further(ledger, config.steps), shortcoming(ledger)):
+    for sentence in (idle, shortcoming(ledger)):
         if sentence:
             console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
 

@@ -13,6 +13,7 @@ from precis.processes.child import Launch, child_service
 from precis.processes.signals import cancel_on_sigterm
 from precis.records.ledger import StepRecord
 from precis.report.training_report import progress_line
+from precis.run.shortcomings import nothing_to_train
 from precis.training.batch import TrainingBatch, filter_groups
 from precis.training.run import Run
 from precis.training.view import training_view
@@ -65,14 +66,15 @@ async def run_training(
         async with open_run(config, corpus, services, launch) as run:
             async with recovering(run):
                 await resume(run)
+            idle = nothing_to_train(run.ledger, config.steps)
             await announce_cost(run)
             await train_to_the_end(run)
             if config.benchmark:
                 benchmark = benchmark_with(services, run.trainer)
                 report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
-                return completed(run.ledger, report)
+                return completed(run.ledger, report, idle)
     announce_trained(config)
-    return completed(run.ledger, None)
+    return completed(run.ledger, None, idle)
 
 
 async def train_to_the_end(run: Run) -> None:

@@ -134,38 +134,38 @@ class RateLimits(Record):
 class JudgeConfig(Record):
     """Who answers and grades."""
 
-    provider: Literal["lexical", "openrouter", "google", "url"] = "lexical"
+    provider: Decides[Literal["lexical", "openrouter", "google", "url"]] = "lexical"
     """`lexical` runs a judge on this machine, for rehearsals; `openrouter` needs
     OPENROUTER_API_KEY, `google` GEMINI_API_KEY; `url` is any OpenAI-compatible endpoint."""
-    model: str = ""
+    model: Decides[str] = ""
     """The judge's model; empty takes the provider's default (Gemini 2.5 Flash). The `lexical`
     provider also serves `passage-judge`, which reads and grades in another way."""
-    base_url: str = ""
+    base_url: MayChange[str] = ""
     """Endpoint that ends in /v1, for provider `url`; its key is read from JUDGE_API_KEY, and a
     second judge's from SECOND_JUDGE_API_KEY."""
-    protocol: Literal["batched", "per_question"] = "batched"
+    protocol: Decides[Literal["batched", "per_question"]] = "batched"
     """`batched` asks and grades all of a document's questions in two calls; `per_question` takes
     up to two calls a question, as ART's notebook does, for comparison with its table."""
-    reasoning_effort: Literal["", "none", "low", "medium", "high"] = ""
+    reasoning_effort: MayChange[Literal["", "none", "low", "medium", "high"]] = ""
     """How much the judge thinks before it answers; empty leaves that to the provider."""
-    limits: RateLimits = RateLimits()
+    limits: MayChange[RateLimits] = RateLimits()
     """What the judge's account allows; of the `lexical` judge, which has none, only `in_flight`
     counts."""
-    call_timeout_s: BoundedFloat = Field(60, gt=0)
+    call_timeout_s: MayChange[BoundedFloat] = Field(60, gt=0)
     """Deadline of one request with its whole response, in seconds."""
-    verdict_timeout_s: BoundedFloat = Field(240, gt=0)
+    verdict_timeout_s: MayChange[BoundedFloat] = Field(240, gt=0)
     """Deadline of one verdict with all its calls and the pauses between retries, in seconds;
     waiting for a turn under `limits` does not count, so a small quota is slow but fails nothing."""
-    tries_max: BoundedInt = Field(6, ge=1)
+    tries_max: MayChange[BoundedInt] = Field(6, ge=1)
     """Tries of one request before its verdict is given up as unscored."""
-    backoff_s: BoundedFloat = Field(0.5, gt=0)
+    backoff_s: MayChange[BoundedFloat] = Field(0.5, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one, up to 60 times
     this, and is at least what the judge itself asks for."""
-    hedge_quantile: BoundedFloat = Field(0.85, ge=0, lt=1)
+    hedge_quantile: MayChange[BoundedFloat] = Field(0.85, ge=0, lt=1)
     """A request slower than this share of the recent ones is asked again, once, and the first
     valid reply counts: some more requests, and far less waiting for the slowest. 0 asks nothing
     twice; nor is the `lexical` judge, or any request of RULER."""
-    prices: dict[str, tuple[Amount, Amount]] = Field({})
+    prices: MayChange[dict[str, tuple[Amount, Amount]]] = Field({})
     """USD for a million prompt tokens and for a million completion tokens, by model:
     `{"google/gemini-2.5-flash": [0.30, 2.50]}`; what is not here is taken from the built-in
     table."""

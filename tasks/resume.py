@@ -11,7 +11,7 @@ from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
 from precis.models.record import training_record, write_record
 from precis.records.manifests import files_digest
 from precis.run.checkpoints import complete_around, repair_pointer
-from precis.run.shortcomings import came_further
+from precis.run.shortcomings import nothing_to_train
 from precis.run.trained_on import keep_trained_on
 from precis.run.unsent import upload_kept
 from precis.training.fork import begin_from_origin
@@ -55,9 +55,9 @@ async def resume(run: Run) -> None:
     for trained in plan.ahead:
         await commit_step(run, as_remembered(trained))
         await log_step(run, run.ledger.next_step - 1)
-    further = came_further(run.ledger, run.config.steps)
-    if further:
-        get_run_logger().warning(further)
+    idle = nothing_to_train(run.ledger, run.config.steps)
+    if idle:
+        get_run_logger().warning("%s", idle)
     elif run.next_step:
         get_run_logger().info("Continues from step %d.", run.next_step)
     await asyncio.to_thread(run.store.clean)

@@ -50,10 +50,13 @@ def says_why_it_stops(
     return saying
 
 
-def completed(ledger: Ledger, report: R) -> R:
+def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
     """What a flow returns at its end: its report, or a state that says what is to say as well.
 
     The state keeps the usual name and type, and whoever called the flow gets the report.
+
+    Args:
+        idle: why the run trained nothing, where it did not (`nothing_to_train`).
     """
     early = stopped(ledger)
     if early:
@@ -61,9 +64,9 @@ def completed(ledger: Ledger, report: R) -> R:
     wrong = shortcoming(ledger)
     if wrong:
         get_run_logger().warning("%s", wrong)
-    if not early and not wrong:
+    message = " ".join(sentence for sentence in (idle, early, wrong) if sentence)
+    if not message:
         return report
-    message = " ".join(sentence for sentence in (early, wrong) if sentence)
     return cast(R, Completed(message=message, data=report))
 
 

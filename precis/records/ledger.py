@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from precis.errors import ConfigError, StoreConflict, StoreError, UnusableRun
+from precis.errors import StoreConflict, StoreError, UnusableRun
 from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
@@ -279,21 +279,13 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
     """The model's ledger in the store with its version, or a new one with these digests.
 
     Raises:
-        ConfigError: the model was trained with other settings.
         UnusableRun: the ledger is damaged, or was written by a newer Précis.
     """
     blob = store.get(ledger_key(model))
     if blob is None:
         new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
         return new, None
-    ledger = _parse(blob.data, store, model)
-    if ledger.config != config:
-        raise ConfigError(
-            f"The store {store.url} holds a run of {model!r} with other settings (documents, seed, "
-            "rollouts, judge, trainer, warm_start or from_checkpoint).",
-            "Give back the old settings to continue it, or choose another model name or store.",
-        )
-    return ledger, blob.version
+    return _parse(blob.data, store, model), blob.version
 
 
 def load_ledger(store: Store, model: str) -> Ledger:

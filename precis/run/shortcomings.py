@@ -32,13 +32,19 @@ def stopped(ledger: Ledger) -> str | None:
     )
 
 
-def came_further(ledger: Ledger, steps: int) -> str | None:
-    """That a run was asked for fewer steps than it has; None where it was not."""
-    if ledger.next_step <= steps:
+def nothing_to_train(ledger: Ledger, steps: int) -> str | None:
+    """Say that a run has all the steps that it is asked for; None where it lacks some.
+
+    Args:
+        ledger: as the run finds it when it begins.
+    """
+    at = ledger.next_step
+    if at < steps or ledger.stopped_early is not None:
         return None
     return (
-        f"{ledger.model!r} has come to step {ledger.next_step} already, so nothing is trained to "
-        f"step {steps}: ask for more steps, or begin under another name."
+        f"{ledger.model!r} has come to step {at} already, so nothing is trained: ask for more than "
+        f"{at} steps, train under another name (model), or go back with `precis runs restart "
+        f"{ledger.model} --step …`."
     )
 
 

@@ -10,6 +10,7 @@ runs that still do have the same digest as ever:
 scale_rewards: Annotated[Decides[bool], Since(True)] = True
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, TypeVar
@@ -60,3 +61,38 @@ def decisive_settings(settings: Record) -> dict[str, Any]:
                 continue
             found[name] = decisive_settings(value) if isinstance(value, Record) else value
     return found
+
+
+@dataclass(frozen=True)
+class ChangedSetting:
+    """A setting that decides, by its dotted name, with its values in two runs."""
+
+    name: str
+    before: Any
+    now: Any
+
+
+def changed_settings(before: Mapping[str, Any], now: Record) -> Iterator[ChangedSetting]:
+    """Yield the settings that decide and differ from those of an earlier run.
+
+    Args:
+        before: the earlier run's settings, as JSON has them.
+    """
+    return _changes(before, now, now.model_dump(mode="json"), "")
+
+
+def _changes(
+    before: Mapping[str, Any], now: Record, dumped: Mapping[str, Any], prefix: str
+) -> Iterator[ChangedSetting]:
+    for name, field in type(now).model_fields.items():
+        old = before.get(name)
+        new = dumped[name]
+        if old == new or effect_of(field) is Effect.MAY_CHANGE:
+            continue
+        value = getattr(now, name)
+        if not (isinstance(value, Record) and isinstance(old, Mapping)):
+            yield ChangedSetting(f"{prefix}{name}", old, new)
+        elif old.get("kind") != new.get("kind"):
+            yield ChangedSetting(f"{prefix}{name}.kind", old.get("kind"), new.get("kind"))
+        else:
+            yield from _changes(old, value, new, f"{prefix}{name}.")

@@ -13,11 +13,13 @@ from precis.errors import ConfigError
 from precis.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
 from precis.models.licences import check_licence
 from precis.records.documents import Corpus
+from precis.records.ledger import find_ledger
+from precis.run.continuation import check_settings
 from precis.settings.tinker import TinkerTrainer
-from precis.store import open_store
+from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import check_origin
-from precis.training.run import Services, teacher_for, warm_start_of
+from precis.training.run import Services, identity_of, teacher_for, warm_start_of
 
 
 class Preflight:
@@ -91,12 +93,22 @@ class Preflight:
         return model
 
     async def store(self) -> str:
-        """Whether the store can be written, and holds what the run is to begin with."""
+        """Check that the store can be written, and holds what the run continues or begins with."""
         config = self.config
         store = open_store(config.store)
         await asyncio.to_thread(store.check)
+        await asyncio.to_thread(self._check_stored_run, store)
         await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
         return store.url
+
+    def _check_stored_run(self, store: Store) -> None:
+        """Refuse other settings than a stored run's, before a machine is rented for them."""
+        found = find_ledger(store, self.config.model)
+        if found is None:
+            return
+        warm_start, corpus = warm_start_of(self.config, self._corpus)
+        identity = identity_of(self.config, corpus, self._judge, warm_start)
+        check_settings(found[0], self.config, identity, corpus.digest, store.url)
 
     async def wandb(self) -> str:
         """Whether W&B's key can be one, and is there where W&B trains."""

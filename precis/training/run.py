@@ -17,6 +17,7 @@ from precis.processes.kill_points import reached
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
 from precis.records.spend import Spend
+from precis.run.continuation import check_settings
 from precis.run.lease import Lease
 from precis.store import Store, open_store
 from precis.task import task_of
@@ -94,8 +95,7 @@ class Run:
         self.store = store
         self.lease = lease
         self.trainer = trainer
-        summaries = self.warm_start.digest if self.warm_start else ""
-        self.identity = config.identity(corpus.digest, self.judge.identity, summaries)
+        self.identity = identity_of(config, self.corpus, self.judge, self.warm_start)
         self.model = trainable(config)
         self.commits = CommitPipeline()
         self.ahead = SamplingAhead()
@@ -115,9 +115,12 @@ class Run:
         Raises:
             ConfigError: the model was trained with other settings.
         """
-        self.ledger, self._ledger_version = await asyncio.to_thread(
+        ledger, version = await asyncio.to_thread(
             read_ledger, self.store, self.name, self.identity, self.corpus.digest
         )
+        check_settings(ledger, self.config, self.identity, self.corpus.digest, self.store.url)
+        self.ledger = ledger
+        self._ledger_version = version
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
         """Commit a ledger that says what `spend` says, and go on from it.
@@ -281,6 +284,14 @@ class Run:
 def warm_start_of(config: TrainConfig, corpus: Corpus) -> tuple[WarmStart | None, Corpus]:
     """What a run will be warmed up on, and the corpus without it (`prepare_warm_start`)."""
     return prepare_warm_start(config.warm_start, corpus, task_of(config.rollouts))
+
+
+def identity_of(
+    config: TrainConfig, corpus: Corpus, judge: JudgeClient, warm_start: WarmStart | None
+) -> str:
+    """Return the digest of what decides a run's result (`TrainConfig.identity`)."""
+    summaries = warm_start.digest if warm_start else ""
+    return config.identity(corpus.digest, judge.identity, summaries)
 
 
 def teacher_for(config: TrainConfig) -> Teacher | None:

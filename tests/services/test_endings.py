@@ -4,6 +4,7 @@ import secrets
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,20 @@ def test_a_run_that_is_told_to_end_ends_after_its_commit(
     assert told["state_type"] == "CRASHED", told["state"]
     assert life.live(nobody(tmp_path)) == 0
     assert set(life.trainings.values()) == {1}
+
+
+def test_a_run_that_is_asked_for_fewer_steps_than_it_has_ends_saying_so(
+    first: Life, precis: Precis, tmp_path: Path
+) -> None:
+    life = first.named("further")
+    assert life.live(nobody(tmp_path)) == 0
+    assert replace(life, steps=1).live(nobody(tmp_path)) == 0
+    with client_of(precis.api) as api:
+        runs = runs_in(api, life.config["store"])
+    (again,) = [one for one in runs if one["parameters"]["config"]["steps"] == 1]
+    assert again["state_type"] == "COMPLETED"
+    said = "'crash' has come to step 2 already, so nothing is trained: ask for more than 2 steps"
+    assert said in again["state"]["message"]
 
 
 @pytest.mark.parametrize("trainer_is_left", [True, False])

@@ -39,6 +39,12 @@ def test_the_sizes_of_the_environment_go_before_that(
     assert (given.train_size, given.val_size) == (3, 5)
 
 
+def test_a_rehearsal_has_the_name_that_it_is_given() -> None:
+    named = rehearsal_config(30, "bundled", 2, "store", model="another")
+    assert named.model == "another"
+    assert rehearsal_config(30, "bundled", 2, "store").model == "rehearsal-seed2"
+
+
 @pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, 10**30])
 def test_a_seed_that_does_not_fit_into_64_bits_is_refused(seed: int) -> None:
     said = CliRunner().invoke(cli.app, ["rehearse", f"--seed={seed}"])

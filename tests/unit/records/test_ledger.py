@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from precis.errors import ConfigError, StoreError
+from precis.errors import StoreError
 from precis.records.ledger import (
     Ledger,
     ledger_key,
     load_ledger,
     read_ledger,
-    write_ledger,
 )
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import FolderStore
@@ -52,13 +51,6 @@ def test_a_new_model_begins_at_step_zero(tmp_path: Path) -> None:
     ledger, version = read_ledger(FolderStore(tmp_path), "m", "c", "k")
     assert version is None
     assert (ledger.next_step, ledger.steps) == (0, ())
-
-
-def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
-    write_ledger(store, Ledger(model="m", config="old", corpus="k"), None)
-    with pytest.raises(ConfigError, match="other settings"):
-        read_ledger(store, "m", "new", "k")
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """A run that learned nothing, or had nothing to learn from, says so."""
 
+from typing import Any
+
 import pytest
+from prefect.logging import disable_run_logger
 from pydantic import ValidationError
 
 from precis.config import Retention, TrainConfig
 from precis.records.ledger import Ledger, StepRecord, Validation
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
-from precis.run.shortcomings import came_further, shortcoming, stopped
+from precis.run.shortcomings import nothing_to_train, shortcoming, stopped
 from tasks.states import completed
 from tests.support import ledgers
 
@@ -47,12 +50,28 @@ def test_a_model_that_knew_all_untrained_had_nothing_to_learn() -> None:
     assert "Give longer documents" in sentence
 
 
-def test_a_run_that_is_asked_for_fewer_steps_than_it_has_says_so() -> None:
+@pytest.mark.parametrize("steps", [3, 30])
+def test_a_run_that_is_asked_for_no_more_steps_than_it_has_says_so(steps: int) -> None:
     known = ledger(0.3, 0.6, trained=5, dropped={}).model_copy(update={"next_step": 30})
-    assert came_further(known, 30) is None
-    said = came_further(known, 3)
+    assert nothing_to_train(known, 31) is None
+    said = nothing_to_train(known, steps)
     assert said is not None
-    assert said.startswith("'m' has come to step 30 already, so nothing is trained to step 3")
+    assert said.startswith("'m' has come to step 30 already, so nothing is trained: ask for more")
+    assert "under another name" in said and "precis runs restart m" in said
+
+
+def test_the_state_of_a_run_that_trained_nothing_says_so_first() -> None:
+    known = ledger(0.30, 0.33, trained=5, dropped={})
+    with disable_run_logger():
+        state: Any = completed(known, "report", nothing_to_train(known, 1))
+    assert state.is_completed()
+    assert state.message.startswith("'m' has come to step 1 already, so nothing is trained")
+    assert "learned nothing" in state.message
+
+
+def test_a_run_that_stopped_early_is_not_told_to_ask_for_more_steps() -> None:
+    known = ledger(0.3, 0.6, trained=5, dropped={}).model_copy(update={"stopped_early": 1})
+    assert nothing_to_train(known, 1) is None
 
 
 def test_groups_that_were_mostly_dropped_are_named_by_cause() -> None:

@@ -12,7 +12,9 @@ from precis.errors import ConfigError, JudgeRejected, UnusableRun
 from precis.judge import JudgeClient, Unscored
 from precis.processes.child import ChildService
 from precis.records.documents import Document
+from precis.records.ledger import Ledger, write_ledger
 from precis.records.verdict import Answer, Scored
+from precis.store import open_store
 from precis.training.preflight import Preflight
 from precis.training.run import Services
 from tests.support.corpora import corpus
@@ -102,6 +104,18 @@ async def test_a_checkpoint_to_begin_with_has_to_be_there(tmp_path: Path) -> Non
     wanted = {"model": "nobody", "step": 3}
     with pytest.raises(UnusableRun, match="no run 'nobody'"):
         await preflight(tmp_path, Judge(), from_checkpoint=wanted).store()
+
+
+async def test_other_settings_than_a_stored_runs_are_refused_before_anything_is_rented(
+    tmp_path: Path,
+) -> None:
+    now = preflight(tmp_path, Judge(), model="m", seed=2)
+    before = now.config.model_copy(update={"seed": 1})
+    ledger = Ledger(model="m", config="before", corpus=corpus().digest)
+    store = open_store(now.config.store)
+    write_ledger(store, ledger.under(before.model_dump(mode="json")), None)
+    with pytest.raises(ConfigError, match="seed was 1 and is 2 now"):
+        await now.store()
 
 
 async def test_serverless_training_needs_its_key_and_any_other_none(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""Whether a run can be continued with the settings that it is given now."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from precis.config import TrainConfig
+from precis.errors import ConfigError
+from precis.records.ledger import Ledger
+from precis.settings.identity import ChangedSetting, changed_settings
+
+_SHOWN_MAX = 5
+"""More settings than this in one message are counted, not listed."""
+
+
+def check_settings(
+    ledger: Ledger, config: TrainConfig, identity: str, corpus: str, store: str
+) -> None:
+    """Refuse settings that would make a stored run another one.
+
+    Args:
+        ledger: of the stored run.
+        identity: digest of what decides the result now (`TrainConfig.identity`).
+        corpus: digest of the documents now.
+        store: URL of the store, for the message.
+
+    Raises:
+        ConfigError: they differ; the message names the settings, with both values.
+    """
+    if ledger.config == identity:
+        return
+    found = _differences(ledger.settings, config, is_corpus_the_same=ledger.corpus == corpus)
+    raise ConfigError(
+        f"{store} holds a run of {ledger.model!r} with other settings: {found}.",
+        _ways_on(config),
+    )
+
+
+def _differences(
+    before: Mapping[str, Any], config: TrainConfig, *, is_corpus_the_same: bool
+) -> str:
+    changed = list(changed_settings(before, config)) if before else []
+    of_documents = [one for one in changed if one.name.startswith("documents.")]
+    if is_corpus_the_same:  # the same documents from another file are no difference
+        changed = [one for one in changed if one not in of_documents]
+    said = list(map(_describe, changed[:_SHOWN_MAX]))
+    if len(changed) > _SHOWN_MAX:
+        said.append(f"and {len(changed) - _SHOWN_MAX} more")
+    if not is_corpus_the_same and not of_documents:
+        said.append(f"the documents of {config.documents.source} have changed since")
+    return "; ".join(said) or (
+        "the judge's prompts or rules, or the file of the warm start, have changed since"
+    )
+
+
+def _describe(one: ChangedSetting) -> str:
+    return f"{one.name} was {_shown(one.before)} and is {_shown(one.now)} now"
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _ways_on(config: TrainConfig) -> str:
+    ways = (
+        "Give back the old settings to continue it, train under another name (model), or delete it "
+        f"first with `precis runs delete {config.model}`."
+    )
+    if config.trainer.kind != "extractive":
+        return ways
+    return f"{ways} `make rehearse` takes MODEL=a-new-name, and FRESH=1 to begin again."

@@ -1,0 +1,96 @@
+"""A stored run is not continued with settings that would make it another one."""
+
+from typing import Any
+
+import pytest
+
+from precis.config import TrainConfig
+from precis.errors import ConfigError
+from precis.records.ledger import Ledger
+from precis.run.continuation import check_settings
+
+
+def config(**settings: Any) -> TrainConfig:
+    return TrainConfig.model_validate({"model": "m", "store": "/s", **settings})
+
+
+def refusal(before: TrainConfig, now: TrainConfig, corpora: tuple[str, str] = ("k", "k")) -> str:
+    """What is said to somebody who continues a run with other settings."""
+    ledger = Ledger(model="m", config="before", corpus=corpora[0])
+    ledger = ledger.under(before.model_dump(mode="json"))
+    with pytest.raises(ConfigError) as refused:
+        check_settings(ledger, now, "now", corpora[1], "/s")
+    return str(refused.value)
+
+
+def test_the_same_digest_is_continued_whatever_else_has_changed() -> None:
+    ledger = Ledger(model="m", config="same", corpus="k").under(config(steps=3).model_dump())
+    check_settings(ledger, config(steps=9), "same", "k", "/s")
+
+
+def test_each_setting_that_decides_is_named_with_both_values() -> None:
+    before = config(seed=1, trainer={"learning_rate": 0.02}, rollouts={"rollouts_per_group": 8})
+    now = config(seed=2, trainer={"learning_rate": 0.05}, rollouts={"rollouts_per_group": 8})
+    said = refusal(before, now)
+    assert said.startswith("/s holds a run of 'm' with other settings: seed was 1 and is 2 now; ")
+    assert "trainer.learning_rate was 0.02 and is 0.05 now." in said
+    assert "rollouts" not in said
+
+
+def test_the_ways_on_are_named() -> None:
+    said = refusal(config(seed=1), config(seed=2))
+    assert "another name (model)" in said
+    assert "`precis runs delete m`" in said
+    assert "MODEL=a-new-name, and FRESH=1" in said
+
+
+def test_who_trains_on_a_gpu_is_not_told_of_the_rehearsal() -> None:
+    art = {"kind": "art"}
+    assert "make rehearse" not in refusal(config(trainer=art), config(trainer=art, seed=2))
+
+
+def test_what_may_change_is_not_blamed() -> None:
+    before = config(steps=3, judge={"limits": {"in_flight": 8}, "call_timeout_s": 5})
+    said = refusal(before, config(steps=9, seed=2))
+    assert "seed" in said
+    assert "steps" not in said and "judge." not in said
+
+
+def test_a_trainer_of_another_kind_is_named_by_its_kind() -> None:
+    said = refusal(config(), config(trainer={"kind": "art"}))
+    assert 'trainer.kind was "extractive" and is "art" now.' in said
+
+
+def test_a_group_of_settings_that_was_not_there_is_named() -> None:
+    assert "warm_start was null and is {" in refusal(config(), config(warm_start={}))
+
+
+def test_another_judge_is_named() -> None:
+    url = {"provider": "url", "model": "j", "base_url": "http://127.0.0.1:9/v1"}
+    said = refusal(config(), config(judge=url))
+    assert 'judge.provider was "lexical" and is "url" now; judge.model was "" and is "j"' in said
+    assert "base_url" not in said
+
+
+def test_another_split_is_named_and_the_same_documents_from_elsewhere_are_not() -> None:
+    before = config(documents={"source": "a.jsonl", "train_size": 8, "val_size": 2})
+    now = config(documents={"source": "b.jsonl", "train_size": 9, "val_size": 2}, seed=2)
+    said = refusal(before, now, ("k", "l"))
+    assert 'documents.source was "a.jsonl" and is "b.jsonl" now' in said
+    assert "documents.train_size was 8 and is 9 now" in said
+    assert "documents" not in refusal(before, now)
+
+
+def test_documents_that_were_edited_are_named() -> None:
+    said = refusal(config(), config(), ("k", "l"))
+    assert "other settings: the documents of bundled have changed since." in said
+
+
+def test_a_judge_whose_rules_have_changed_is_suspected_where_no_setting_differs() -> None:
+    assert "the judge's prompts or rules" in refusal(config(), config())
+
+
+def test_many_settings_are_counted() -> None:
+    rollouts = {"groups_per_step": 3, "rollouts_per_group": 4, "temperature": 0.5, "words_max": 99}
+    changed = config(seed=3, rollouts=rollouts, trainer={"learning_rate": 0.5})
+    assert "; and 1 more." in refusal(config(), changed)
