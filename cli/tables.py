@@ -74,19 +74,20 @@ def _format(value: Any) -> str:
 def steps_table(ledger: Ledger, last: int) -> PlainTable:
     """The newest steps, with the accuracy of the adapter that each sampled from."""
     accuracies = {one.step: one for one in ledger.validations}
-    table = PlainTable("step", "reward", "words", "accuracy, 95 %", "seconds", "dollars")
+    validated = ("accuracy, 95 %", "copied", "prose")
+    table = PlainTable("step", "reward", "words", *validated, "seconds", "dollars")
     for step in ledger.steps[-last:]:
         table.add_row(
             str(step.step),
             f"{step.reward:.3f}",
             f"{step.words:.0f}",
-            _with_interval(accuracies.get(step.step)),
+            *_validated(accuracies.get(step.step)),
             f"{sum(step.seconds.values()):.1f}",
             f"{step.judge.usd:.4f}",
         )
     newest = accuracies.get(ledger.next_step)
     if newest:
-        table.add_row(str(ledger.next_step), "", "", _with_interval(newest), "", "")
+        table.add_row(str(ledger.next_step), "", "", *_validated(newest), "", "")
     return table
 
 
@@ -122,7 +123,11 @@ def _accuracy(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def _with_interval(validation: Validation | None) -> str:
-    if validation is None:
-        return ""
-    return f"{validation.accuracy:.1%} ({100 * validation.low:.1f} to {100 * validation.high:.1f})"
+def _validated(one: Validation | None) -> tuple[str, str, str]:
+    """Return a validation's accuracy with its interval, and how much is copied and is prose."""
+    if one is None:
+        return "", "", ""
+    accuracy = f"{one.accuracy:.1%} ({100 * one.low:.1f} to {100 * one.high:.1f})"
+    copied = "" if one.copied is None else f"{one.copied:.0%}"
+    prose = "" if one.prose is None else f"{one.prose:.0%}"
+    return accuracy, copied, prose

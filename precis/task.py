@@ -29,6 +29,9 @@ class Task(Protocol):
     def disqualify(self, answer: str, document: Document) -> Disqualified | None:
         """Why an answer scores zero before any judge is asked, or None."""
 
+    def prose_share(self, answer: str, document: Document) -> float:
+        """How far an answer is prose, 0 to 1."""
+
     def reward_share(self, answer: str) -> float:
         """What of its reward an answer keeps in training, 0 to 1."""
 

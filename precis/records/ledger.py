@@ -118,6 +118,8 @@ class Validation(Record):
     """Answerable questions of each held-out document."""
     copied: Finite | None = None
     """Mean share of a summary that stands in its document word for word, five or more in a row."""
+    prose: Finite | None = None
+    """Mean share of a summary that is prose, by its document's own words."""
     second: SecondOpinion | None = None
     """What a second judge says; None where none was asked, or it failed on all of them."""
     last_gain: Step | None = None

@@ -86,6 +86,8 @@ def validation_metrics(validation: Validation) -> dict[str, float]:
     }
     if validation.copied is not None:
         measured["copied"] = validation.copied
+    if validation.prose is not None:
+        measured["prose"] = validation.prose
     if validation.second:
         measured["second_accuracy"] = validation.second.accuracy
     return {f"val/{name}": value for name, value in measured.items()}

@@ -37,6 +37,7 @@ class JudgedSummary:
         disqualified: why it scored zero before the judge was asked; None where it was asked.
         kept: whether an earlier benchmark has asked for the summary.
         second: a second judge's verdict; None where none was asked.
+        prose: how far the summary is prose, 0 to 1.
     """
 
     document: Document
@@ -45,6 +46,7 @@ class JudgedSummary:
     disqualified: Disqualified | None = None
     kept: bool = False
     second: Verdict | None = None
+    prose: float = 1.0
 
     @property
     def text(self) -> str:

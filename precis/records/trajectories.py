@@ -31,6 +31,7 @@ _METRICS = pl.Struct(
         "correct": pl.Int64,
         "asked": pl.Int64,
         "second_correct": pl.Int64,
+        "prose": pl.Float64,
         "seconds": pl.Float64,
         "prompt_tokens": pl.Int64,
         "completion_tokens": pl.Int64,
@@ -171,7 +172,8 @@ def _read_summary(row: dict[str, Any], document: Document) -> JudgedSummary:
             row["prompt_tokens"],
             row["completion_tokens"],
         )
-    return JudgedSummary(document, summary, _verdict(row), row["disqualified"])
+    prose = 1.0 if row["prose"] is None else row["prose"]
+    return JudgedSummary(document, summary, _verdict(row), row["disqualified"], prose=prose)
 
 
 def _verdict(row: dict[str, Any]) -> Verdict:

@@ -114,7 +114,7 @@ def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
 
 def _last_validations(ledger: Ledger) -> str:
     """What a policy that pleases its judge and nobody else would show in."""
-    head = ["Step", "Held-out accuracy", "Second judge", "Words", "Copied"]
+    head = ["Step", "Held-out accuracy", "Second judge", "Words", "Copied", "Prose"]
     rows = []
     for one in ledger.validations[-_STEPS_SHOWN:]:
         row = [
@@ -123,6 +123,7 @@ def _last_validations(ledger: Ledger) -> str:
             _accuracy(one.second) if one.second else "",
             f"{one.words:.0f}",
             "" if one.copied is None else f"{one.copied:.0%}",
+            "" if one.prose is None else f"{one.prose:.0%}",
         ]
         rows.append(row)
     return table(head, rows)

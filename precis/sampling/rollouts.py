@@ -96,6 +96,7 @@ async def roll_out(
                 index=index,
                 conversation=conversation,
                 share=share,
+                prose=task.prose_share(summary.text, document),
             )
     except TimeoutError:
         late = Unscored("rollout_timeout", f"No verdict within {config.timeout_s:g} s.")

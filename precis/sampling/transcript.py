@@ -59,6 +59,7 @@ def _metrics(rollout: Rollout) -> dict[str, float | int | bool]:
         metrics["second_correct"] = rollout.second.correct
     summary = rollout.summary
     if summary is not None:
+        metrics["prose"] = rollout.prose
         metrics["seconds"] = summary.seconds or 0.0
         metrics["prompt_tokens"] = summary.prompt_tokens or 0
         metrics["completion_tokens"] = summary.completion_tokens or 0

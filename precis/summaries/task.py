@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified, Scored
 from precis.summaries.prompt import summary_messages, summary_tokens_max
+from precis.summaries.prose import prose_share
 from precis.summaries.rewards import disqualify, reward_share, score_zero
 
 
@@ -31,6 +32,10 @@ class Summarizing:
     def disqualify(self, answer: str, document: Document) -> Disqualified | None:
         """See `precis.summaries.rewards.disqualify`."""
         return disqualify(answer, document, self.words_max)
+
+    def prose_share(self, answer: str, document: Document) -> float:
+        """See `precis.summaries.prose.prose_share`."""
+        return prose_share(answer, document.text)
 
     def reward_share(self, answer: str) -> float:
         """See `precis.summaries.rewards.reward_share`."""

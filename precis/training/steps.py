@@ -175,6 +175,7 @@ def validation_of(
         correct=_correct([one.verdict for one in rollouts]),
         asked=tuple(one.document.asked for one in rollouts),
         copied=statistics.fmean(copied_share(one.text, one.document.text) for one in judged),
+        prose=statistics.fmean(one.prose for one in judged),
         second=_second_opinion(rollouts, second_judge) if second_judge else None,
     )
 

@@ -41,7 +41,7 @@ ROLLOUTS = [
     ],
     [
         replace(rollout(0), verdict=score_zero(DOCUMENT), disqualified="over_length"),
-        replace(rollout(1), verdict=Ranked(0.25)),
+        replace(rollout(1), verdict=Ranked(0.25), prose=0.5),
     ],
 ]
 

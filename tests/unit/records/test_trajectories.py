@@ -59,7 +59,7 @@ def test_what_was_judged_reads_back_as_it_was(store: FolderStore) -> None:
     put(store, 0)
     kept = read_judged(store, "m", "train", 0, [DOCUMENT])
     assert kept == [
-        JudgedSummary(one.document, one.summary, one.verdict, one.disqualified)
+        JudgedSummary(one.document, one.summary, one.verdict, one.disqualified, prose=one.prose)
         for row in ROLLOUTS
         for one in row
     ]

@@ -87,11 +87,15 @@ def test_the_best_the_worst_and_the_most_changed_summary_can_be_read_with_their_
 def test_every_validation_shows_the_second_judge_length_and_copying() -> None:
     ledger = ledger_of(20)
     opinion = SecondOpinion(judge="other", accuracy=0.41, low=0.3, high=0.52, correct=())
-    last = ledger.validations[-1].model_copy(update={"second": opinion, "copied": 0.87})
+    last = ledger.validations[-1].model_copy(
+        update={"second": opinion, "copied": 0.87, "prose": 0.91}
+    )
     ledger = ledger.add_validation(last)
     html = rendered(training_report(TrainingView(ledger, RunPlan(20, 0), SEEN)))
     row = html[html.index("Second judge") :]
-    assert row.index("41.0% (30.0% to 52.0%)") < row.index("<td>300</td>\n<td>87%</td>")
+    assert row.index("41.0% (30.0% to 52.0%)") < row.index(
+        "<td>300</td>\n<td>87%</td>\n<td>91%</td>"
+    )
     assert [point.second for point in curve_of(ledger)][-1] == 0.41
     assert "second judge  41%" in texts(learning_curve(curve_of(ledger)).svg())
 

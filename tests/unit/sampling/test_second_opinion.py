@@ -55,6 +55,7 @@ async def test_a_validation_keeps_both_judges_by_document() -> None:
     assert validation.correct == (1, 1, 0, None)
     assert validation.asked == (1, 1, 1, 1)
     assert validation.copied == pytest.approx((5 / 6 + 5 / 6 + 0) / 3)
+    assert validation.prose == 1.0
     assert validation.second is not None
     assert (validation.second.judge, validation.second.accuracy) == ("other", 0.0)
     assert validation.second.correct == (0, 0, 0, None)
@@ -73,6 +74,7 @@ async def test_observers_and_the_store_hear_of_both_judges() -> None:
     metrics = validation_metrics(validation)
     assert (metrics["val/accuracy"], metrics["val/second_accuracy"]) == (1.0, 0.0)
     assert metrics["val/copied"] == pytest.approx(5 / 6)
+    assert metrics["val/prose"] == 1.0
 
 
 async def test_a_second_judge_that_fails_has_no_opinion_and_costs_no_validation() -> None:
