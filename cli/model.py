@@ -12,7 +12,7 @@ from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.models.adapter import name_base
 from precis.models.card import base_of, card_of, newest_benchmark, write_card
-from precis.models.export import Exported, Format, MergeOptions, export_model
+from precis.models.export import Exported, ExportOptions, Format, export_model
 from precis.models.hub import check_repo, push_folder, token_for_hub
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import (
@@ -76,7 +76,7 @@ def export(
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
     with sentences():
         found = _find(name, step, store)
-        options = MergeOptions(base, dtype == "float32", converter)
+        options = ExportOptions(base, dtype == "float32", converter)
         _report(found, export_model(found, to.expanduser(), file_format, options))
 
 
@@ -107,9 +107,8 @@ def serve(
         found = _find(name, "", store)
         if found.kind == "policy":
             return _serve_policy(found, address, run)
-        length = context or (found.record.tokens_max if found.record else None) or CONTEXT_TOKENS
-        adapter = fetch_adapter(found)
-        command = command_for_adapter(found.serving_name, adapter, base, length, address)
+        adapter = fetch_adapter(found, base)
+        command = command_for_adapter(found, adapter, base, context, address)
         _vllm(command, found.serving_name, address, run)
 
 
@@ -133,7 +132,7 @@ def push(
         benchmarked = newest_benchmark(found)
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / repo.rpartition("/")[2]
-            options = MergeOptions(base, dtype == "float32", converter)
+            options = ExportOptions(base, dtype == "float32", converter)
             exported = export_model(found, folder, file_format, options)
             _warn_of_rounding(exported)
             known_as = base_of(found)

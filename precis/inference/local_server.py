@@ -11,9 +11,16 @@ from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
 from precis.errors import ConfigError, SummaryError
 from precis.inference.summarizer import list_models
-from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, key_of_server
+from precis.llm.providers import NO_KEY, key_of_server
 from precis.models.reference import NamedCheckpoint
-from precis.models.serving import DEFAULT_ADDRESS, ServerAddress, find_vllm
+from precis.models.serving import (
+    DEFAULT_ADDRESS,
+    VLLM_KEY_VARIABLE,
+    ServerAddress,
+    command_for_adapter,
+    fetch_adapter,
+    find_vllm,
+)
 from precis.processes.causes import cause_in
 from precis.processes.child import SUPERVISOR, Child, free_port, run_child
 
@@ -97,22 +104,21 @@ async def _find_lacking() -> str:
 async def _start_server(
     model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
 ) -> AsyncIterator[Server]:
-    """Run `precis model serve … --run`, under a supervisor, which ends vLLM's own processes too."""
+    """Run vLLM under a supervisor, which ends vLLM's own processes too."""
     name = model.serving_name
     address = ServerAddress("127.0.0.1", free_port())
     server = Server(address.url, secrets.token_urlsafe(32))
-    serve = ["precis", "model", "serve", name, "--run", "--store", model.store.url]
-    where = ["--host", address.host, "--port", str(address.port)]
-    context = [] if context_tokens is None else ["--context", str(context_tokens)]
-    command = [sys.executable, "-m", *SUPERVISOR, *serve, *where, *context]
+    adapter = await asyncio.to_thread(fetch_adapter, model)
+    command = command_for_adapter(model, adapter, "", context_tokens, address)
+    supervised = [sys.executable, "-m", *SUPERVISOR, "--program", *command]
     variables = {
-        SERVER_KEY_VARIABLE: server.key,
+        VLLM_KEY_VARIABLE: server.key,
         # The folder that a user summarizes files in may hold modules of any name.
         "PYTHONSAFEPATH": "1",
     }
     log = private_home() / "vllm.log"
     note(f"vLLM is started to serve {name}, which takes a minute or so; its log is {log}.")
-    async with run_child(command, log, variables) as child:
+    async with run_child(supervised, log, variables) as child:
         await _wait_until_up(child, server, name)
         yield server
 

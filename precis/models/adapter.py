@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from precis.errors import ConfigError
 from precis.models.tensors import Tensor, names_in, read_tensor
@@ -30,6 +31,17 @@ _REFUSED = {
     "layer_replication": "of repeated layers (layer_replication)",
 }
 """What an adapter may be that is no plain product, and so is not merged here."""
+
+
+class _Lora(BaseModel, strict=True):
+    """The part of an adapter's configuration that is read here; anybody may have written it."""
+
+    peft_type: Literal["LORA"] = "LORA"
+    base_model_name_or_path: str | None = None
+    r: int = Field(ge=1)
+    lora_alpha: float
+    rank_pattern: dict[str, int] | None = None
+    alpha_pattern: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +69,8 @@ class Product:
         return found
 
 
-def base_name(folder: Path) -> str:
-    """The base model that an adapter says it was trained on: a name on the Hub, or a folder."""
+def claimed_base(folder: Path) -> str:
+    """Return what an adapter says its base model is; anybody may have written it."""
     return str(_config(folder).get("base_model_name_or_path") or "")
 
 
@@ -126,11 +138,13 @@ def _by_pattern(module: str, patterns: Mapping[str, Any] | None, default: Any) -
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = path.read_bytes()
+        _Lora.model_validate_json(content)
+        config: dict[str, Any] = json.loads(content)
+    except OSError as error:
         raise ConfigError(f"{path} can't be read as an adapter's configuration.") from error
-    if config.get("peft_type", "LORA") != "LORA" or "r" not in config or "lora_alpha" not in config:
-        raise ConfigError(f"{path} is not the configuration of a LoRA adapter.")
+    except ValueError as error:
+        raise ConfigError(f"{path} is not the configuration of a LoRA adapter.") from error
     return config
 
 

@@ -1,35 +1,111 @@
-"""The base model of an adapter: a folder, or what the Hub's cache of this machine holds."""
+"""The base model of an adapter: a folder, or what the Hub's cache of this machine holds.
+
+Whoever may write a store may write what a checkpoint says of its base, which goes onto a program's
+command line and decides what is loaded. So a store names a model on the Hub, and nothing else: no
+option, and no folder of this machine, unless the user names that folder too.
+"""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from precis.errors import ConfigError
 from precis.models.tensors import Weights
+from precis.settings.base_model import BaseModelName
 
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 """OWNER/NAME, as the Hub writes it."""
+
+_HUB_ID = re.compile(rf"{HUB_NAME.pattern}|[A-Za-z0-9][A-Za-z0-9._-]*")
+"""The same, or one of the Hub's few models without an owner."""
+_NAME = TypeAdapter(BaseModelName)
+_NAME_SHOWN = 100
+_NAME_IT = "Name it with --base."
 
 _QUANTIZED = {"U8", "I8", "F8_E4M3", "F8_E5M2", "I32"}
 """Types of packed weights."""
 
 
-def find_base(name: str) -> Path:
-    """The folder of a base model.
+def choose_base(named: str, recorded: str, claimed: str) -> str:
+    """Return the name of an adapter's base model; empty if neither user nor store says it.
 
     Args:
-        name: a folder, or a name on the Hub, which is looked for in the local cache alone.
+        named: by the user, who may mean a folder; empty takes what the store says.
+        recorded: by the run's own record.
+        claimed: by the adapter's configuration.
 
     Raises:
-        ConfigError: neither is there.
+        ConfigError: it is no model's name, or the store says two.
     """
-    if not name:
+    if named:
+        folder = Path(named).expanduser()
+        if folder.is_absolute() or folder.is_dir():
+            return str(folder.absolute())
+        if not _HUB_ID.fullmatch(named):
+            raise ConfigError(
+                f"--base {named!r} is neither a folder nor a name on the Hub.",
+                "Write OWNER/NAME, or the folder's path.",
+            )
+        return named
+    for name in (recorded, claimed):
+        try:
+            _NAME.validate_python(name or "none")
+        except ValidationError:
+            raise ConfigError(
+                f"The checkpoint names {name[:_NAME_SHOWN]!r} as its base model, which is no "
+                "model's name.",
+                _NAME_IT,
+            ) from None
+    if recorded and claimed and recorded != claimed:
         raise ConfigError(
-            "The adapter does not say what its base model is.", "Name it with --base."
+            f"The run was trained on {recorded}, but its adapter names {claimed} as its base.",
+            _NAME_IT,
         )
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    return recorded or claimed
+
+
+def base_to_load(named: str, recorded: str, claimed: str) -> str:
+    """Return the base model to load: a name on the Hub, or a folder that the user named, in full.
+
+    Args:
+        named, recorded, claimed: see `choose_base`.
+
+    Raises:
+        ConfigError: there is none, or the user has to name it.
+    """
+    name = choose_base(named, recorded, claimed)
+    if named:
+        return name
+    if not name:
+        raise ConfigError("The adapter does not say what its base model is.", _NAME_IT)
+    if not _HUB_ID.fullmatch(name):
+        raise ConfigError(
+            f"The checkpoint names {name} as its base model. A store may name a model on the Hub, "
+            "but no folder of this machine.",
+            _NAME_IT,
+        )
+    if Path(name).exists():  # programs prefer it to the Hub's model of that name
+        raise ConfigError(
+            f"The checkpoint names {name} as its base model, which is also a folder here.",
+            "Run the command in another folder, or name the base with --base.",
+        )
+    return name
+
+
+def find_base(name: str) -> Path:
+    """Return the folder of a base model.
+
+    Args:
+        name: as `base_to_load` gives it; one on the Hub is looked for in the local cache alone.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    folder = Path(name)
+    if folder.is_absolute() and folder.is_dir():
         return folder
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import yaml
 
-from precis.models.adapter import base_name
-from precis.models.base import HUB_NAME, public_name
+from precis.models.adapter import claimed_base
+from precis.models.base import HUB_NAME, choose_base, public_name
 from precis.models.export import Format
 from precis.models.licences import licence_of
 from precis.models.prompt import prompt_of
@@ -58,15 +58,16 @@ def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
 def base_of(model: NamedCheckpoint) -> str:
     """The name of a model's base for its card; empty for the embedded policy.
 
-    The training's own record goes before the adapter's configuration, which may name a mirror's
-    copy, or a folder of the machine that trained it.
+    Raises:
+        ConfigError: the adapter has to say it, and names what is no model.
     """
     if model.kind == "policy":
         return ""
     if model.record:
         return public_name(model.record.base_model)
     with TemporaryDirectory() as folder:
-        return public_name(base_name(model.fetch(Path(folder) / "adapter")))
+        adapter = model.fetch(Path(folder) / "adapter")
+        return public_name(choose_base("", "", claimed_base(adapter)))
 
 
 def card_of(

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from precis.errors import ConfigError
-from precis.models.adapter import base_name, read_adapter
-from precis.models.base import base_config, find_base, public_name
+from precis.models.adapter import claimed_base, name_base, read_adapter
+from precis.models.base import base_config, base_to_load, choose_base, find_base, public_name
 from precis.models.gguf import convert, find_converter, write_modelfile
 from precis.models.merge import Proof, merge, verify
 from precis.models.prompt import write_prompt
@@ -39,11 +39,11 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class MergeOptions:
-    """How weights are merged.
+class ExportOptions:
+    """How a model is written.
 
     Attributes:
-        base: a folder or a name on the Hub; empty takes what the adapter says.
+        base: a folder or a name on the Hub; empty takes what the run says.
         in_32_bits: whether to write 32 bits, whatever the base has.
         converter: llama.cpp's script; None looks for it on PATH.
     """
@@ -59,7 +59,7 @@ class MergeOptions:
 
 
 def export_model(
-    model: NamedCheckpoint, to: Path, file_format: Format, options: MergeOptions | None = None
+    model: NamedCheckpoint, to: Path, file_format: Format, options: ExportOptions | None = None
 ) -> Exported:
     """Write a model to a folder that is not there yet, or is empty; all of it or nothing.
 
@@ -68,7 +68,7 @@ def export_model(
         MergeError: the merged weights are not what they should be.
         CorruptCheckpoint: the checkpoint differs from its manifest.
     """
-    options = options or MergeOptions()
+    options = options or ExportOptions()
     if model.kind == "policy" and file_format != "adapter":
         raise ConfigError(
             f"{model.serving_name} is the embedded policy, which has no language model's weights.",
@@ -79,15 +79,22 @@ def export_model(
     to = to.absolute()
     with _write_atomically(to) as folder:
         if file_format == "adapter":
-            return _export_adapter(model, folder, to)
+            return _export_adapter(model, folder, to, options)
         if file_format == "merged":
             return Exported(to, _merge_into(model, folder, options))
         return Exported(to, _export_gguf(model, folder, options))
 
 
-def _export_adapter(model: NamedCheckpoint, folder: Path, to: Path) -> Exported:
+def _export_adapter(
+    model: NamedCheckpoint, folder: Path, to: Path, options: ExportOptions
+) -> Exported:
     folder.rmdir()
     model.fetch(folder)
+    if model.kind == "adapter":
+        claimed = claimed_base(folder)
+        base = choose_base(options.base, model.recorded_base, claimed)
+        if base != claimed:
+            name_base(folder, base)
     for pickled in (*folder.glob("*.bin"), *folder.glob("*.pt")):
         pickled.unlink()  # what resumes training, and may run code where it is opened
     (folder / KEPT_FILE).unlink(missing_ok=True)  # of use to the account that trained alone
@@ -95,11 +102,11 @@ def _export_adapter(model: NamedCheckpoint, folder: Path, to: Path) -> Exported:
     return Exported(to)
 
 
-def _merge_into(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> Proof:
+def _merge_into(model: NamedCheckpoint, folder: Path, options: ExportOptions) -> Proof:
     with TemporaryDirectory(dir=folder.parent, prefix=".adapter-") as temporary:
         adapter = model.fetch(Path(temporary) / "adapter")
-        trained_on = base_name(adapter)
-        base = find_base(options.base or trained_on)
+        name = base_to_load(options.base, model.recorded_base, claimed_base(adapter))
+        base = find_base(name)
         products = read_adapter(adapter)
         merge(base, products, folder, options.dtype)
         proof = verify(base, products, folder, options.dtype)
@@ -111,12 +118,16 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> 
             config["dtype"] = "float32"
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_prompt(folder, model.record)
-    known = {"model": model.serving_name, "base": public_name(trained_on), **asdict(proof)}
+    known = {
+        "model": model.serving_name,
+        "base": public_name(model.recorded_base or name),
+        **asdict(proof),
+    }
     (folder / VERIFICATION_FILE).write_text(json.dumps(known, indent=1) + "\n")
     return proof
 
 
-def _export_gguf(model: NamedCheckpoint, folder: Path, options: MergeOptions) -> Proof:
+def _export_gguf(model: NamedCheckpoint, folder: Path, options: ExportOptions) -> Proof:
     converter = find_converter(options.converter)
     with TemporaryDirectory(dir=folder.parent, prefix=".merged-") as temporary:
         merged = Path(temporary) / f"{model.name}-{model.step}"

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, ValidationError
 from precis import __version__
 from precis.config import RunConfig
 from precis.record import Record
+from precis.settings.base_model import BaseModelName
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, Trainer
 from precis.store import Store
@@ -25,7 +26,7 @@ class TrainingRecord(Record):
 
     model_config = ConfigDict(extra="ignore")  # a newer version may have written more
 
-    base_model: str
+    base_model: BaseModelName
     """The model that training began with, as ART knows it."""
     words_max: int
     """The limit that the policy was asked to keep, in words."""

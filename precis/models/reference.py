@@ -75,6 +75,11 @@ class NamedCheckpoint:
         """What it is called where it is served, as the trainer calls it."""
         return f"{self.name}@{self.step}"
 
+    @property
+    def recorded_base(self) -> str:
+        """The base model that the run's record names; empty where there is none."""
+        return self.record.base_model if self.record else ""
+
     def fetch(self, folder: Path) -> Path:
         """Bring its files, verified, into a folder, which they replace.
 

@@ -19,14 +19,17 @@ from precis.errors import ConfigError
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.llm.providers import key_of_server
 from precis.llm.server import completions_app
-from precis.models.adapter import base_name, rank_of
-from precis.models.base import base_config
-from precis.models.export import export_model
+from precis.models.adapter import claimed_base, rank_of
+from precis.models.base import base_config, base_to_load
+from precis.models.export import ExportOptions, export_model
 from precis.models.prompt import PROMPT_FILE
 from precis.models.reference import NamedCheckpoint
 
 CONTEXT_TOKENS = 4096
 """What a server reads at once where nothing says otherwise, the summary included."""
+
+VLLM_KEY_VARIABLE = "VLLM_API_KEY"
+"""Where vLLM reads the key that it asks for."""
 
 _VLLM = "vllm"
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -51,19 +54,23 @@ DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
 """Where `precis model serve` serves, and `precis summarize` looks, if nobody says otherwise."""
 
 
-def fetch_adapter(model: NamedCheckpoint) -> Path:
-    """The adapter's files with their prompt on this machine; brought here if they are not.
+def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
+    """Bring an adapter's files with their prompt to this machine, unless they are here.
+
+    Args:
+        base: the base model that the user named; empty takes the run's.
 
     Raises:
-        CorruptCheckpoint: they differ from their manifest.
+        ConfigError: the base has to be named.
+        CorruptCheckpoint: the files differ from their manifest.
     """
     # A run that went back and trained the step anew has other files under the same name.
     files = "".join(file.sha256 for file in model.checkpoint.files)
-    digest = hashlib.sha256(files.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(f"{files}{base}".encode()).hexdigest()[:8]
     folder = _copies_folder() / f"{model.name}-{model.step}-{digest}"
     if not (folder / PROMPT_FILE).exists():
         shutil.rmtree(folder, ignore_errors=True)
-        export_model(model, folder, "adapter")
+        export_model(model, folder, "adapter", ExportOptions(base))
     return folder
 
 
@@ -82,22 +89,23 @@ def _copies_folder() -> Path:
 
 
 def command_for_adapter(
-    name: str, folder: Path, base: str, context_tokens: int, address: ServerAddress
+    model: NamedCheckpoint,
+    folder: Path,
+    base: str,
+    context_tokens: int | None,
+    address: ServerAddress,
 ) -> list[str]:
     """vLLM's command for an adapter beside its base.
 
     Args:
-        name: what to serve it as.
-        base: a folder or a name on the Hub; empty takes what the adapter says.
+        folder: with the adapter.
+        base: a folder or a name on the Hub; empty takes what the run says.
+        context_tokens: what it reads at once; None for as many as in training.
 
     Raises:
-        ConfigError: no base is named, or vLLM takes no such rank.
+        ConfigError: the base has to be named, or vLLM takes no such rank.
     """
-    base = base or base_name(folder)
-    if not base:
-        raise ConfigError(
-            "The adapter does not say what its base model is.", "Name it with --base."
-        )
+    loaded = base_to_load(base, model.recorded_base, claimed_base(folder))
     rank = rank_of(folder)
     fitting = [each for each in _VLLM_RANKS if each >= rank]
     if not fitting:
@@ -106,8 +114,10 @@ def command_for_adapter(
             "Export it with --format merged, and serve that folder.",
         )
     adapter = ["--enable-lora", "--max-lora-rank", str(fitting[0])]
-    modules = ["--lora-modules", f"{name}={folder}"]
-    return [*_vllm(base, context_tokens, address), *adapter, *modules]
+    modules = ["--lora-modules", f"{model.serving_name}={folder}"]
+    trained_with = model.record.tokens_max if model.record else None
+    context_tokens = context_tokens or trained_with or CONTEXT_TOKENS
+    return [*_vllm(loaded, context_tokens, address), *adapter, *modules]
 
 
 def command_for_merged(
@@ -162,7 +172,7 @@ def run_vllm(command: Sequence[str], key: str) -> None:
             "Install it on a machine with a GPU (`pip install vllm`), or leave out --run and copy "
             "the command there.",
         )
-    os.execve(program, list(command), {**os.environ, "VLLM_API_KEY": key})
+    os.execve(program, list(command), {**os.environ, VLLM_KEY_VARIABLE: key})
 
 
 def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, key: str) -> None:

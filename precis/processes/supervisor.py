@@ -2,7 +2,8 @@
 
 A trainer on a GPU is a tree: the server, `precis-gpu`, and in a session of its own vLLM's
 `VLLM::EngineCore`, which holds the GPU's memory. So the server runs under a supervisor
-(`python -m precis.processes.supervisor MODULE …`), to which Linux gives every orphan of the tree.
+(`python -m precis.processes.supervisor MODULE …`, or `--program PROGRAM …`), to which Linux gives
+every orphan of the tree.
 
     What ends                      Then
     the server, in any way         the supervisor ends what is left, and exits with its status
@@ -264,4 +265,6 @@ if __name__ == "__main__":
     with_parent = arguments[:1] == ["--with-parent"]
     if with_parent:
         arguments = arguments[1:]
-    sys.exit(supervise([sys.executable, "-m", *arguments], with_parent=with_parent))
+    is_program = arguments[:1] == ["--program"]
+    command = arguments[1:] if is_program else [sys.executable, "-m", *arguments]
+    sys.exit(supervise(command, with_parent=with_parent))

@@ -1,7 +1,7 @@
 """Stands in for vLLM's program: the same options, key, API and kind of processes, and no GPU.
 
-`python vllm_program.py PIDS serve MODEL …` writes the ids of its processes to the file PIDS. It
-answers with the first words of a document.
+`python vllm_program.py PIDS serve MODEL …` writes the ids of its processes to the file PIDS, and
+what it was started with to PIDS.argv. It answers with the first words of a document.
 """
 
 import itertools
@@ -31,6 +31,7 @@ def main() -> None:
         [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
     )
     Path(pids).write_text(json.dumps([os.getpid(), engine.pid]))
+    Path(f"{pids}.argv").write_text(json.dumps(arguments))
     name = options["--lora-modules"].partition("=")[0]
     print(f"serving {name} with {options['--max-model-len']} tokens", flush=True)
     app = completions_app(complete, lambda: [arguments[1], name], os.environ["VLLM_API_KEY"])

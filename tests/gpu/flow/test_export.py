@@ -54,7 +54,8 @@ def exported(trained_run: TrainedRun, tmp_path_factory: pytest.TempPathFactory) 
     """A folder with `adapter` and `merged`, which has 32 bits: in 16 too little may be left."""
     folder = tmp_path_factory.mktemp("exported")
     export(trained_run, folder / "adapter", "--format", "adapter")
-    export(trained_run, folder / "merged", "--format", "merged", "--dtype", "float32")
+    base = ("--base", trained_run.config.trainer.base_model)  # which may be a folder
+    export(trained_run, folder / "merged", "--format", "merged", "--dtype", "float32", *base)
     return folder
 
 
@@ -109,6 +110,7 @@ def serve_and_summarize(run: TrainedRun, name: str, files: list[Path], folder: P
 def served(run: TrainedRun, name: str, log: Path) -> Iterator[str]:
     """A server of vLLM's for a run or for merged weights; its address, with /v1."""
     command = [sys.executable, "-m", "precis", "model", "serve", name, "--run"]
+    command += ["--base", run.config.trainer.base_model]
     with log.open("w") as output:
         server = subprocess.Popen(
             [*command, "--port", str(_PORT)],
