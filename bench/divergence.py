@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from precis.records.ledger import SecondOpinion, Validation
+from precis.records.ledger import Metric, Validation
 from precis.run.validations import divergence
 
 RUNS = 100
@@ -59,22 +59,14 @@ def _warnings(
 
 
 def _validation(number: int, first: list[int], second: list[int]) -> Validation:
-    asked = QUESTIONS * len(first)
-    opinion = SecondOpinion(
-        judge="second", accuracy=sum(second) / asked, low=0, high=1, correct=tuple(second)
-    )
-    return Validation(
-        step=number,
-        accuracy=sum(first) / asked,
-        low=0,
-        high=1,
-        words=0,
-        seconds=0,
-        unscored={},
-        correct=tuple(first),
-        asked=(QUESTIONS,) * len(first),
-        second=opinion,
-    )
+    metrics = {"accuracy": _accuracy(first), "second_accuracy": _accuracy(second, "second")}
+    return Validation(step=number, measure="accuracy", metrics=metrics, seconds=0, unscored={})
+
+
+def _accuracy(counts: list[int], judge: str = "") -> Metric:
+    asked = (QUESTIONS,) * len(counts)
+    value = sum(counts) / sum(asked)
+    return Metric(value=value, low=0, high=1, scores=tuple(counts), weights=asked, judge=judge)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def _leave(bar: Progress, why: str) -> NoReturn:
 
 async def _follow(config: TrainConfig, bar: Progress) -> None:
     store = open_store(config.store)
-    shown = bar.add_task("starting", total=config.steps, reward="", accuracy="")
+    shown = bar.add_task("starting", total=config.steps, reward="", score="")
     while True:
         with contextlib.suppress(StoreError):  # no ledger yet
             _show(await asyncio.to_thread(load_ledger, store, config.model), bar, shown)
@@ -198,14 +198,14 @@ async def _follow(config: TrainConfig, bar: Progress) -> None:
 def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
     done = ledger.next_step >= (bar.tasks[shown].total or 0)
     reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
-    accuracy = ledger.validations[-1].accuracy if ledger.validations else None
+    last = ledger.validations[-1] if ledger.validations else None
     bar.update(
         shown,
         completed=ledger.next_step,
         total=max(ledger.next_step, bar.tasks[shown].total or 0),
         description="benchmarking" if done else "training",
         reward=reward,
-        accuracy="" if accuracy is None else f"held-out accuracy {accuracy:.0%}",
+        score=f"held-out {last.measure} {last.score}" if last else "",
     )
 
 
@@ -224,7 +224,7 @@ class _LineProgress(Progress):
         phase = shown.description
         at = time.monotonic()
         steps = f"{phase}: step {shown.completed:.0f} of {shown.total:.0f}"
-        words = (steps, shown.fields["reward"], shown.fields["accuracy"])
+        words = (steps, shown.fields["reward"], shown.fields["score"])
         line = ", ".join(word for word in words if word)
         if line != self._line and (phase != self._phase or at - self._at >= _LINE_S):
             self.console.print(line, soft_wrap=True)
@@ -241,7 +241,7 @@ def _bar(console: Console) -> Progress:
         BarColumn(bar_width=28),
         MofNCompleteColumn(),
         TextColumn("{task.fields[reward]}"),
-        TextColumn("{task.fields[accuracy]}"),
+        TextColumn("{task.fields[score]}"),
         TimeElapsedColumn(),
         console=console,
         transient=True,

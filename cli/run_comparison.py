@@ -48,7 +48,7 @@ def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
         yield from _summaries(found, one)
 
 
-_NAMES = ("steps", "reward", "accuracy", "last", "best", "dollars", "minutes")
+_NAMES = ("steps", "reward", "held out", "last", "best", "dollars", "minutes")
 
 
 def _facts(run: Overview) -> list[str]:
@@ -57,9 +57,9 @@ def _facts(run: Overview) -> list[str]:
     return [
         str(ledger.next_step),
         curve([one.reward for one in ledger.steps]),
-        curve([one.accuracy for one in ledger.validations]),
-        f"{run.last.accuracy:.1%}" if run.last else "not validated",
-        f"{best.accuracy:.1%} at {best.step}" if best else "not validated",
+        curve([one.score.value for one in ledger.validations]),
+        str(run.last.score) if run.last else "not validated",
+        f"{best.score} at {best.step}" if best else "not validated",
         f"{ledger.usd:.2f}",
         f"{seconds_of(run) / 60:.1f}",
     ]

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cli.plain_table import PlainTable
-from precis.records.ledger import Ledger, Validation
+from precis.records.ledger import Ledger, Metric
 from precis.report.wording import warm_start
 from precis.run.overview import ListedRun, Overview, StoredCheckpoint
 
@@ -15,14 +15,14 @@ _MB = 1_000_000
 
 def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
     """A line for each run."""
-    table = PlainTable("model", "step", "written, UTC", "accuracy", "best", "dollars", "held by")
+    table = PlainTable("model", "step", "written, UTC", "held out", "best", "dollars", "held by")
     for run in runs:
         table.add_row(
             run.model,
             str(run.step),
             f"{run.written:%Y-%m-%d %H:%M}",
-            _accuracy(run.accuracy),
-            f"{_accuracy(run.best)} at {run.best_step}" if run.best is not None else "",
+            f"{_figure(run.score, run)} {run.measure}".strip(),
+            f"{_figure(run.best, run)} at {run.best_step}" if run.best is not None else "",
             f"{run.usd:.2f}",
             run.held_by or "",
         )
@@ -43,7 +43,7 @@ def facts(run: Overview) -> list[tuple[str, str]]:
         ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
         ("dollars", f"{ledger.usd:.4f}"),
         ("held by", held),
-        *(_settings(ledger.settings) or [("settings", "not kept by the version that wrote this")]),
+        *_settings(ledger.settings),
     ]
 
 
@@ -72,22 +72,25 @@ def _format(value: Any) -> str:
 
 
 def steps_table(ledger: Ledger, last: int) -> PlainTable:
-    """The newest steps, with the accuracy of the adapter that each sampled from."""
-    accuracies = {one.step: one for one in ledger.validations}
-    validated = ("accuracy, 95 %", "copied", "prose")
-    table = PlainTable("step", "reward", "words", *validated, "seconds", "dollars")
+    """The newest steps, with the score of the adapter that each sampled from."""
+    validations = {one.step: one.metrics for one in ledger.validations}
+    sampled = list(dict.fromkeys(name for step in ledger.steps for name in step.metrics))[:1]
+    measured = dict.fromkeys(name for one in validations.values() for name in one)
+    names = [name for name in measured if name not in sampled]
+    table = PlainTable("step", "reward", *sampled, *names, "seconds", "dollars")
     for step in ledger.steps[-last:]:
         table.add_row(
             str(step.step),
             f"{step.reward:.3f}",
-            f"{step.words:.0f}",
-            *_validated(accuracies.get(step.step)),
+            *(f"{step.metrics[name]:.4g}" if name in step.metrics else "" for name in sampled),
+            *_cells(names, validations.get(step.step, {})),
             f"{sum(step.seconds.values()):.1f}",
             f"{step.judge.usd:.4f}",
         )
-    newest = accuracies.get(ledger.next_step)
+    newest = validations.get(ledger.next_step)
     if newest:
-        table.add_row(str(ledger.next_step), "", "", *_validated(newest), "", "")
+        cells = _cells(names, newest)
+        table.add_row(str(ledger.next_step), "", *("" for _ in sampled), *cells, "", "")
     return table
 
 
@@ -119,15 +122,11 @@ def run_details(
     }
 
 
-def _accuracy(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
+def _cells(names: Sequence[str], metrics: Mapping[str, Metric]) -> list[str]:
+    return [metrics[name].with_interval if name in metrics else "" for name in names]
 
 
-def _validated(one: Validation | None) -> tuple[str, str, str]:
-    """Return a validation's accuracy with its interval, and how much is copied and is prose."""
-    if one is None:
-        return "", "", ""
-    accuracy = f"{one.accuracy:.1%} ({100 * one.low:.1f} to {100 * one.high:.1f})"
-    copied = "" if one.copied is None else f"{one.copied:.0%}"
-    prose = "" if one.prose is None else f"{one.prose:.0%}"
-    return accuracy, copied, prose
+def _figure(score: float | None, run: ListedRun) -> str:
+    if score is None:
+        return ""
+    return f"{score:.1%}" if run.is_share else f"{score:.4g}"

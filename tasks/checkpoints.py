@@ -66,14 +66,14 @@ async def log_validation(run: Run, validation: Validation) -> None:
 
 async def delete_old_checkpoints(run: Run) -> None:
     """Delete the checkpoints that are not to be kept; what fails is tried again next time."""
-    accuracies = {one.step: one.accuracy for one in run.ledger.validations}
+    scores = {one.step: one.score.value for one in run.ledger.validations}
     try:
         await asyncio.to_thread(
             prune,
             run.store,
             run.name,
             run.config.retention,
-            accuracies,
+            scores,
             run.ledger.next_step,
             run.lease.id,
         )

@@ -113,7 +113,7 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     record = imitation_record(
         run.ledger,
         made,
-        words=mean_words(shown),
+        metrics={"words": mean_words(shown)},
         seconds=run.stopwatch.seconds,
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,

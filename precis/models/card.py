@@ -203,8 +203,8 @@ def _describe_validation(model: NamedCheckpoint) -> str:
     for one in model.ledger.validations:
         if one.step == model.step:
             return (
-                f"No benchmark of this checkpoint was made. Its validation: {one.accuracy:.1%} "
-                f"({one.low:.1%} to {one.high:.1%}) of the held-out documents' questions."
+                "No benchmark of this checkpoint was made. Its held-out "
+                f"{one.measure}: {one.score.with_interval}."
             )
     return "No benchmark and no validation of this checkpoint was made."
 

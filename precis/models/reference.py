@@ -146,7 +146,7 @@ def _newest(store: Store, ledger: Ledger) -> Checkpoint:
 
 def _best(store: Store, ledger: Ledger) -> Checkpoint:
     sizes = store.sizes(f"{ledger.model}/checkpoints/")
-    ranked = sorted(ledger.validations, key=lambda one: (one.accuracy, one.step), reverse=True)
+    ranked = sorted(ledger.validations, key=lambda one: (one.score.value, one.step), reverse=True)
     for validation in ranked:
         try:
             return complete_manifest(store, ledger.model, validation.step, sizes)

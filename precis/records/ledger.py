@@ -38,8 +38,8 @@ class StepRecord(Record):
     """Mean reward of the scored rollouts, 0 to 1."""
     reward_std: Finite
     """Mean within-group standard deviation of the reward."""
-    words: Amount
-    """Mean words of the scored summaries."""
+    metrics: dict[str, Finite] = Field({})
+    """What else was measured of the scored rollouts, by name: the mean of each."""
     groups_trained: Count
     """Groups that carried an advantage."""
     groups_dropped: dict[str, Count]
@@ -47,9 +47,7 @@ class StepRecord(Record):
     groups_added: Count = 0
     """Groups of further documents, in place of those without variance."""
     unscored: dict[str, Count]
-    """Rollouts that could not be judged, by cause."""
-    disqualified: dict[str, Count]
-    """Rollouts that scored zero before any judge was asked, by cause."""
+    """Rollouts without a score, by cause."""
     trainer: dict[str, Finite]
     """The trainer's own metrics."""
     seconds: dict[str, Amount]
@@ -70,7 +68,7 @@ class StepRecord(Record):
     """What it would have cost more on demand; nothing where it is no spot machine."""
     warm_start: WarmStartRecord | None = None
     """How the adapter was made, if by imitation; its reward is then what `GroupVariance` says of
-    the adapter before it, and its words are those of the summaries that were imitated."""
+    the adapter before it, and its metrics are those of what was imitated."""
 
     @property
     def usd(self) -> float:
@@ -78,53 +76,68 @@ class StepRecord(Record):
         return self.judge.usd + self.machine_usd
 
 
-class SecondOpinion(Record):
-    """What another judge than the reward's made of a validation's summaries."""
+class Metric(Record):
+    """A figure of a validation: a mean, or a ratio, over the held-out scenarios."""
 
-    judge: str
-    """Its model."""
-    accuracy: Finite
-    """Share of answerable questions answered from the summary."""
-    low: Finite
-    """Lower end of the 95 % interval (bootstrap over documents)."""
-    high: Finite
+    value: Finite
+    low: Finite | None = None
+    """Lower end of the 95 % interval (bootstrap over scenarios); None where none was computed."""
+    high: Finite | None = None
     """Upper end."""
-    correct: tuple[Count | None, ...]
-    """Questions answered of each held-out document, in the corpus's order; None where this judge
-    failed."""
+    is_share: bool = False
+    """Whether it is a share, 0 to 1, which reports show as a percentage."""
+    scores: tuple[Finite | None, ...] = ()
+    """Of each held-out scenario, in their order; None where it has no score. Empty where only the
+    mean is kept."""
+    weights: tuple[Finite | None, ...] = ()
+    """What each score counts out of: the value is the sum of the scores over that of these."""
+    judge: str = ""
+    """The model that ruled; empty where that is whoever the reward comes from."""
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%}" if self.is_share else f"{self.value:.4g}"
+
+    @property
+    def with_interval(self) -> str:
+        """`58.3% (48.4% to 66.4%)`."""
+        if self.low is None or self.high is None:
+            return str(self)
+        bounds = [self.model_copy(update={"value": end}) for end in (self.low, self.high)]
+        return f"{self} ({bounds[0]} to {bounds[1]})"
 
 
 class Validation(Record):
-    """Accuracy of one adapter on the held-out documents, greedy."""
+    """What one adapter achieves on the held-out scenarios, greedy."""
 
     step: Step
     """The adapter."""
-    accuracy: Finite
-    """Share of answerable questions answered from the summary."""
-    low: Finite
-    """Lower end of the 95 % interval (bootstrap over documents)."""
-    high: Finite
-    """Upper end."""
-    words: Amount
-    """Mean words."""
+    measure: str
+    """The name of the metric that says how good the adapter is."""
+    metrics: dict[str, Metric]
+    """What was measured, by name."""
     seconds: Amount
     """Wall time it took."""
     unscored: dict[str, Count]
-    """Documents that could not be judged, by cause; they are not in the accuracy."""
-    correct: tuple[Count | None, ...] = ()
-    """Questions answered of each held-out document, in the corpus's order; None where it could not
-    be judged. Empty in a ledger from before they were kept."""
-    asked: tuple[Count, ...] = ()
-    """Answerable questions of each held-out document."""
-    copied: Finite | None = None
-    """Mean share of a summary that stands in its document word for word, five or more in a row."""
-    prose: Finite | None = None
-    """Mean share of a summary that is prose, by its document's own words."""
-    second: SecondOpinion | None = None
-    """What a second judge says; None where none was asked, or it failed on all of them."""
+    """Scenarios without a score, by cause; they are in no metric."""
     last_gain: Step | None = None
     """The newest validation up to here that was better, beyond chance, than the one that this was
-    said of before; the first counts as one. None in a ledger from before it was kept."""
+    said of before; the first counts as one."""
+
+    @model_validator(mode="after")
+    def _measure_is_measured(self) -> Self:
+        if self.measure not in self.metrics:
+            raise ValueError(f"the validation of step {self.step} lacks {self.measure!r}")
+        return self
+
+    @property
+    def score(self) -> Metric:
+        """The metric that says how good the adapter is."""
+        return self.metrics[self.measure]
+
+    @property
+    def second(self) -> Metric | None:
+        """The same by another judge; None where none was asked, or it failed on all scenarios."""
+        return next((one for one in self.metrics.values() if one.judge), None)
 
 
 class Origin(Record):
@@ -148,7 +161,7 @@ class Ledger(Record):
     config: str
     """Digest of the settings that decide the result; a resumed run must have the same."""
     settings: dict[str, Any] = Field({})
-    """All settings of the run that wrote this; none in a ledger from before they were kept."""
+    """All settings of the run that wrote this."""
     corpus: str
     """Digest of the documents and their split; a benchmark must hold out the same ones."""
     next_step: Step = 0
@@ -158,8 +171,7 @@ class Ledger(Record):
     variances: tuple[GroupVariance, ...] = ()
     """Of the adapters before and after a warm start."""
     checkpoints: dict[Step, Sha256] = Field({})
-    """The digest of each committed checkpoint, by step: one with other files is not the run's.
-    Those that older versions committed are not here."""
+    """The digest of each committed checkpoint, by step: one with other files is not the run's."""
     origin: Origin | None = None
     """Where checkpoint 0 is from; None where it is the untrained policy."""
     stopped_early: Step | None = None
@@ -188,8 +200,8 @@ class Ledger(Record):
 
     @property
     def best(self) -> Validation | None:
-        """The most accurate validation; of equal ones the newer."""
-        return max(self.validations, key=lambda one: (one.accuracy, one.step), default=None)
+        """The validation with the highest score; of equal ones the newer."""
+        return max(self.validations, key=lambda one: (one.score.value, one.step), default=None)
 
     @property
     def final(self) -> Validation | None:

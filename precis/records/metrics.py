@@ -11,15 +11,14 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
     """A step's numbers under flat names, as ART's files, W&B and the report show them."""
     record = ledger.steps[step]
     return {
+        **record.metrics,
         "step": record.step,
         "reward": record.reward,
         "reward_std": record.reward_std,
-        "words": record.words,
         "groups_trained": record.groups_trained,
         "groups_dropped": sum(record.groups_dropped.values()),
         "groups_added": record.groups_added,
         "unscored": sum(record.unscored.values()),
-        "disqualified": sum(record.disqualified.values()),
         "seconds": sum(record.seconds.values()),
         "staleness": record.staleness,
         "overlapped_s": record.overlapped_s,
@@ -34,8 +33,9 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
 def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     """A row for each adapter, from the untrained start to the newest, ordered by `step`.
 
-    A row has what was measured of adapter `step` (`val/accuracy` and its interval, null where it
-    was not validated) and of the step that sampled from it, which the newest has yet to do.
+    A row has what was measured of adapter `step` (`val/accuracy` and its interval, for instance;
+    null where it was not validated) and of the step that sampled from it, which the newest has yet
+    to do.
     A number that a step does not have is null, never 0.
     """
     steps = {record.step: _with_phases(ledger, record.step) for record in ledger.steps}
@@ -76,18 +76,12 @@ def _with_phases(ledger: Ledger, step: int) -> dict[str, float]:
 
 def validation_metrics(validation: Validation) -> dict[str, float]:
     """A validation's numbers under flat names, as W&B and exports show them."""
-    measured = {
-        "accuracy": validation.accuracy,
-        "low": validation.low,
-        "high": validation.high,
-        "words": validation.words,
-        "seconds": validation.seconds,
-        "unscored": sum(validation.unscored.values()),
-    }
-    if validation.copied is not None:
-        measured["copied"] = validation.copied
-    if validation.prose is not None:
-        measured["prose"] = validation.prose
-    if validation.second:
-        measured["second_accuracy"] = validation.second.accuracy
+    measured: dict[str, float] = {}
+    for name, metric in validation.metrics.items():
+        measured[name] = metric.value
+        if metric.low is not None and metric.high is not None:
+            measured[f"{name}_low"] = metric.low
+            measured[f"{name}_high"] = metric.high
+    measured["seconds"] = validation.seconds
+    measured["unscored"] = sum(validation.unscored.values())
     return {f"val/{name}": value for name, value in measured.items()}

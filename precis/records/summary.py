@@ -1,6 +1,7 @@
 """A summary, and what became of it: the same for a rollout, a validation and a contender."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified, Verdict
@@ -57,3 +58,11 @@ class JudgedSummary:
     def words(self) -> int:
         """How many words the summary has."""
         return count_words(self.text)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What is known without a judge: its words, prose, and why it was disqualified."""
+        metrics: dict[str, float] = {"words": self.words, "prose": self.prose}
+        for cause in get_args(Disqualified):
+            metrics[cause] = float(self.disqualified == cause)
+        return metrics

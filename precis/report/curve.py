@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
-from precis.records.ledger import Ledger
+from precis.records.ledger import Ledger, Metric
 from precis.report.charts import (
     Chart,
     Size,
@@ -63,8 +63,8 @@ class StepPoint:
 
 def curve_of(ledger: Ledger) -> list[StepPoint]:
     """The learning curve as the ledger knows it: a point for each adapter."""
-    accuracies = {one.step: Interval(one.accuracy, one.low, one.high) for one in ledger.validations}
-    opinions = {one.step: one.second.accuracy for one in ledger.validations if one.second}
+    accuracies = {one.step: _interval(one.score) for one in ledger.validations}
+    opinions = {one.step: one.second.value for one in ledger.validations if one.second}
     points = []
     for one in ledger.steps:
         took = sum(one.seconds.values())
@@ -72,6 +72,12 @@ def curve_of(ledger: Ledger) -> list[StepPoint]:
         points.append(StepPoint(at, one.reward, accuracies.get(at), took, opinions.get(at)))
     at = ledger.next_step
     return [*points, StepPoint(at, accuracy=accuracies.get(at), second=opinions.get(at))]
+
+
+def _interval(metric: Metric) -> Interval:
+    low = metric.value if metric.low is None else metric.low
+    high = metric.value if metric.high is None else metric.high
+    return Interval(metric.value, low, high)
 
 
 def learning_curve(

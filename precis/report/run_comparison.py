@@ -102,7 +102,7 @@ def _run_record(run: Overview) -> Mapping[str, Any]:
         "usd": run.ledger.usd,
         "seconds": seconds_of(run),
         "rewards": {one.step: one.reward for one in run.ledger.steps},
-        "accuracies": {one.step: one.accuracy for one in run.ledger.validations},
+        "scores": {one.step: one.score.value for one in run.ledger.validations},
     }
 
 

@@ -1,4 +1,4 @@
-"""How a run's steps went: where the time goes, reward spread, words, groups dropped."""
+"""How a run's steps went: where the time goes, reward spread, a metric, groups dropped."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from precis.records.ledger import StepRecord
 from precis.report.charts import Chart, Size, Theme, axes_in, headline
 from precis.report.labels import Label, label_ends
+from precis.report.wording import heading
 
 _PHASES_SIZE: Size = (8.4, 2.9)
 _MARGINS = (0.68, 0.55, 2.0, 0.82)
@@ -95,15 +96,20 @@ def _draw_phases(
 
 
 def trends(steps: Sequence[StepRecord]) -> Chart:
-    """Three panels: reward spread within a group, words of a summary, groups dropped."""
-    last = f": {steps[-1].reward_std:.2f}, {steps[-1].words:.0f} words" if steps else ""
-    alt = f"Reward spread, words and dropped groups by step{last}"
-    return Chart(partial(_draw_trends, steps), _TRENDS_SIZE, alt)
+    """Three panels: reward spread within a group, the first of the metrics, groups dropped."""
+    name = next((name for step in steps for name in step.metrics), "")
+    last = f": {steps[-1].reward_std:.2f}" if steps else ""
+    if steps and name in steps[-1].metrics:
+        last += f", {steps[-1].metrics[name]:.4g} {name}"
+    alt = f"Reward spread, {name or 'metrics'} and dropped groups by step{last}"
+    return Chart(partial(_draw_trends, steps, name), _TRENDS_SIZE, alt)
 
 
-def _draw_trends(steps: Sequence[StepRecord], figure: Figure, theme: Theme) -> None:
+def _draw_trends(steps: Sequence[StepRecord], name: str, figure: Figure, theme: Theme) -> None:
     _panel(figure, theme, 0, "Reward spread in a group", theme.second, steps, _spread)
-    _panel(figure, theme, 1, "Words of a summary", theme.accent, steps, _words)
+    if name:
+        value = partial(_metric, name)
+        _panel(figure, theme, 1, heading(name), theme.accent, steps, value)
     _panel(figure, theme, 2, "Groups dropped", theme.muted, steps, _groups_dropped)
 
 
@@ -111,8 +117,8 @@ def _spread(step: StepRecord) -> float:
     return step.reward_std
 
 
-def _words(step: StepRecord) -> float:
-    return step.words
+def _metric(name: str, step: StepRecord) -> float:
+    return step.metrics.get(name, 0.0)
 
 
 def _groups_dropped(step: StepRecord) -> float:

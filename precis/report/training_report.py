@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from precis.records.ledger import Ledger, SecondOpinion, Validation
+from precis.records.ledger import Ledger
 from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import curve_of, learning_curve
@@ -46,7 +46,7 @@ def progress_line(view: TrainingView) -> str:
         parts.append(f"reward {ledger.steps[-1].reward:.2f}")
     if ledger.validations:
         last = ledger.validations[-1]
-        parts.append(f"held-out accuracy {last.accuracy:.1%} after step {last.step}")
+        parts.append(f"held-out {last.measure} {last.score} after step {last.step}")
     if ledger.usd:
         parts.append(f"${ledger.usd:,.2f}")
     return ", ".join(parts)
@@ -114,43 +114,39 @@ def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
 
 def _last_validations(ledger: Ledger) -> str:
     """What a policy that pleases its judge and nobody else would show in."""
-    head = ["Step", "Held-out accuracy", "Second judge", "Words", "Copied", "Prose"]
+    shown = ledger.validations[-_STEPS_SHOWN:]
+    names = list(dict.fromkeys(name for one in shown for name in one.metrics))
     rows = []
-    for one in ledger.validations[-_STEPS_SHOWN:]:
-        row = [
-            str(one.step),
-            _accuracy(one),
-            _accuracy(one.second) if one.second else "",
-            f"{one.words:.0f}",
-            "" if one.copied is None else f"{one.copied:.0%}",
-            "" if one.prose is None else f"{one.prose:.0%}",
-        ]
-        rows.append(row)
-    return table(head, rows)
+    for one in shown:
+        metrics = [one.metrics.get(name) for name in names]
+        rows.append([str(one.step), *(found.with_interval if found else "" for found in metrics)])
+    return table(["Step", *map(wording.heading, names)], rows)
 
 
 def _last_steps(ledger: Ledger) -> str:
-    before = "Held-out accuracy before it"
-    head = ["Step", "Staleness", "Reward", "Spread", "Words", before, "Seconds", "Judge"]
-    accuracies = {one.step: _accuracy(one) for one in ledger.validations}
+    shown = ledger.steps[-_STEPS_SHOWN:]
+    measure = ledger.validations[-1].measure if ledger.validations else "score"
+    # What is nothing in all of them, such as answers that are too long, has no column.
+    names: dict[str, None] = {}
+    for one in shown:
+        names.update(dict.fromkeys(name for name, value in one.metrics.items() if value))
+    before = f"Held-out {measure} before it"
+    head = ["Step", "Staleness", "Reward", "Spread", *map(wording.heading, names), before]
+    scores = {one.step: one.score.with_interval for one in ledger.validations}
     rows = []
-    for one in ledger.steps[-_STEPS_SHOWN:]:
+    for one in shown:
         row = [
             str(one.step),
             str(one.staleness),
             wording.number(one.reward),
             wording.number(one.reward_std),
-            f"{one.words:.0f}",
-            accuracies.get(one.step, ""),
+            *(wording.number(one.metrics.get(name)) for name in names),
+            scores.get(one.step, ""),
             wording.number(sum(one.seconds.values())),
             f"${one.judge.usd:,.4f}",
         ]
         rows.append(row)
-    return table(head, rows)
-
-
-def _accuracy(one: Validation | SecondOpinion) -> str:
-    return f"{one.accuracy:.1%} ({one.low:.1%} to {one.high:.1%})"
+    return table([*head, "Seconds", "Judge"], rows)
 
 
 def _change(change: SummaryChange) -> str:
@@ -181,7 +177,6 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Groups dropped": _sum(step.groups_dropped for step in steps),
         "Groups of further documents": f"{sum(step.groups_added for step in steps):,}",
         "Rollouts not scored": _sum(step.unscored for step in steps),
-        "Scored zero unread": _sum(step.disqualified for step in steps),
         "Judge": judge,
         "Spent, validation included": _dollars(ledger.usd, ahead) + _machine(ledger),
         "At the end, if it goes on like this": _forecast(ahead),

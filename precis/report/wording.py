@@ -15,6 +15,12 @@ def name(contender: Contender) -> str:
     return f"{contender.model}, step {contender.step}" if contender.step else "untrained start"
 
 
+def heading(name: str) -> str:
+    """A metric's name as a column's heading: `over_length` is `Over length`."""
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
 def percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
 

@@ -28,15 +28,19 @@ class ListedRun:
     Attributes:
         step: its newest committed adapter.
         written: the time of its ledger's last write, by the store's clock.
-        accuracy: that of its newest validation.
-        best: that of its most accurate validation; of equal ones the newer.
+        measure: the name of what its validations report, such as `accuracy`; empty before one.
+        is_share: whether that is a share, shown as a percentage.
+        score: that of its newest validation.
+        best: that of its best validation; of equal ones the newer.
         held_by: the live run that works on it.
     """
 
     model: str
     step: int
     written: datetime
-    accuracy: float | None
+    measure: str
+    is_share: bool
+    score: float | None
     best: float | None
     best_step: int | None
     usd: float
@@ -64,7 +68,7 @@ class Overview:
 
     @property
     def best(self) -> Validation | None:
-        """Its most accurate validation; of equal ones the newer."""
+        """Its best validation; of equal ones the newer."""
         return self.ledger.best
 
     @property
@@ -74,8 +78,10 @@ class Overview:
             model=self.model,
             step=self.ledger.next_step,
             written=self.written,
-            accuracy=self.last.accuracy if self.last else None,
-            best=self.best.accuracy if self.best else None,
+            measure=self.last.measure if self.last else "",
+            is_share=self.last is not None and self.last.score.is_share,
+            score=self.last.score.value if self.last else None,
+            best=self.best.score.value if self.best else None,
             best_step=self.best.step if self.best else None,
             usd=self.ledger.usd,
             held_by=self.holder.run if self.holder else None,

@@ -20,18 +20,18 @@ from precis.store import Store
 
 
 def kept(
-    steps: Collection[int], retention: Retention, accuracies: Mapping[int, float]
+    steps: Collection[int], retention: Retention, scores: Mapping[int, float]
 ) -> frozenset[int]:
     """The steps to keep of these.
 
     The first is among them, since everything is compared with it, and the newest, since a run
-    resumes from it. Of equal accuracies the newer counts as better.
+    resumes from it. Of equal scores the newer counts as better.
 
     Args:
-        accuracies: validation accuracy by step; steps without one can't be the best.
+        scores: those of the validations by step; steps without one can't be the best.
     """
     ascending = sorted(steps)
-    judged = sorted((accuracies[step], step) for step in steps if step in accuracies)
+    judged = sorted((scores[step], step) for step in steps if step in scores)
     every = (step for step in steps if retention.keep_every and step % retention.keep_every == 0)
     best = (step for _, step in judged[-retention.keep_best :] if retention.keep_best)
     return frozenset([*ascending[:1], *ascending[-retention.keep_last :], *every, *best])
@@ -41,7 +41,7 @@ def prune(
     store: Store,
     model: str,
     retention: Retention,
-    accuracies: Mapping[int, float],
+    scores: Mapping[int, float],
     at: int,
     lease: str = "",
 ) -> list[int]:
@@ -62,7 +62,7 @@ def prune(
     whole = _whole(store, model, at, sizes)
     if not whole:
         return []
-    keep = kept(whole, retention, accuracies)
+    keep = kept(whole, retention, scores)
     newest = max(whole)
     surplus = [step for step in steps_begun(sizes) if step < newest and step not in keep]
     for step in surplus:

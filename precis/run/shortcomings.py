@@ -28,7 +28,7 @@ def stopped(ledger: Ledger) -> str | None:
     return (
         f"The run stopped early, at step {ledger.stopped_early}: its validations have gained "
         f"nothing beyond chance since step {newest.last_gain}. Its model is the best checkpoint, "
-        f"step {best.step} ({best.accuracy:.1%}); raise patience, or set it to 0, to go on."
+        f"step {best.step} ({best.score}); raise patience, or set it to 0, to go on."
     )
 
 
@@ -59,23 +59,23 @@ def _learned_nothing(ledger: Ledger) -> str | None:
         return None
     first = ledger.validations[0]
     last = ledger.final or ledger.validations[-1]
-    if last.accuracy - first.accuracy > hypot(_half_width(first), _half_width(last)):
+    gain = last.score.value - first.score.value
+    if gain > hypot(_half_width(first), _half_width(last)):
         return None
-    if first.accuracy == 1:
+    if first.score.is_share and first.score.value == 1:
         return (
-            "There was nothing to learn: untrained, the model answers all of the held-out "
-            "questions. Give longer documents, or allow shorter summaries (rollouts.words_max)."
+            f"There was nothing to learn: untrained, the model has a held-out {_said(first)}. "
+            "Give harder scenarios; of summaries, longer documents or a lower limit of words."
         )
     return (
-        f"The run has learned nothing that shows: {first.accuracy:.1%} of the held-out questions "
-        f"are answered at step {first.step} and {last.accuracy:.1%} at step {last.step}, no more "
-        "than chance allows. Train more steps, or on more documents, and see whether the judge "
-        "can read them (the ceiling)."
+        f"The run has learned nothing that shows: the held-out {_said(first)} at step {first.step} "
+        f"and {last.score} at step {last.step} differ by no more than chance allows. Train more "
+        "steps, or on more scenarios, and see what the ceiling is."
     )
 
 
 def _dropped(ledger: Ledger) -> str | None:
-    """Groups whose summaries all earned the same, or that could not be judged, teach nothing."""
+    """Groups whose rollouts all earned the same, or were not scored, teach nothing."""
     causes: Counter[str] = Counter()
     for record in ledger.steps:
         causes.update(record.groups_dropped)
@@ -87,5 +87,10 @@ def _dropped(ledger: Ledger) -> str | None:
     return f"{dropped} of {groups} groups were dropped and taught nothing ({why})."
 
 
+def _said(one: Validation) -> str:
+    return f"{one.measure} of {one.score}"
+
+
 def _half_width(one: Validation) -> float:
-    return (one.high - one.low) / 2
+    low, high = one.score.low, one.score.high
+    return 0.0 if low is None or high is None else (high - low) / 2

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from precis.records.ledger import Validation
+from precis.records.ledger import Metric, Validation
 from precis.statistics.intervals import CONFIDENCE, DOCUMENTS_MIN, Interval, paired_interval
-
-Correct = Sequence[int | None]
 
 _GAP_CONFIDENCE = 0.99
 
@@ -32,27 +30,25 @@ class Divergence:
     def __str__(self) -> str:
         return (
             f"The reward and the second judge part ways: from step {self.since} to {self.step} the "
-            f"reward's judge answers {_points(self.first)} of the questions, and {self.judge} "
-            f"{_points(self.second)}. The policy may be learning what pleases the first alone: "
-            "read some summaries, and see how long they are and how much of them is copied."
+            f"reward's judge sees {_points(self.first)}, and {self.judge} {_points(self.second)}. "
+            "The policy may be learning what pleases the first alone: read some of what it writes, "
+            "and see how long that is and how much of it is copied."
         )
 
 
 def gain(before: Validation, after: Validation) -> Interval | None:
-    """How much more of the questions is answered, over the documents that both were judged on.
+    """How much higher the score is, over the scenarios that have one in both.
 
     None where those are too few to say.
     """
-    if before.asked != after.asked:
-        return None
-    return _difference(after.correct, before.correct, after.asked)
+    return _difference(after.score, before.score)
 
 
 def last_gain(validations: Sequence[Validation], now: Validation) -> int:
     """The step of the newest validation that was better, beyond chance, than the last such one.
 
     Small gains add up: each validation is compared with the last that gained, and not with its
-    neighbour. Where there are too few documents to say, any validation counts as a gain.
+    neighbour. Where there are too few scenarios to say, any validation counts as a gain.
 
     Args:
         validations: the run's so far, in order.
@@ -72,7 +68,7 @@ def divergence(validations: Sequence[Validation]) -> Divergence | None:
 
     It is compared with the first, for a policy that went astray from the beginning, and with the
     one that the second judge liked best since, for one that did so later. Three things have to
-    hold, over the documents: the reward's judge sees a gain, the second one sees none, both by 95 %
+    hold, over the scenarios: the reward's judge sees a gain, the second one sees none, both by 95 %
     intervals, and the gap between the two gains is beyond chance by one of 99 %, since a run is
     looked at often (`bench/divergence.py` says how often that is wrong).
     """
@@ -83,52 +79,53 @@ def divergence(validations: Sequence[Validation]) -> Divergence | None:
     earlier = [one for one in validations[:-1] if one.second and one.second.judge == judge]
     if not earlier:
         return None
-    best = max(earlier, key=lambda one: one.second.accuracy if one.second else 0.0)
+    best = max(earlier, key=lambda one: one.second.value if one.second else 0.0)
     return _diverge(earlier[0], now) or _diverge(best, now)
 
 
 def _diverge(before: Validation, now: Validation) -> Divergence | None:
-    if before.second is None or now.second is None or before.asked != now.asked:
+    if before.second is None or now.second is None:
         return None
-    asked = now.asked
-    first = _difference(now.correct, before.correct, asked)
+    first = _difference(now.score, before.score)
     if first is None or first.low <= 0:
         return None
-    second = _difference(now.second.correct, before.second.correct, asked)
+    second = _difference(now.second, before.second)
     if second is None or second.low > 0:
         return None
     gap = _difference(
-        _sums(now.correct, before.second.correct),
-        _sums(before.correct, now.second.correct),
-        asked,
-        _GAP_CONFIDENCE,
+        _sum(now.score, before.second), _sum(before.score, now.second), _GAP_CONFIDENCE
     )
     if gap is None or gap.low <= 0:
         return None
     return Divergence(before.step, now.step, now.second.judge, first, second)
 
 
-def _difference(
-    after: Correct, before: Correct, asked: Sequence[int], confidence: float = CONFIDENCE
-) -> Interval | None:
-    """The difference over the documents that have both counts; None for too few of them."""
+def _difference(after: Metric, before: Metric, confidence: float = CONFIDENCE) -> Interval | None:
+    """The difference over the scenarios with both scores; None for too few, or for others."""
     later = []
     earlier = []
     wholes = []
-    for gained, had, whole in zip(after, before, asked, strict=True):
-        if gained is not None and had is not None:
-            later.append(gained)
-            earlier.append(had)
-            wholes.append(whole)
+    if len(after.scores) != len(before.scores):
+        return None
+    known = zip(after.scores, before.scores, after.weights, before.weights, strict=True)
+    for gained, had, weight, its_weight in known:
+        if gained is None or had is None or weight is None:
+            continue
+        if weight != its_weight:
+            return None
+        later.append(gained)
+        earlier.append(had)
+        wholes.append(weight)
     if len(wholes) < DOCUMENTS_MIN:
         return None
     return paired_interval(later, earlier, wholes, confidence=confidence)
 
 
-def _sums(one: Correct, other: Correct) -> list[int | None]:
-    """Each document's two counts together; None where one is missing."""
-    pairs = zip(one, other, strict=True)
-    return [None if a is None or b is None else a + b for a, b in pairs]
+def _sum(one: Metric, other: Metric) -> Metric:
+    """Each scenario's two scores together; None where one is missing."""
+    pairs = zip(one.scores, other.scores, strict=True)
+    scores = [None if a is None or b is None else a + b for a, b in pairs]
+    return one.model_copy(update={"scores": tuple(scores)})
 
 
 def _points(interval: Interval) -> str:

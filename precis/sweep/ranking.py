@@ -69,16 +69,16 @@ class SettingsResult:
 
 def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
     """What a trial's ledger says of it."""
-    untrained = [one.accuracy for one in ledger.validations if one.step == 0]
+    untrained = [one.score.value for one in ledger.validations if one.step == 0]
     last = ledger.final if any(one.step for one in ledger.validations) else None
     dropped = sum(sum(one.groups_dropped.values()) for one in ledger.steps)
     groups = dropped + sum(one.groups_trained for one in ledger.steps)
     return TrialResult(
         trial,
         start=untrained[0] if untrained else None,
-        accuracy=last.accuracy if last else None,
+        accuracy=last.score.value if last else None,
         steps=ledger.next_step,
-        words=last.words if last else None,
+        words=last.metrics["words"].value if last and "words" in last.metrics else None,
         dropped=dropped / groups if groups else None,
         usd=ledger.usd,
         seconds=sum(sum(one.seconds.values()) for one in ledger.steps),

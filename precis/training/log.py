@@ -65,7 +65,7 @@ class RunLog:
 
     async def log_validation(self, validation: Validation) -> None:
         """Append a validation to ART's files and to W&B."""
-        metrics = {"accuracy": validation.accuracy, "words": validation.words}
+        metrics = {name: metric.value for name, metric in validation.metrics.items()}
         await self._model.log(split="val", metrics=metrics, step=validation.step)
         if self._wandb:
             self._wandb.log(validation.step, validation_metrics(validation))

@@ -2,14 +2,13 @@
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable
 from precis.judge import Scored, Unscored, Verdict
-from precis.records.ledger import Ledger, SecondOpinion, StepRecord, Validation
+from precis.records.ledger import Ledger, Metric, StepRecord, Validation
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread, split_groups
@@ -44,12 +43,11 @@ def step_record(
         digest="",
         reward=statistics.fmean(list(map(reward, scored)) or [0.0]),
         reward_std=reward_spread(rollouts),
-        words=statistics.fmean([one.words for one in scored] or [0.0]),
+        metrics=mean_metrics([one.metrics for one in scored]),
         groups_trained=len(batch.groups),
         groups_dropped=dict(batch.dropped),
         groups_added=groups_added,
         unscored=dict(count_causes(everyone)),
-        disqualified=dict(Counter(one.disqualified for one in everyone if one.disqualified)),
         trainer={},
         seconds=dict(seconds),
         staleness=step - sampled.adapter,
@@ -64,7 +62,7 @@ def imitation_record(
     ledger: Ledger,
     made: WarmStartRecord,
     *,
-    words: float,
+    metrics: Mapping[str, float],
     seconds: Mapping[str, float],
     judge: Spend,
     machine_usd: float = 0.0,
@@ -74,7 +72,7 @@ def imitation_record(
 
     Args:
         ledger: which says what the groups of the adapter before it earned.
-        words: how long the summaries to imitate are, on average.
+        metrics: of what is imitated.
     """
     before = ledger.variances[-1]
     return StepRecord(
@@ -82,11 +80,10 @@ def imitation_record(
         digest="",
         reward=before.reward,
         reward_std=before.reward_std,
-        words=words,
+        metrics=dict(metrics),
         groups_trained=0,
         groups_dropped={},
         unscored={},
-        disqualified={},
         trainer={},
         seconds=dict(seconds),
         judge=judge,
@@ -159,41 +156,51 @@ def validation_of(
         JudgeUnavailable: not one of them could be judged.
     """
     judged = [one for one in rollouts if isinstance(one.verdict, Scored)]
-    scored = [one.verdict for one in judged if isinstance(one.verdict, Scored)]
     unscored = count_causes(rollouts)
-    if not scored:
+    if not judged:
         raise JudgeUnavailable(f"No held-out summary could be judged: {dict(unscored)}.")
-    accuracy = ratio_interval([one.correct for one in scored], [one.asked for one in scored])
+    metrics = {"accuracy": accuracy_of([one.verdict for one in rollouts])}
+    if any(isinstance(one.second, Scored) for one in rollouts):
+        metrics["second_accuracy"] = accuracy_of([one.second for one in rollouts], second_judge)
+    words = statistics.fmean(one.words for one in judged)
+    copied = statistics.fmean(copied_share(one.text, one.document.text) for one in judged)
+    prose = statistics.fmean(one.prose for one in judged)
+    described = {
+        "words": Metric(value=words),
+        "copied": Metric(value=copied, is_share=True),
+        "prose": Metric(value=prose, is_share=True),
+    }
     return Validation(
         step=step,
-        accuracy=accuracy.mean,
-        low=accuracy.low,
-        high=accuracy.high,
-        words=statistics.fmean(one.words for one in judged),
+        measure="accuracy",
+        metrics={**metrics, **described},
         seconds=seconds,
         unscored=dict(unscored),
-        correct=_correct([one.verdict for one in rollouts]),
-        asked=tuple(one.document.asked for one in rollouts),
-        copied=statistics.fmean(copied_share(one.text, one.document.text) for one in judged),
-        prose=statistics.fmean(one.prose for one in judged),
-        second=_second_opinion(rollouts, second_judge) if second_judge else None,
     )
 
 
-def _second_opinion(rollouts: Sequence[Rollout], judge: str) -> SecondOpinion | None:
-    """What a second judge says; None where it failed on all of them."""
-    scored = [one.second for one in rollouts if isinstance(one.second, Scored)]
-    if not scored:
-        return None
-    accuracy = ratio_interval([one.correct for one in scored], [one.asked for one in scored])
-    return SecondOpinion(
-        judge=judge,
-        accuracy=accuracy.mean,
+def accuracy_of(verdicts: Sequence[Verdict | None], judge: str = "") -> Metric:
+    """The share of the questions that a judge could answer, over the documents that it scored."""
+    scored = [one if isinstance(one, Scored) else None for one in verdicts]
+    scores = tuple(None if one is None else one.correct for one in scored)
+    weights = tuple(None if one is None else one.asked for one in scored)
+    known = [one for one in scored if one is not None]
+    accuracy = ratio_interval([one.correct for one in known], [one.asked for one in known])
+    return Metric(
+        value=accuracy.mean,
         low=accuracy.low,
         high=accuracy.high,
-        correct=_correct([one.second for one in rollouts]),
+        is_share=True,
+        scores=scores,
+        weights=weights,
+        judge=judge,
     )
 
 
-def _correct(verdicts: Sequence[Verdict | None]) -> tuple[int | None, ...]:
-    return tuple(one.correct if isinstance(one, Scored) else None for one in verdicts)
+def mean_metrics(rollouts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric, over the rollouts that have it."""
+    values: dict[str, list[float]] = {}
+    for metrics in rollouts:
+        for name, value in metrics.items():
+            values.setdefault(name, []).append(value)
+    return {name: statistics.fmean(found) for name, found in values.items()}

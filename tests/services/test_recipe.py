@@ -32,9 +32,9 @@ async def test_a_second_judge_rules_on_every_validation(precis: Precis, tmp_path
     for validation in ledger_of(tmp_path).validations:
         assert validation.second is not None
         assert validation.second.judge == PASSAGE_MODEL
-        assert validation.second.correct != validation.correct
-        assert len(validation.second.correct) == len(validation.asked) == 8
-        assert validation.copied is not None and validation.copied > 0.9  # it picks sentences
+        assert validation.second.scores != validation.score.scores
+        assert len(validation.second.scores) == len(validation.score.weights) == 8
+        assert validation.metrics["copied"].value > 0.9  # it picks sentences
 
 
 async def test_a_second_judge_that_is_the_first_again_is_refused(

@@ -94,7 +94,7 @@ def test_it_leaves_a_report_that_stands_alone(undisturbed: tuple[Path, str]) -> 
 
 def test_the_policy_learns(undisturbed: tuple[Path, str]) -> None:
     start, *_, end = ledger_of(undisturbed[0]).validations
-    assert end.accuracy > start.accuracy + 0.1
+    assert end.score.value > start.score.value + 0.1
 
 
 def test_prefect_shows_the_run_its_steps_and_its_reports(

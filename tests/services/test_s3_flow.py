@@ -46,8 +46,8 @@ async def test_a_run_on_s3_ends_as_one_in_a_folder(precis: Precis, tmp_path: Pat
     assert code == 0, output
     here = load_ledger(open_store(str(tmp_path)), "stored")
     assert [one.digest for one in there.steps] == [one.digest for one in here.steps]
-    assert [one.accuracy for one in there.validations if one.step in (0, 2)] == [
-        one.accuracy for one in here.validations
+    assert [one.score.value for one in there.validations if one.step in (0, 2)] == [
+        one.score.value for one in here.validations
     ]
 
 

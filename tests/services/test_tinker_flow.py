@@ -45,7 +45,7 @@ class Tinker:
 
     def outcome(self, life: Life) -> Any:
         """What must be the same for all: what was learned, how often, and from what."""
-        steps = [(one.digest, one.reward, one.words) for one in life.ledger.steps]
+        steps = [(one.digest, one.reward, one.metrics) for one in life.ledger.steps]
         validations = [one.model_dump(exclude={"seconds"}) for one in life.ledger.validations]
         policy = self.service.saved[self.kept(life).state]
         return steps, validations, policy.logits.tolist(), policy.moves

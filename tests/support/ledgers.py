@@ -1,9 +1,6 @@
 """A run's ledger in small: its steps and validations."""
 
-from precis.records.ledger import (
-    StepRecord,
-    Validation,
-)
+from precis.records.ledger import Metric, StepRecord, Validation
 from precis.records.spend import Spend
 
 
@@ -13,18 +10,21 @@ def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:
         digest="d",
         reward=reward,
         reward_std=0.1,
-        words=300,
+        metrics={"words": 300},
         groups_trained=5,
         groups_dropped={},
         unscored={},
-        disqualified={},
         trainer={"loss/train": 0.1},
         seconds={"gather": 1.0},
         judge=Spend(usd=usd),
     )
 
 
-def validation(step: int, accuracy: float = 0.5) -> Validation:
-    return Validation(
-        step=step, accuracy=accuracy, low=0.4, high=0.6, words=300, seconds=1, unscored={}
-    )
+def validation(
+    step: int, accuracy: float = 0.5, low: float = 0.4, high: float = 0.6, words: float = 300
+) -> Validation:
+    metrics = {
+        "accuracy": Metric(value=accuracy, low=low, high=high, is_share=True),
+        "words": Metric(value=words),
+    }
+    return Validation(step=step, measure="accuracy", metrics=metrics, seconds=1, unscored={})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from precis.records.ledger import SecondOpinion, Validation
+from precis.records.ledger import Metric, Validation
 
 DOCUMENTS = 40
 ASKED = (4,) * DOCUMENTS
@@ -20,22 +20,21 @@ def validation(
     second: Sequence[int | None] | None = None,
     judge: str = "b",
 ) -> Validation:
-    opinion = None
+    metrics = {"accuracy": _accuracy(first), "words": Metric(value=300)}
     if second is not None:
-        opinion = SecondOpinion(
-            judge=judge, accuracy=_share(second), low=0, high=1, correct=tuple(second)
-        )
-    return Validation(
-        step=step,
-        accuracy=_share(first),
+        metrics["second_accuracy"] = _accuracy(second, judge)
+    return Validation(step=step, measure="accuracy", metrics=metrics, seconds=1, unscored={})
+
+
+def _accuracy(counts: Sequence[int | None], judge: str = "") -> Metric:
+    return Metric(
+        value=_share(counts),
         low=0,
         high=1,
-        words=300,
-        seconds=1,
-        unscored={},
-        correct=tuple(first),
-        asked=ASKED,
-        second=opinion,
+        is_share=True,
+        scores=tuple(counts),
+        weights=ASKED,
+        judge=judge,
     )
 
 

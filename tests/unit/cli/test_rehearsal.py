@@ -68,9 +68,9 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
         rehearsal._show(ledger.add_validation(validation(2, 0.5)), bar, shown)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().splitlines() == [
-        "training: step 0 of 2, held-out accuracy 25%",
-        "training: step 1 of 2, reward 0.50, held-out accuracy 25%",
-        "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50%",
+        "training: step 0 of 2, held-out accuracy 25.0%",
+        "training: step 1 of 2, reward 0.50, held-out accuracy 25.0%",
+        "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
     ]
 
 

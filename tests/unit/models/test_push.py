@@ -146,7 +146,7 @@ def test_a_checkpoint_without_a_benchmark_says_so(
     done = push("mine", "--repo", "me/mine", "--step", "1", store=store, hub=address)
     assert "was in no benchmark" in done.stderr
     text = hub.files["me/mine", "README.md"].decode()
-    assert "No benchmark of this checkpoint was made. Its validation: 60.0%" in text
+    assert "No benchmark of this checkpoint was made. Its held-out accuracy: 60.0%" in text
 
 
 def test_a_research_licence_is_in_the_card(store: FolderStore) -> None:

@@ -1,5 +1,6 @@
 """The ledger: what it takes, and what it refuses."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from precis.errors import StoreError
+from precis.errors import StoreError, UnusableRun
 from precis.records.ledger import (
     Ledger,
+    Validation,
     ledger_key,
     load_ledger,
     read_ledger,
@@ -149,9 +151,18 @@ def test_a_run_that_goes_back_before_its_warm_start_measures_again() -> None:
     assert ledger.restart(1).variances == ledger.variances
 
 
-def test_a_ledger_from_before_there_were_warm_starts_is_read() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
-    said = ledger.model_dump(mode="json")
-    del said["variances"]
-    del said["steps"][0]["warm_start"]
-    assert Ledger.model_validate(said) == ledger
+def test_a_validation_has_what_it_is_measured_by() -> None:
+    known = validation(0).model_dump()
+    with pytest.raises(ValidationError, match="the validation of step 0 lacks 'win_rate'"):
+        Validation.model_validate({**known, "measure": "win_rate"})
+    assert validation(0, 0.25).score.value == 0.25
+
+
+def test_a_ledger_of_an_older_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    said = Ledger(model="m", config="c", corpus="k").add_validation(validation(0))
+    old = said.model_dump(mode="json")
+    old["validations"] = [{"step": 0, "accuracy": 0.5, "words": 300, "seconds": 1, "unscored": {}}]
+    store.put(ledger_key("m"), json.dumps(old).encode())
+    with pytest.raises(UnusableRun, match="can't be read as a ledger of this version"):
+        load_ledger(store, "m")

@@ -4,7 +4,7 @@ import random
 
 from precis.judge import Unscored
 from precis.records.documents import Document, Question
-from precis.records.ledger import Ledger, SecondOpinion, Validation
+from precis.records.ledger import Ledger, Metric
 from precis.records.spend import Spend
 from precis.records.summary import JudgedSummary, Summary
 from precis.report.curve import curve_of, learning_curve
@@ -14,6 +14,7 @@ from precis.report.training_report import TrainingView, progress_line, training_
 from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record
+from tests.support.ledgers import validation as validated
 from tests.support.reports import HOSTILE, document, rendered, texts, verdict
 from tests.support.validations import correct, validation
 
@@ -25,7 +26,7 @@ def ledger_of(steps: int) -> Ledger:
         record(step, reward=rng.random()).model_copy(
             update={
                 "reward_std": rng.random() / 4,
-                "words": rng.uniform(200, 350),
+                "metrics": {"words": rng.uniform(200, 350)},
                 "groups_dropped": {"zero_variance": rng.randrange(3)},
                 "seconds": {name: rng.uniform(1, 9) for name in ("gather", "train", "commit")},
                 "judge": Spend(calls=80, prompt_tokens=50_000, usd=0.012),
@@ -33,10 +34,7 @@ def ledger_of(steps: int) -> Ledger:
         )
         for step in range(steps)
     )
-    validations = tuple(
-        Validation(step=step, accuracy=0.5, low=0.4, high=0.6, words=300, seconds=3, unscored={})
-        for step in range(0, steps + 1, 10)
-    )
+    validations = tuple(validated(step) for step in range(0, steps + 1, 10))
     return Ledger(
         model="m", config="c", corpus="k", next_step=steps, steps=records,
         validations=validations, usd=0.012 * steps,
@@ -84,18 +82,19 @@ def test_the_best_the_worst_and_the_most_changed_summary_can_be_read_with_their_
     assert "<td>✗</td>" in html
 
 
-def test_every_validation_shows_the_second_judge_length_and_copying() -> None:
+def test_every_validation_shows_all_its_metrics() -> None:
     ledger = ledger_of(20)
-    opinion = SecondOpinion(judge="other", accuracy=0.41, low=0.3, high=0.52, correct=())
-    last = ledger.validations[-1].model_copy(
-        update={"second": opinion, "copied": 0.87, "prose": 0.91}
-    )
+    opinion = Metric(value=0.41, low=0.3, high=0.52, is_share=True, judge="other")
+    copied = Metric(value=0.87, is_share=True)
+    prose = Metric(value=0.91, is_share=True)
+    more = {"copied": copied, "prose": prose, "second_accuracy": opinion}
+    metrics = {**ledger.validations[-1].metrics, **more}
+    last = ledger.validations[-1].model_copy(update={"metrics": metrics})
     ledger = ledger.add_validation(last)
     html = rendered(training_report(TrainingView(ledger, RunPlan(20, 0), SEEN)))
-    row = html[html.index("Second judge") :]
-    assert row.index("41.0% (30.0% to 52.0%)") < row.index(
-        "<td>300</td>\n<td>87%</td>\n<td>91%</td>"
-    )
+    row = html[html.index("Second accuracy") :]
+    cells = ("300", "87.0%", "91.0%", "41.0% (30.0% to 52.0%)")
+    assert "\n".join(f"<td>{cell}</td>" for cell in cells) in row
     assert [point.second for point in curve_of(ledger)][-1] == 0.41
     assert "second judge  41%" in texts(learning_curve(curve_of(ledger)).svg())
 
@@ -184,9 +183,9 @@ def test_a_thousand_steps_share_forty_columns() -> None:
     assert "mean of neighbouring steps" in "".join(texts(svg))
 
 
-def test_spread_words_and_drops_are_drawn_at_any_number_of_steps() -> None:
-    for steps in (0, 1, 1000):
-        assert {"Reward spread in a group", "Words of a summary", "Groups dropped"} <= set(
+def test_spread_a_metric_and_drops_are_drawn_at_any_number_of_steps() -> None:
+    for steps in (1, 1000):
+        assert {"Reward spread in a group", "Words", "Groups dropped"} <= set(
             texts(trends(ledger_of(steps).steps).svg())
         )
 

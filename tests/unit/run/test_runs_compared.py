@@ -78,7 +78,7 @@ def test_a_comparison_for_a_program(store: FolderStore) -> None:
     put_results(store, "b", [4] * 6)
     found = json.loads(precis_runs("compare", "a", "b", "--json", store=store))
     assert [run["model"] for run in found["runs"]] == ["a", "b"]
-    assert found["runs"][0]["accuracies"]["3"] == 0.5
+    assert found["runs"][0]["scores"]["3"] == 0.5
     assert found["difference"]["accuracy"] == 0.0
     assert len(found["documents"]) == 6
 

@@ -16,8 +16,7 @@ from tests.support import ledgers
 
 
 def validation(step: int, accuracy: float, width: float = 0.05) -> Validation:
-    bounds = {"low": accuracy - width, "high": accuracy + width}
-    return ledgers.validation(step, accuracy).model_copy(update=bounds)
+    return ledgers.validation(step, accuracy, accuracy - width, accuracy + width)
 
 
 def record(step: int, trained: int, dropped: dict[str, int]) -> StepRecord:
@@ -47,7 +46,7 @@ def test_a_model_that_knew_all_untrained_had_nothing_to_learn() -> None:
     sentence = shortcoming(ledger(1.0, 1.0, trained=5, dropped={}))
     assert sentence is not None
     assert sentence.startswith("There was nothing to learn")
-    assert "Give longer documents" in sentence
+    assert "Give harder scenarios" in sentence
 
 
 @pytest.mark.parametrize("steps", [3, 30])

@@ -27,10 +27,13 @@ def test_too_few_documents_say_nothing() -> None:
     assert gain(validation(0, correct(0.4)), validation(10, few)) is None
 
 
-def test_validations_of_before_counts_were_kept_say_nothing() -> None:
-    old = validation(0, correct(0.4)).model_copy(update={"correct": (), "asked": ()})
-    assert gain(old, validation(10, correct(0.65))) is None
-    assert gain(old, old) is None
+def test_validations_of_other_scenarios_say_nothing() -> None:
+    fewer = validation(0, correct(0.4)[1:])
+    assert gain(fewer, validation(10, correct(0.65))) is None
+    other = validation(0, correct(0.4))
+    harder = other.score.model_copy(update={"weights": (5,) * DOCUMENTS})
+    other = other.model_copy(update={"metrics": {"accuracy": harder}})
+    assert gain(other, validation(10, correct(0.65))) is None
 
 
 def test_a_gain_that_the_second_judge_does_not_see_is_told() -> None:

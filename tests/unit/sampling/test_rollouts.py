@@ -295,9 +295,11 @@ def test_the_record_of_a_step_that_was_sampled_ahead_says_how_stale_and_what_it_
 
 def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:
     validation = validation_of(3, rollouts(True, True, False, LOST), 1.0)
-    assert validation.accuracy == pytest.approx(2 / 3)
+    accuracy = validation.score
+    assert accuracy.value == pytest.approx(2 / 3)
     assert validation.unscored == {"timeout": 1}
-    assert validation.low <= validation.accuracy <= validation.high
+    assert accuracy.low is not None and accuracy.high is not None
+    assert accuracy.low <= accuracy.value <= accuracy.high
 
 
 def test_a_validation_without_any_verdict_is_no_zero() -> None:

@@ -52,13 +52,13 @@ async def test_what_is_written_is_judged_again_and_nothing_else() -> None:
 async def test_a_validation_keeps_both_judges_by_document() -> None:
     found = await again(scored(False), WRITTEN, WRITTEN, EMPTY, LOST)
     validation = validation_of(3, found, 1.0, "other")
-    assert validation.correct == (1, 1, 0, None)
-    assert validation.asked == (1, 1, 1, 1)
-    assert validation.copied == pytest.approx((5 / 6 + 5 / 6 + 0) / 3)
-    assert validation.prose == 1.0
+    assert validation.score.scores == (1, 1, 0, None)
+    assert validation.score.weights == (1, 1, 1, None)
+    assert validation.metrics["copied"].value == pytest.approx((5 / 6 + 5 / 6 + 0) / 3)
+    assert validation.metrics["prose"].value == 1.0
     assert validation.second is not None
-    assert (validation.second.judge, validation.second.accuracy) == ("other", 0.0)
-    assert validation.second.correct == (0, 0, 0, None)
+    assert (validation.second.judge, validation.second.value) == ("other", 0.0)
+    assert validation.second.scores == (0, 0, 0, None)
 
 
 async def test_observers_and_the_store_hear_of_both_judges() -> None:
@@ -80,6 +80,6 @@ async def test_observers_and_the_store_hear_of_both_judges() -> None:
 async def test_a_second_judge_that_fails_has_no_opinion_and_costs_no_validation() -> None:
     found = await again(Unscored("connection", "Nobody answers."), WRITTEN)
     validation = validation_of(3, found, 1.0, "other")
-    assert validation.accuracy == 1.0
+    assert validation.score.value == 1.0
     assert validation.second is None
     assert validation_of(3, [WRITTEN], 1.0).second is None

@@ -5,10 +5,11 @@ from random import Random
 
 import pytest
 
-from precis.records.ledger import Ledger, Validation
+from precis.records.ledger import Ledger
 from precis.sweep.ranking import TrialResult, interval_over_seeds, rank, result_of
 from precis.sweep.report import sweep_report, trial_lines, verdict
 from precis.sweep.trials import Trial
+from tests.support.ledgers import validation
 
 
 def results(rate: float, *accuracies: float | None) -> list[TrialResult]:
@@ -93,11 +94,7 @@ def test_the_figures_are_there_for_a_program() -> None:
 def test_a_trial_is_measured_by_its_last_validation() -> None:
     ledger = Ledger(model="m", config="c", corpus="d", usd=2.5)
     for step, accuracy in [(0, 0.3), (10, 0.6)]:
-        ledger = ledger.add_validation(
-            Validation(
-                step=step, accuracy=accuracy, low=0, high=1, words=320, seconds=1, unscored={}
-            )
-        )
+        ledger = ledger.add_validation(validation(step, accuracy, words=320))
     trial = Trial("m", {"steps": 10}, 1)
     result = result_of(trial, ledger, "")
     assert (result.start, result.accuracy, result.usd, result.words) == (0.3, 0.6, 2.5, 320)
