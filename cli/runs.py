@@ -16,6 +16,7 @@ from cli.plain_table import PlainTable
 from cli.run_comparison import describe_difference, runs_side_by_side, summaries_side_by_side
 from cli.tables import (
     checkpoints_table,
+    describe_repair,
     facts,
     run_details,
     run_record,
@@ -28,6 +29,7 @@ from precis.report.run_comparison import as_record, compare
 from precis.run.checkpoints import committed_steps
 from precis.run.export import Format, export
 from precis.run.overview import kept_checkpoints, list_runs, overview, sizes_of_run
+from precis.run.repair import repair as repair_run
 from precis.run.reports import report_file
 from precis.run.restart import load_reached
 from precis.run.restart import restart as restart_run
@@ -72,13 +74,17 @@ def show(
     model: Model,
     store: StoreOption = "",
     last: Annotated[int, typer.Option(min=1, help="Newest steps to list.")] = 20,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read the checkpoints, and not their sizes alone.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: its settings, its steps, its checkpoints and whether they are whole."""
+    """Show one run: its settings, its steps, its checkpoints and what they lack."""
     with sentences():
         at = _open(store)
         run = overview(at, model, datetime.now(UTC))
-        checkpoints = kept_checkpoints(at, model)
+        with errors.status(f"Reading the checkpoints in {at.url} …"):
+            checkpoints = kept_checkpoints(at, model, read=verify)
         if as_json:
             _print_json(run_details(run, checkpoints, last))
             return
@@ -135,6 +141,23 @@ def restart(
             markup=False,
             soft_wrap=True,
         )
+
+
+@app.command()
+def repair(
+    model: Model,
+    store: StoreOption = "",
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the run from whoever holds it.")
+    ] = False,
+) -> None:
+    """Rebuild a run's ledger from its checkpoints, where it is lost or damaged."""
+    with sentences():
+        at = _open(store)
+        with errors.status(f"Reading the checkpoints in {at.url} …"):
+            repaired = asyncio.run(repair_run(at, model, take_over))
+        for line in describe_repair(repaired):
+            _print(line)
 
 
 @app.command("compare")

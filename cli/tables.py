@@ -9,6 +9,7 @@ from cli.plain_table import PlainTable
 from precis.records.ledger import Ledger, Metric
 from precis.report.wording import warm_start
 from precis.run.overview import ListedRun, Overview, StoredCheckpoint
+from precis.run.repair import Repaired
 
 _MB = 1_000_000
 
@@ -33,7 +34,9 @@ def facts(run: Overview) -> list[tuple[str, str]]:
     """What there is to say of a run as a whole, its settings included, with its names."""
     ledger = run.ledger
     origin = run.ledger.origin
-    begun = f"{origin.model}, step {origin.step}, in {origin.store}" if origin else "untrained"
+    begun = "untrained" if ledger.rebuilt_at is None else "unknown, the ledger was rebuilt"
+    if origin:
+        begun = f"{origin.model}, step {origin.step}, in {origin.store}"
     held = f"{run.holder} since {run.holder.since:%Y-%m-%d %H:%M} UTC" if run.holder else "nobody"
     return [
         ("model", run.model),
@@ -43,7 +46,7 @@ def facts(run: Overview) -> list[tuple[str, str]]:
         ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
         ("dollars", f"{ledger.usd:.4f}"),
         ("held by", held),
-        *_settings(ledger.settings),
+        *(_settings(ledger.settings) or [("settings", "unknown until the run is started again")]),
     ]
 
 
@@ -98,8 +101,35 @@ def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> PlainTable:
     """Each checkpoint with its size and what it lacks."""
     table = PlainTable("checkpoint", "MB", "")
     for one in checkpoints:
-        table.add_row(str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or "whole")
+        sound = "whole" if one.read else "all files there, unread"
+        table.add_row(str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or sound)
     return table
+
+
+def describe_repair(repaired: Repaired) -> Iterator[str]:
+    """Say in sentences what of a run was recovered, and what is lost."""
+    ledger = repaired.ledger
+    at = ledger.next_step
+    yield (
+        f"The ledger of {ledger.model} is rebuilt, at step {at}, from {len(ledger.checkpoints)} "
+        f"checkpoints. {len(ledger.steps)} of its {at} steps have their records."
+    )
+    lost = "the records of the others, " if at > len(ledger.steps) else ""
+    yield (
+        f"Lost: {lost}every validation, and what was spent beside these records: the budget goes "
+        f"by ${ledger.usd:.2f}."
+    )
+    yield (
+        "Start the run with the settings that it had, which it then knows again. All of these "
+        "checkpoints stay, since the best of them is not known."
+    )
+    if repaired.beyond:
+        beyond = ", ".join(map(str, repaired.beyond))
+        yield f"Left alone: checkpoints beyond the run's newest ({beyond})."
+    for sentence in repaired.damage:
+        yield f"Damaged: {sentence}"
+    if repaired.kept:
+        yield f"The damaged ledger is kept as {repaired.kept}."
 
 
 def run_record(run: ListedRun) -> dict[str, Any]:

@@ -76,6 +76,7 @@ async def delete_old_checkpoints(run: Run) -> None:
             scores,
             run.ledger.next_step,
             run.lease.id,
+            run.ledger.rebuilt_at,
         )
     except LeaseLost:
         raise

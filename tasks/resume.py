@@ -157,8 +157,8 @@ async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
     )
     if any(one.config != run.identity for one in whole.values()):
         raise ConfigError(
-            f"The checkpoints of {run.name!r} in {run.store.url} are of a run with other settings "
-            "whose ledger is gone.",
+            f"{run.store.url} holds checkpoints of {run.name!r} that are of a run with other "
+            "settings.",
             "Train under another model name, or delete them.",
         )
     return reconcile(run.ledger, whole, await run.trainer.client.state(run.model))

@@ -144,11 +144,17 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
 
     Raises:
         ConfigError: the run's settings are of another version of Précis.
-        UnusableRun: the store holds no such run.
+        UnusableRun: the store holds no such run, or its ledger does not know them.
     """
     if config.checkpoints == "none":
         return config
-    known = _ledger_of(store, config.model).settings
+    ledger = _ledger_of(store, config.model)
+    if not ledger.corpus:
+        raise UnusableRun(
+            f"The ledger of {config.model!r} was rebuilt, and does not know the run's settings.",
+            "Start the run once more with those that it had: what is trained is not trained again.",
+        )
+    known = ledger.settings
     shared = RunConfig.model_fields.keys() - {"model", "store"}
     of_the_run = {name: value for name, value in known.items() if name in shared}
     given = config.model_dump(exclude_unset=True)

@@ -1,7 +1,7 @@
 """The ledger: what a run has committed. Resume reads it and nothing else."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -161,9 +161,11 @@ class Ledger(Record):
     config: str
     """Digest of the settings that decide the result; a resumed run must have the same."""
     settings: dict[str, Any] = Field({})
-    """All settings of the run that wrote this."""
+    """All settings of the run that wrote this; none where the ledger was rebuilt and the run has
+    not been started since."""
     corpus: str
-    """Digest of the documents and their split; a benchmark must hold out the same ones."""
+    """Digest of the documents and their split; a benchmark must hold out the same ones. Empty
+    where the ledger was rebuilt and the run has not been started since."""
     next_step: Step = 0
     """The step to do next, and so the newest committed adapter."""
     steps: tuple[StepRecord, ...] = ()
@@ -181,12 +183,49 @@ class Ledger(Record):
     """Names this run: to W&B, and to a trainer that holds checkpoints of it."""
     usd: Amount = 0.0
     """What the run has spent so far."""
+    rebuilt_at: Step | None = None
+    """The step at which the ledger was rebuilt from the checkpoints' manifests; None where it never
+    was. Before it, steps without a checkpoint have no record, and there are no validations."""
 
     @model_validator(mode="after")
-    def _steps_are_consecutive(self) -> Self:
-        if [record.step for record in self.steps] != list(range(self.next_step)):
-            raise ValueError(f"the steps do not run from 0 to {self.next_step - 1}")
+    def _no_step_is_missing(self) -> Self:
+        known = [record.step for record in self.steps]
+        begun = self.rebuilt_at or 0
+        due = list(range(begun, self.next_step))
+        if known != sorted(set(known)) or [step for step in known if step >= begun] != due:
+            raise ValueError(f"the steps do not run from {begun} to {self.next_step - 1}")
         return self
+
+    @classmethod
+    def rebuild(
+        cls,
+        model: str,
+        config: str,
+        run_id: str,
+        records: Collection[StepRecord],
+        checkpoints: Mapping[int, str],
+    ) -> Self:
+        """Return a ledger at the newest of these checkpoints, with what is known of its steps.
+
+        Which documents it has is not known (`read_ledger` says it again), and neither is what was
+        spent beside these records.
+
+        Args:
+            records: those of some of its steps.
+            checkpoints: the digests of whole checkpoints, by step.
+        """
+        at = max(checkpoints)
+        return cls(
+            model=model,
+            config=config,
+            corpus="",
+            next_step=at,
+            steps=tuple(sorted(records, key=lambda record: record.step)),
+            checkpoints=dict(checkpoints),
+            run_id=run_id,
+            usd=sum(record.usd for record in records),
+            rebuilt_at=at,
+        )
 
     @property
     def machine_usd(self) -> float:
@@ -270,11 +309,12 @@ class Ledger(Record):
         """The ledger as it was when adapter `step` was the newest; what was spent stays spent."""
         return self._with(
             next_step=step,
-            steps=self.steps[:step],
+            steps=tuple(one for one in self.steps if one.step < step),
             validations=tuple(one for one in self.validations if one.step <= step),
             stopped_early=None,
             variances=tuple(one for one in self.variances if one.step <= step),
             checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},
+            rebuilt_at=None if self.rebuilt_at is None else min(self.rebuilt_at, step),
         )
 
     def restart(self, step: int) -> Self:
@@ -299,7 +339,11 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
     if blob is None:
         new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
         return new, None
-    return _parse(blob.data, store, model), blob.version
+    ledger = _parse(blob.data, store, model)
+    if ledger.config == config and not ledger.corpus:
+        # It was rebuilt; a run with the same settings has the same documents.
+        ledger = ledger.model_copy(update={"corpus": corpus})
+    return ledger, blob.version
 
 
 def load_ledger(store: Store, model: str) -> Ledger:
@@ -364,7 +408,8 @@ def _parse(data: bytes, store: Store, model: str) -> Ledger:
         raise UnusableRun(
             f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
             f"({where}: {problem['msg']}).",
-            "Update Précis, or train under another model name.",
+            f"If it is damaged, `precis runs repair {model}` rebuilds it from the run's "
+            "checkpoints; if a newer Précis has written it, update.",
         ) from error
     if ledger.model != model:
         raise StoreError(

@@ -4,12 +4,11 @@ from dataclasses import asdict
 
 import polars as pl
 
-from precis.records.ledger import Ledger, Validation
+from precis.records.ledger import Ledger, StepRecord, Validation
 
 
-def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
-    """A step's numbers under flat names, as ART's files, W&B and the report show them."""
-    record = ledger.steps[step]
+def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
+    """Return a step's numbers under flat names, as ART's files, W&B and the report show them."""
     return {
         **record.metrics,
         "step": record.step,
@@ -25,7 +24,7 @@ def step_metrics(ledger: Ledger, step: int) -> dict[str, float]:
         **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
         **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
         **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
-        **_warm_start_metrics(ledger, step),
+        **_warm_start_metrics(ledger, record),
         **record.trainer,
     }
 
@@ -38,7 +37,7 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     to do.
     A number that a step does not have is null, never 0.
     """
-    steps = {record.step: _with_phases(ledger, record.step) for record in ledger.steps}
+    steps = {record.step: _with_phases(ledger, record) for record in ledger.steps}
     validated = {one.step: validation_metrics(one) for one in ledger.validations}
     rows = []
     names: dict[str, None] = {}
@@ -52,14 +51,14 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     return pl.DataFrame(columns, strict=False)
 
 
-def _warm_start_metrics(ledger: Ledger, step: int) -> dict[str, float]:
+def _warm_start_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
     """What was imitated, and how many groups of the adapter before it had rewards that differ."""
     metrics: dict[str, float] = {}
     for one in ledger.variances:
-        if one.step == step:
+        if one.step == record.step:
             metrics["groups_varied"] = one.varied
             metrics["groups_measured"] = one.groups
-    warm_start = ledger.steps[step].warm_start
+    warm_start = record.warm_start
     if warm_start is not None:
         metrics["warm_start/summaries"] = warm_start.summaries
         metrics["warm_start/left_out"] = sum(warm_start.left_out.values())
@@ -68,10 +67,9 @@ def _warm_start_metrics(ledger: Ledger, step: int) -> dict[str, float]:
     return metrics
 
 
-def _with_phases(ledger: Ledger, step: int) -> dict[str, float]:
-    seconds = ledger.steps[step].seconds
-    phases = {f"seconds/{phase}": spent for phase, spent in seconds.items()}
-    return {**step_metrics(ledger, step), **phases}
+def _with_phases(ledger: Ledger, record: StepRecord) -> dict[str, float]:
+    phases = {f"seconds/{phase}": spent for phase, spent in record.seconds.items()}
+    return {**step_metrics(ledger, record), **phases}
 
 
 def validation_metrics(validation: Validation) -> dict[str, float]:

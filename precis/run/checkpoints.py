@@ -19,6 +19,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
@@ -105,7 +106,7 @@ def commit(
 
 
 def repair_pointer(store: Store, model: str, step: int, lease: str = "") -> None:
-    """Have the pointer name a step where it does not: a commit was cut off just before it.
+    """Have the pointer name a step where it does not: a commit was cut off, or it is damaged.
 
     Args:
         lease: id of the lease that the run holds; empty where nobody else can write the model.
@@ -116,9 +117,17 @@ def repair_pointer(store: Store, model: str, step: int, lease: str = "") -> None
         StoreError: it can't be read.
     """
     blob = store.get(pointer_key(model))
-    if blob is None or _pointer(store, model, blob).step != step:
+    if named_step(blob) != step:
         check_lease(store, model, lease)
         _point_at(store, model, step, blob)
+
+
+def named_step(pointer: Blob | None) -> int | None:
+    """Return the step that a pointer names; None where it is lost or damaged."""
+    try:
+        return Pointer.model_validate_json(pointer.data).step if pointer else None
+    except ValidationError:
+        return None
 
 
 def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
@@ -233,6 +242,18 @@ def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -
     return checkpoint
 
 
+def verify(store: Store, checkpoint: Checkpoint) -> None:
+    """Read all files of a checkpoint and compare them with its manifest.
+
+    Raises:
+        CorruptCheckpoint: a file differs.
+        StoreError: a file can't be read.
+    """
+    for file in checkpoint.files:
+        with TemporaryDirectory() as temporary:
+            _fetch(store, checkpoint.key_of(file), Path(temporary), file)
+
+
 def _files_to_commit(folder: Path) -> tuple[File, ...]:
     files = files_in(folder)
     if not files:
@@ -263,16 +284,6 @@ def _point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
     """Have the pointer, which was `over` when it was read, name a step."""
     data = json.dumps({"step": step}).encode()
     store.put_if(pointer_key(model), data, over.version if over else None)
-
-
-def _pointer(store: Store, model: str, blob: Blob) -> Pointer:
-    try:
-        return Pointer.model_validate_json(blob.data)
-    except ValidationError as error:
-        raise StoreError(
-            f"{store.url}/{pointer_key(model)} can't be read ({_reason(error)}).",
-            "Delete it: the next start writes it anew, from the ledger.",
-        ) from error
 
 
 def _fetch(store: Store, key: str, folder: Path, file: File) -> None:

@@ -39,7 +39,9 @@ def check_settings(
 def _differences(
     before: Mapping[str, Any], config: TrainConfig, *, is_corpus_the_same: bool
 ) -> str:
-    changed = list(changed_settings(before, config)) if before else []
+    if not before:
+        return "which ones is not known, since its ledger was rebuilt"
+    changed = list(changed_settings(before, config))
     of_documents = [one for one in changed if one.name.startswith("documents.")]
     if is_corpus_the_same:  # the same documents from another file are no difference
         changed = [one for one in changed if one not in of_documents]

@@ -8,9 +8,10 @@ from functools import partial
 
 from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
-from precis.run.checkpoints import complete_manifest
+from precis.run.checkpoints import complete_manifest, verify
 from precis.run.holder import Holder, is_alive
 from precis.run.lease import read_lease
+from precis.run.repair import refuse_lost_ledger
 from precis.run.retention import steps_begun
 from precis.store import Store
 from precis.store.keys import fault_of
@@ -98,11 +99,17 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """A checkpoint in the store; `damage` says what it lacks, and is empty where it is whole."""
+    """A checkpoint in the store.
+
+    Attributes:
+        damage: a sentence on what it lacks; empty where nothing was found.
+        read: its files were read and compared with the manifest, and not their sizes alone.
+    """
 
     step: int
     bytes: int
     damage: str
+    read: bool
 
 
 def list_runs(
@@ -157,11 +164,16 @@ def find_overview(store: Store, model: str, now: datetime) -> Overview | None:
     return Overview(model, ledger, written, alive)
 
 
-def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
-    """Every checkpoint that has any file, ascending. Contents are not read, only their sizes."""
+def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:
+    """List every checkpoint that has any file, ascending.
+
+    Args:
+        read: read the files and compare them with the manifests, and not their sizes alone.
+    """
     sizes = store.sizes(f"{model}/checkpoints/")
-    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
-        return list(threads.map(partial(_describe, store, model, sizes), steps_begun(sizes)))
+    with ThreadPoolExecutor(1 if read else _READ_AT_ONCE) as threads:
+        describe = partial(_describe, store, model, sizes, read)
+        return list(threads.map(describe, steps_begun(sizes)))
 
 
 def sizes_of_run(store: Store, model: str) -> dict[str, int]:
@@ -189,16 +201,22 @@ def _line_or_why(store: Store, now: datetime, model: str) -> ListedRun | Unreada
         return None
     try:
         found = find_overview(store, model, now)
+        if found is None:
+            refuse_lost_ledger(store, model)
     except StoreError as error:
         return Unreadable(model, str(error))
     return found.line if found else None
 
 
-def _describe(store: Store, model: str, sizes: dict[str, int], step: int) -> StoredCheckpoint:
+def _describe(
+    store: Store, model: str, sizes: dict[str, int], read: bool, step: int
+) -> StoredCheckpoint:
     own = f"/checkpoints/{step:04d}/"
     total = sum(size for key, size in sizes.items() if own in key)
     try:
-        complete_manifest(store, model, step, sizes)
+        checkpoint = complete_manifest(store, model, step, sizes)
+        if read:
+            verify(store, checkpoint)
     except CorruptCheckpoint as error:
-        return StoredCheckpoint(step, total, str(error))
-    return StoredCheckpoint(step, total, "")
+        return StoredCheckpoint(step, total, str(error), read)
+    return StoredCheckpoint(step, total, "", read)

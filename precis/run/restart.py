@@ -11,14 +11,12 @@ old run can be resumed, and after it the restarted one:
 """
 
 import asyncio
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
-from precis.records.manifests import checkpoints_key
+from precis.records.manifests import checkpoint_key, checkpoints_key
 from precis.records.trajectories import Split, trajectories_key, trajectory_steps
-from precis.run.checkpoints import committed_steps, repair_pointer, restore
+from precis.run.checkpoints import committed_steps, complete_manifest, repair_pointer, verify
 from precis.run.lease import Lease, check_lease, leased, read_lease
 from precis.run.retention import remove, steps_begun
 from precis.store import Store
@@ -94,10 +92,10 @@ def _verify(store: Store, ledger: Ledger, step: int) -> None:
             f"{store.url} holds no checkpoint {step} of {ledger.model!r}; restart at one of "
             f"{', '.join(map(str, committed)) or 'none'}."
         )
-    with TemporaryDirectory() as temporary:
-        into = Path(temporary) / "checkpoint"
-        digest = ledger.checkpoints.get(step, "")
-        checkpoint = restore(store, ledger.model, step, into, digest)
+    sizes = store.sizes(checkpoint_key(ledger.model, step))
+    digest = ledger.checkpoints.get(step, "")
+    checkpoint = complete_manifest(store, ledger.model, step, sizes, digest)
+    verify(store, checkpoint)
     if checkpoint.config != ledger.config:
         raise CorruptCheckpoint(
             f"Checkpoint {step} of {ledger.model!r} in {store.url} is of a run with other settings."

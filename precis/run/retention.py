@@ -44,6 +44,7 @@ def prune(
     scores: Mapping[int, float],
     at: int,
     lease: str = "",
+    rebuilt_at: int | None = None,
 ) -> list[int]:
     """Delete the checkpoints that a newer whole one makes unnecessary; returns their steps.
 
@@ -53,6 +54,8 @@ def prune(
     Args:
         at: the ledger's step, which a run would resume from; later checkpoints are left alone.
         lease: id of the lease that the run holds; empty where nobody else can write the model.
+        rebuilt_at: the step at which the ledger was rebuilt: the best of the checkpoints up to
+            there is not known, so they all stay.
 
     Raises:
         LeaseLost: another run has taken the model over; nothing was deleted since.
@@ -64,6 +67,8 @@ def prune(
         return []
     keep = kept(whole, retention, scores)
     newest = max(whole)
+    if rebuilt_at is not None:
+        keep |= {step for step in whole if step <= rebuilt_at}
     surplus = [step for step in steps_begun(sizes) if step < newest and step not in keep]
     for step in surplus:
         remove(store, model, step, lease)

@@ -58,7 +58,8 @@ class RunLog:
         Args:
             groups: what it was trained on; None where an earlier process has sampled it.
         """
-        metrics = step_metrics(ledger, step)
+        record = next(one for one in ledger.steps if one.step == step)
+        metrics = step_metrics(ledger, record)
         await self._model.log(groups, split="train", metrics=metrics, step=step)
         if self._wandb:
             self._wandb.log(step, metrics)

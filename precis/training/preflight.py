@@ -15,6 +15,7 @@ from precis.models.licences import check_licence
 from precis.records.documents import Corpus
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
+from precis.run.repair import refuse_lost_ledger
 from precis.settings.tinker import TinkerTrainer
 from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
@@ -102,9 +103,10 @@ class Preflight:
         return store.url
 
     def _check_stored_run(self, store: Store) -> None:
-        """Refuse other settings than a stored run's, before a machine is rented for them."""
+        """Refuse a run that lost its ledger, or has other settings, before a machine is rented."""
         found = find_ledger(store, self.config.model)
         if found is None:
+            refuse_lost_ledger(store, self.config.model)
             return
         warm_start, corpus = warm_start_of(self.config, self._corpus)
         identity = identity_of(self.config, corpus, self._judge, warm_start)

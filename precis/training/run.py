@@ -19,6 +19,7 @@ from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.continuation import check_settings
 from precis.run.lease import Lease
+from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.task import task_of
 from precis.trainer.client import Model
@@ -114,10 +115,13 @@ class Run:
 
         Raises:
             ConfigError: the model was trained with other settings.
+            UnusableRun: the ledger is damaged or lost.
         """
         ledger, version = await asyncio.to_thread(
             read_ledger, self.store, self.name, self.identity, self.corpus.digest
         )
+        if version is None:
+            await asyncio.to_thread(refuse_lost_ledger, self.store, self.name)
         check_settings(ledger, self.config, self.identity, self.corpus.digest, self.store.url)
         self.ledger = ledger
         self._ledger_version = version

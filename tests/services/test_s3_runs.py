@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from precis.config import FromCheckpoint
-from precis.errors import StoreError, StoreRefused
-from precis.records.ledger import load_ledger
+from precis.errors import ConfigError, StoreError, StoreRefused
+from precis.records.ledger import ledger_key, load_ledger
 from precis.records.manifests import manifest_key
 from precis.records.trajectories import put_trajectories, scan_trajectories
 from precis.run.checkpoints import committed_steps, restore
 from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
+from precis.run.repair import repair
 from precis.run.reports import report_file
 from precis.run.restart import restart
 from precis.sampling.transcript import transcript
@@ -104,3 +105,20 @@ def test_what_cannot_be_read_is_a_sentence(server: str, store: S3Store) -> None:
     nowhere = S3Store("precis-nowhere", "", settings_for(server))
     with pytest.raises(StoreRefused, match="no such bucket"):
         read_files(nowhere, ["m/ledger.json"])
+
+
+async def test_the_ledger_of_a_run_in_a_bucket_is_rebuilt(store: S3Store) -> None:
+    make_run(store, "m", 2)
+    before = load_ledger(store, "m")
+    weights = file_key(store, "m", 1, "weights")
+    store.put(weights, b"\x02" * 1000)  # as many bytes as there were
+    store.put(ledger_key("m"), b"garbage")
+    repaired = await repair(store, "m")
+    ledger = load_ledger(store, "m")
+    assert (ledger.next_step, ledger.steps) == (2, before.steps)
+    assert sorted(ledger.checkpoints) == [0, 2]
+    assert "differs from its manifest" in repaired.damage[0]
+    kept = store.get(repaired.kept)
+    assert kept is not None and kept.data == b"garbage"
+    with pytest.raises(ConfigError, match="is intact"):
+        await repair(store, "m")

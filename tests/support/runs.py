@@ -30,7 +30,7 @@ def make_run(store: Store, model: str, steps: int) -> Ledger:
         for step in range(steps + 1):
             (Path(temporary) / "weights").write_bytes(bytes([step]) * 1000)
             made_by = record(step - 1) if step else None
-            commit(store, model, step, Path(temporary), "c", made_by)
+            commit(store, model, step, Path(temporary), "c", made_by, "first")
     for step in range(steps):
         ledger = ledger.advance(record(step)).add_validation(validation(step + 1, 0.5))
         put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m"))

@@ -97,6 +97,10 @@ def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
     assert "d1ge57" not in str(shown) and "c0rpu5" not in str(shown)
 
 
+def test_a_run_whose_settings_are_not_known_says_so(store: FolderStore) -> None:
+    assert "settings   unknown" in precis_runs("show", "m", store=store)
+
+
 def test_a_restart_asks_before_it_deletes(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

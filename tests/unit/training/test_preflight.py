@@ -12,12 +12,13 @@ from precis.errors import ConfigError, JudgeRejected, UnusableRun
 from precis.judge import JudgeClient, Unscored
 from precis.processes.child import ChildService
 from precis.records.documents import Document
-from precis.records.ledger import Ledger, write_ledger
+from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.verdict import Answer, Scored
 from precis.store import open_store
 from precis.training.preflight import Preflight
 from precis.training.run import Services
 from tests.support.corpora import corpus
+from tests.support.runs import make_run
 
 LOCAL = {"documents", "judge", "store", "W&B", "licence"}
 RENTED = {"SkyPilot's keys", "GPU", "budget"}
@@ -115,6 +116,17 @@ async def test_other_settings_than_a_stored_runs_are_refused_before_anything_is_
     store = open_store(now.config.store)
     write_ledger(store, ledger.under(before.model_dump(mode="json")), None)
     with pytest.raises(ConfigError, match="seed was 1 and is 2 now"):
+        await now.store()
+
+
+async def test_a_run_that_lost_its_ledger_is_refused_before_anything_is_rented(
+    tmp_path: Path,
+) -> None:
+    now = preflight(tmp_path, Judge(), model="m")
+    store = open_store(now.config.store)
+    make_run(store, "m", 1)
+    store.delete(ledger_key("m"))
+    with pytest.raises(UnusableRun, match="`precis runs repair m`"):
         await now.store()
 
 

@@ -1,0 +1,171 @@
+"""Rebuilding a run's ledger, where it is lost or damaged, from its checkpoints' manifests.
+
+Each manifest holds the record of the step that made it, and names the run. What stands in the
+ledger alone is lost: validations, the records of steps whose checkpoints were deleted, and what was
+spent beside the records that are left.
+
+The ledger that is to be replaced is kept beside the new one, and an intact one is never replaced.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from precis.errors import ConfigError, CorruptCheckpoint, UnusableRun
+from precis.records.ledger import Ledger, find_ledger, ledger_key, no_ledger, write_ledger
+from precis.records.manifests import Checkpoint, checkpoints_key, pointer_key, steps_in
+from precis.run.checkpoints import (
+    complete_manifest,
+    manifest,
+    named_step,
+    repair_pointer,
+    verify,
+)
+from precis.run.lease import Lease, leased
+from precis.store import Store
+
+_UNKNOWN_FIELD = "extra_forbidden"
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """A ledger that was rebuilt.
+
+    Attributes:
+        damage: sentences on the checkpoints that can't be used.
+        beyond: the steps of checkpoints that are newer than the run's newest: leftovers.
+        kept: the key of a copy of the damaged ledger; empty where the ledger was lost.
+    """
+
+    ledger: Ledger
+    damage: tuple[str, ...]
+    beyond: tuple[int, ...]
+    kept: str
+
+
+def refuse_lost_ledger(store: Store, model: str) -> None:
+    """See that a model without a ledger has no checkpoints either.
+
+    Raises:
+        UnusableRun: it has some: its ledger was lost.
+    """
+    if steps_in(store.keys(checkpoints_key(model))):
+        raise UnusableRun(
+            f"{store.url} holds checkpoints of {model!r}, but its ledger is gone.",
+            f"Rebuild it with `precis runs repair {model}`, or delete the rest of the run with "
+            f"`precis runs delete {model}`.",
+        )
+
+
+async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
+    """Rebuild a run's ledger from its checkpoints; cut off anywhere, it can be done again.
+
+    Args:
+        take_over: take the run's lease from whoever holds it.
+
+    Raises:
+        ConfigError: the ledger is intact, or of a newer Précis.
+        LeaseHeld: a live run works on the model.
+        CorruptCheckpoint: no checkpoint is whole.
+        StoreError: there is no such run, or the store can't be read or written.
+    """
+    await asyncio.to_thread(_refuse_intact, store, model)  # a wrong name gets no lease
+    async with leased(store, model, "repair", take_over=take_over) as lease:
+        return await _repair(store, model, lease)
+
+
+async def _repair(store: Store, model: str, lease: Lease) -> Repaired:
+    present = await asyncio.to_thread(store.get, ledger_key(model))
+    await asyncio.to_thread(_refuse_intact, store, model)
+    manifests, damage = await asyncio.to_thread(_read_manifests, store, model)
+    pointer = named_step(await asyncio.to_thread(store.get, pointer_key(model)))
+    newest = max(manifests, default=0) if pointer is None else pointer
+    whole = [step for step in manifests if step not in damage and step <= newest]
+    if not whole:
+        raise CorruptCheckpoint(
+            f"No checkpoint of {model!r} in {store.url} is whole, so its ledger can't be rebuilt. "
+            f"{' '.join(damage.values())}".rstrip(),
+            "Bring one back from a backup, or train under another model name.",
+        )
+    ledger = _rebuild(manifests, damage, max(whole))
+    await lease.check()
+    kept = ""
+    if present:
+        kept = f"{model}/damaged-ledger-{hashlib.sha256(present.data).hexdigest()[:8]}.json"
+        await asyncio.to_thread(store.put, kept, present.data)
+    version = present.version if present else None
+    await asyncio.to_thread(write_ledger, store, ledger, version)
+    await asyncio.to_thread(repair_pointer, store, model, ledger.next_step, lease.id)
+    beyond = tuple(step for step in manifests if step > newest)
+    return Repaired(ledger, tuple(damage.values()), beyond, kept)
+
+
+def _refuse_intact(store: Store, model: str) -> None:
+    """See that a run's ledger is damaged, or lost with checkpoints left.
+
+    Raises:
+        ConfigError: it is intact, or of a newer Précis.
+        UnusableRun: there is no such run.
+        StoreError: it is another model's, or the store can't be read.
+    """
+    try:
+        found = find_ledger(store, model)
+    except UnusableRun as error:
+        if _is_newer(error.__cause__):
+            raise ConfigError(
+                f"The ledger of {model!r} was written by a newer Précis: update this one."
+            ) from error
+        return
+    if found:
+        raise ConfigError(f"The ledger of {model!r} is intact: there is nothing to repair.")
+    if not steps_in(store.keys(checkpoints_key(model))):
+        raise no_ledger(store, model)
+
+
+def _is_newer(cause: BaseException | None) -> bool:
+    """Whether all that is wrong with a ledger are fields that this version does not know."""
+    if not isinstance(cause, ValidationError):
+        return False
+    return all(problem["type"] == _UNKNOWN_FIELD for problem in cause.errors())
+
+
+def _read_manifests(store: Store, model: str) -> tuple[dict[int, Checkpoint], dict[int, str]]:
+    """Read every manifest and verify its checkpoint.
+
+    Returns:
+        The manifests that can be read, and what is wrong with checkpoints, both by step.
+    """
+    sizes = store.sizes(checkpoints_key(model))
+    manifests: dict[int, Checkpoint] = {}
+    damage: dict[int, str] = {}
+    for step in steps_in(sizes):
+        try:
+            found = manifest(store, model, step)
+            if found is None:  # deleted since it was listed
+                continue
+            manifests[step] = found
+            verify(store, complete_manifest(store, model, step, sizes))
+        except CorruptCheckpoint as error:
+            damage[step] = str(error)
+    return manifests, damage
+
+
+def _rebuild(manifests: Mapping[int, Checkpoint], damage: Mapping[int, str], at: int) -> Ledger:
+    """Return the ledger at a checkpoint, from it and from those before it."""
+    newest = manifests[at]
+    records = []
+    checkpoints = {}
+    for step, checkpoint in manifests.items():
+        if step > at or checkpoint.config != newest.config:
+            continue
+        # A damaged file takes nothing from the record of its step.
+        if checkpoint.record and checkpoint.record.step == step - 1:
+            records.append(checkpoint.record)
+        if step not in damage:
+            checkpoints[step] = checkpoint.digest
+    run = newest.run or secrets.token_hex(4)
+    return Ledger.rebuild(newest.model, newest.config, run, records, checkpoints)

@@ -1,0 +1,272 @@
+"""A ledger that is lost or damaged is rebuilt from the checkpoints, and says what is gone."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from precis.benchmark.measure import with_settings_of_its_run
+from precis.config import BenchmarkConfig, Retention, TrainConfig
+from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError, UnusableRun
+from precis.records.ledger import Ledger, ledger_key, load_ledger, read_ledger, write_ledger
+from precis.records.manifests import manifest_key, pointer_key
+from precis.records.metrics import metrics_frame
+from precis.run.checkpoints import complete_around
+from precis.run.continuation import check_settings
+from precis.run.lease import lease_key
+from precis.run.overview import kept_checkpoints, list_runs
+from precis.run.repair import refuse_lost_ledger, repair
+from precis.run.restart import restart
+from precis.run.retention import prune, remove
+from precis.store import FolderStore
+from precis.trainer.protocol import TrainerState
+from precis.training.reconcile import reconcile
+from tests.support.dying_store import Killed, MortalStore
+from tests.support.ledgers import record
+from tests.support.newest_checkpoint import file_key
+from tests.support.runs import NOW, hold, make_run, precis_runs
+
+STEPS = 4
+GARBAGE = [b"", b"\x00\xff garbage", b"{}", b'{"model": "m"']
+NO_TRAINER = TrainerState(run="", checkpoints={}, trained={})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "store")
+    make_run(store, "m", STEPS)
+    return store
+
+
+def flip(store: FolderStore, key: str) -> None:
+    """Change a bit of a file, which stays as long as it was."""
+    data = bytearray((store.root / key).read_bytes())
+    data[len(data) // 2] ^= 1
+    (store.root / key).write_bytes(data)
+
+
+async def test_a_lost_ledger_is_rebuilt_from_the_manifests(store: FolderStore) -> None:
+    before = load_ledger(store, "m")
+    store.delete(ledger_key("m"))
+    repaired = await repair(store, "m")
+    ledger = load_ledger(store, "m")
+    assert repaired.ledger == ledger
+    assert (repaired.damage, repaired.beyond, repaired.kept) == ((), (), "")
+    assert (ledger.next_step, ledger.steps, ledger.run_id) == (STEPS, before.steps, "first")
+    assert ledger.usd == before.usd  # its validations have cost nothing
+    whole = complete_around(store, "m", 0)
+    assert ledger.checkpoints == {step: one.digest for step, one in whole.items()}
+    assert (ledger.validations, ledger.rebuilt_at) == ((), STEPS)
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+async def test_a_damaged_ledger_is_rebuilt_and_kept(store: FolderStore, garbage: bytes) -> None:
+    store.put(ledger_key("m"), garbage)
+    repaired = await repair(store, "m")
+    assert load_ledger(store, "m").next_step == STEPS
+    kept = store.get(repaired.kept)
+    assert kept is not None and kept.data == garbage
+
+
+async def test_an_intact_ledger_is_never_replaced(store: FolderStore) -> None:
+    before = store.get(ledger_key("m"))
+    with pytest.raises(ConfigError, match="is intact"):
+        await repair(store, "m")
+    assert store.get(ledger_key("m")) == before
+    assert store.get(lease_key("m")) is None
+
+
+async def test_the_ledger_of_a_newer_version_is_not_replaced(store: FolderStore) -> None:
+    present = store.get(ledger_key("m"))
+    assert present is not None
+    newer = present.data.replace(b'"version":1', b'"version":1,"invented":1')
+    store.put(ledger_key("m"), newer)
+    with pytest.raises(ConfigError, match="written by a newer Précis"):
+        await repair(store, "m")
+    after = store.get(ledger_key("m"))
+    assert after is not None and after.data == newer
+
+
+async def test_another_models_ledger_is_not_replaced(store: FolderStore) -> None:
+    shutil.copytree(store.root / "m", store.root / "renamed")
+    with pytest.raises(StoreError, match="is the ledger of 'm'"):
+        await repair(store, "renamed")
+
+
+async def test_a_run_that_is_not_there_is_not_repaired(store: FolderStore) -> None:
+    with pytest.raises(UnusableRun, match="holds no run 'wrong'"):
+        await repair(store, "wrong")
+    assert store.folders() == ["m"]
+
+
+async def test_a_run_at_work_is_not_repaired(store: FolderStore) -> None:
+    store.delete(ledger_key("m"))
+    hold(store, "m", "train-7")
+    with pytest.raises(LeaseHeld, match="run train-7"):
+        await repair(store, "m")
+    assert (await repair(store, "m", take_over=True)).ledger.next_step == STEPS
+
+
+async def test_the_steps_of_deleted_checkpoints_are_lost_and_said_to_be(
+    store: FolderStore,
+) -> None:
+    store.delete(ledger_key("m"))
+    for step in (1, 3):
+        remove(store, "m", step)
+    ledger = (await repair(store, "m")).ledger
+    assert [one.step for one in ledger.steps] == [1, 3]
+    assert metrics_frame(ledger)["reward"].to_list() == [None, 0.5, None, 0.5, None]
+    further = ledger.advance(record(STEPS)).model_dump_json()
+    assert Ledger.model_validate_json(further).next_step == STEPS + 1
+    assert [one.step for one in ledger.rewind(2).steps] == [1]
+    assert ledger.rewind(2).rebuilt_at == 2
+    with pytest.raises(ValueError, match="do not run from 4 to 5"):
+        ledger.advance(record(STEPS + 1))
+
+
+async def test_a_damaged_checkpoint_is_passed_over_and_named(store: FolderStore) -> None:
+    store.delete(ledger_key("m"))
+    flip(store, file_key(store, "m", STEPS, "weights"))
+    store.put(manifest_key("m", 2), b"garbage")
+    repaired = await repair(store, "m")
+    assert repaired.ledger.next_step == 3
+    assert [one.step for one in repaired.ledger.steps] == [0, 2]
+    assert sorted(repaired.ledger.checkpoints) == [0, 1, 3]
+    at_2, at_4 = repaired.damage
+    assert "0002/manifest.json is damaged" in at_2
+    assert "differs from its manifest" in at_4
+    pointer = store.get(pointer_key("m"))
+    assert pointer is not None and pointer.data == b'{"step": 3}'
+
+
+async def test_the_record_of_a_step_outlives_the_files_of_its_checkpoint(
+    store: FolderStore,
+) -> None:
+    store.delete(ledger_key("m"))
+    flip(store, file_key(store, "m", 2, "weights"))
+    ledger = (await repair(store, "m")).ledger
+    assert len(ledger.steps) == STEPS
+    assert 2 not in ledger.checkpoints
+
+
+async def test_without_a_whole_checkpoint_nothing_is_written(store: FolderStore) -> None:
+    store.delete(ledger_key("m"))
+    for step in range(STEPS + 1):
+        flip(store, file_key(store, "m", step, "weights"))
+    with pytest.raises(CorruptCheckpoint, match=r"No checkpoint of 'm' .* is whole"):
+        await repair(store, "m")
+    assert store.get(ledger_key("m")) is None
+
+
+async def test_what_a_restart_left_behind_is_no_part_of_the_run(store: FolderStore) -> None:
+    leftovers = shutil.copytree(store.root / "m" / "checkpoints", store.root.parent / "leftovers")
+    await restart(store, "m", 2)
+    shutil.copytree(leftovers / "0004", store.root / "m" / "checkpoints" / "0004")
+    store.delete(ledger_key("m"))
+    repaired = await repair(store, "m")
+    assert (repaired.ledger.next_step, repaired.beyond) == (2, (4,))
+
+
+@pytest.mark.parametrize("pointer", [None, b"garbage"])
+async def test_a_pointer_that_is_lost_too_is_written_anew(
+    store: FolderStore, pointer: bytes | None
+) -> None:
+    store.delete(ledger_key("m"))
+    store.delete(pointer_key("m"))
+    if pointer:
+        store.put(pointer_key("m"), pointer)
+    await repair(store, "m")
+    written = store.get(pointer_key("m"))
+    assert written is not None and written.data == b'{"step": 4}'
+
+
+async def test_killed_at_any_write_a_repair_can_be_done_again(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    store.put(ledger_key("m"), b"garbage")
+    store.delete(pointer_key("m"))
+    writes = 0
+    killed = True
+    while killed:
+        cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
+        try:
+            await repair(MortalStore(cut_off.root, writes), "m")
+            killed = False
+        except Killed:
+            cut_off.delete(lease_key("m"))  # its process would be dead
+        try:
+            await repair(cut_off, "m")
+        except ConfigError:  # the ledger was written already
+            assert writes > 1
+        assert load_ledger(cut_off, "m").next_step == STEPS
+        writes += 1
+    assert writes == 4  # the copy, the ledger, the pointer
+
+
+async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: FolderStore) -> None:
+    store.delete(ledger_key("m"))
+    await repair(store, "m")
+    ledger, _ = read_ledger(store, "m", "other", "k")
+    with pytest.raises(ConfigError, match="with other settings: which ones is not known"):
+        check_settings(ledger, TrainConfig(model="m"), "other", "k", store.url)
+    with pytest.raises(UnusableRun, match="does not know the run's settings"):
+        with_settings_of_its_run(BenchmarkConfig(model="m"), store)
+    ledger, version = read_ledger(store, "m", "c", "k")
+    assert ledger.corpus == "k"
+    plan = reconcile(ledger, complete_around(store, "m", STEPS), NO_TRAINER)
+    assert (plan.ledger.next_step, plan.trainer) == (STEPS, "restore")
+    write_ledger(store, ledger.under({"seed": 7}), version)
+    with_settings_of_its_run(BenchmarkConfig(model="m"), store)
+
+
+async def test_what_may_be_the_best_checkpoint_is_not_deleted_after_a_repair(
+    store: FolderStore,
+) -> None:
+    store.delete(ledger_key("m"))
+    ledger = (await repair(store, "m")).ledger
+    few = Retention(keep_last=1, keep_every=0, keep_best=1)
+    assert prune(store, "m", few, {}, at=STEPS, rebuilt_at=ledger.rebuilt_at) == []
+
+
+async def test_a_run_without_its_ledger_is_not_begun_anew(store: FolderStore) -> None:
+    store.delete(ledger_key("m"))
+    with pytest.raises(UnusableRun, match=r"its ledger is gone\. .*`precis runs repair m`"):
+        refuse_lost_ledger(store, "m")
+    refuse_lost_ledger(store, "new")
+
+
+def test_a_run_that_lost_its_ledger_is_listed_with_what_to_do(store: FolderStore) -> None:
+    store.delete(ledger_key("m"))
+    store.put("no-run/file", b"x")
+    runs, (lost,) = list_runs(store, NOW)
+    assert runs == []
+    assert "`precis runs repair m`" in lost.why
+
+
+def test_flipped_bits_are_found_by_who_reads_the_files(store: FolderStore) -> None:
+    flip(store, file_key(store, "m", 2, "weights"))
+    assert [one.damage for one in kept_checkpoints(store, "m")] == [""] * 5
+    damage = [one.damage for one in kept_checkpoints(store, "m", read=True)]
+    assert "differs from its manifest" in damage.pop(2)
+    assert damage == [""] * 4
+
+
+def test_a_checkpoint_is_called_whole_only_where_it_was_read(store: FolderStore) -> None:
+    flip(store, file_key(store, "m", 2, "weights"))
+    unread = precis_runs("show", "m", store=store)
+    assert "whole" not in unread and unread.count("all files there, unread") == 5
+    shown = precis_runs("show", "m", "--verify", store=store)
+    assert shown.count("whole") == 4 and shown.count("differs from its manifest") == 1
+
+
+def test_the_command_says_what_is_recovered_and_what_is_lost(store: FolderStore) -> None:
+    store.put(ledger_key("m"), b"garbage")
+    remove(store, "m", 2)
+    said = precis_runs("repair", "m", store=store)
+    assert "at step 4, from 4 checkpoints. 3 of its 4 steps" in said
+    assert "Lost: the records of the others, every validation" in said
+    assert "the budget goes by $0.75" in said
+    assert "kept as m/damaged-ledger-" in said
+    shown = precis_runs("show", "m", store=store)
+    assert "begun with unknown, the ledger was rebuilt" in shown
+    assert "is intact" in precis_runs("repair", "m", store=store, code=1)
