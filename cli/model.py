@@ -29,6 +29,7 @@ from precis.models.serving import (
     run_vllm,
     serve_policy,
 )
+from precis.processes.signals import as_interrupts
 from precis.store import open_store
 
 app = typer.Typer(no_args_is_help=True, help="Trained models: to export, serve and publish.")
@@ -150,7 +151,7 @@ def _vllm(command: list[str], name: str, address: ServerAddress, run: bool) -> N
     key = _find_or_show_key() if run else ""
     _say_how_to_ask(name, address)
     if run:
-        run_vllm(command, key)
+        raise typer.Exit(run_vllm(command, key, address))
     _note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
 
 
@@ -164,7 +165,7 @@ def _serve_policy(model: NamedCheckpoint, address: ServerAddress, run: bool) -> 
         return
     key = _find_or_show_key()
     _say_how_to_ask(model.serving_name, address)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, as_interrupts():
         serve_policy(model, Path(folder), address, key)
 
 

@@ -23,7 +23,7 @@ from precis.inference.facts import (
     questions_about,
     read_questions,
 )
-from precis.inference.local_server import Server, find_or_start_server
+from precis.inference.local_server import find_or_start_server
 from precis.inference.summarizer import (
     PolicySummarizer,
     ServedSummarizer,
@@ -33,6 +33,7 @@ from precis.inference.summarizer import (
 )
 from precis.inference.texts import Text, find_files, read_text
 from precis.llm.providers import NO_KEY, key_of_server
+from precis.models.own_servers import Server, key_of_own
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
 from precis.models.reference import Reference, find_model, newest_model
@@ -190,7 +191,8 @@ async def _open_named(options: Options) -> AsyncIterator[tuple[Summarizer, int]]
     """The server that `--url` names."""
     if not options.url.startswith(("http://", "https://")):
         raise ConfigError(f"--url {options.url!r} must start with http:// or https://.")
-    server = Server(options.url, key_of_server() or NO_KEY)
+    key = key_of_own(options.url) or key_of_server() or NO_KEY
+    server = Server(url=options.url, key=key)
     model = await find_served(server.url, options.model, server.key)
     record = _record_of(options, model)
     async with _open_served(server, model, record, options) as opened:

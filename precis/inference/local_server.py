@@ -1,20 +1,19 @@
-"""The server of a LoRA adapter on this machine: one that is up, or one started for the occasion."""
+"""The server of a LoRA adapter on this machine: one of ours that is up, or one that is started for
+the occasion. Nobody else's is asked: it would be given a key, and the document."""
 
 import asyncio
 import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
 from precis.errors import ConfigError, SummaryError
-from precis.inference.summarizer import list_models
-from precis.llm.providers import NO_KEY, key_of_server
+from precis.inference.summarizer import describe_models, list_models
+from precis.models.own_servers import Server, own_servers
 from precis.models.reference import NamedCheckpoint
 from precis.models.serving import (
-    DEFAULT_ADDRESS,
     VLLM_KEY_VARIABLE,
     ServerAddress,
     command_for_adapter,
@@ -27,18 +26,6 @@ from precis.processes.child import SUPERVISOR, Child, free_port, run_child
 _ANSWER_TIMEOUT_S = 2.0
 _START_TIMEOUT_S = 600.0
 _POLL_S = 1.0
-
-
-@dataclass(frozen=True)
-class Server:
-    """An OpenAI-compatible server.
-
-    Attributes:
-        url: with its `/v1`.
-    """
-
-    url: str
-    key: str = field(repr=False)
 
 
 @asynccontextmanager
@@ -56,17 +43,20 @@ async def find_or_start_server(
         SummaryError: the one that was started did not come up.
     """
     name = model.serving_name
-    up = Server(DEFAULT_ADDRESS.url, key_of_server() or NO_KEY)
-    unfit = await _why_unfit(up, name)
-    if not unfit:
-        note(f"{name} is asked of the server at {up.url}.")
-        yield up
-        return
+    unfit = []
+    for up in own_servers():
+        why = await _why_unfit(up, name)
+        if not why:
+            note(f"{name} is asked of the server at {up.url}.")
+            yield up
+            return
+        unfit.append(why)
     lacking = await _find_lacking()
     if lacking:
+        none_fits = " ".join(unfit) or "`precis model serve` runs none here."
         raise ConfigError(
             f"{name} is a LoRA adapter, which takes a server. None that is up has it: "
-            f"{unfit} None can be started here: {lacking}",
+            f"{none_fits} None can be started here: {lacking}",
             f"Start one with `precis model serve {name} --run` on a machine with a GPU, then add "
             "--url with its address.",
         )
@@ -77,15 +67,13 @@ async def find_or_start_server(
 async def _why_unfit(server: Server, name: str) -> str:
     """Why a server is not one that has the model, as a sentence; empty if it is."""
     try:
-        names = await asyncio.wait_for(list_models(server.url, server.key), _ANSWER_TIMEOUT_S)
-    except TimeoutError:
-        return f"the server at {server.url} does not answer within {_ANSWER_TIMEOUT_S:.0f} s."
+        names = await list_models(server.url, server.key, _ANSWER_TIMEOUT_S)
     except ConfigError as error:
         return error.what[0].lower() + error.what[1:]
     if names is None:
         return f"what answers at {server.url} lists no models, as OpenAI's API does."
     if name not in names:
-        return f"the server at {server.url} has {', '.join(names) or 'no models'}."
+        return f"the server at {server.url} has {describe_models(names)}."
     return ""
 
 
@@ -107,7 +95,7 @@ async def _start_server(
     """Run vLLM under a supervisor, which ends vLLM's own processes too."""
     name = model.serving_name
     address = ServerAddress("127.0.0.1", free_port())
-    server = Server(address.url, secrets.token_urlsafe(32))
+    server = Server(url=address.url, key=secrets.token_urlsafe(32))
     adapter = await asyncio.to_thread(fetch_adapter, model)
     command = command_for_adapter(model, adapter, "", context_tokens, address)
     supervised = [sys.executable, "-m", *SUPERVISOR, "--program", *command]

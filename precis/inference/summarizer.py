@@ -1,13 +1,14 @@
 """Who writes the summaries: the embedded policy in this process, or a server that is up."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import httpx
+from pydantic import BaseModel, Field, ValidationError
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, parameters_of
@@ -17,8 +18,8 @@ from precis.extractive.endpoint import PolicyEndpoint
 from precis.inference.parts import split
 from precis.llm.budget import Budget
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
+from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.llm.server import ApiError, ChatRequest
-from precis.llm.tls import tls_for
 from precis.llm.tokens import estimate_most_tokens
 from precis.models.serving import CONTEXT_TOKENS
 from precis.records.documents import Document
@@ -29,7 +30,8 @@ from precis.summaries.task import Summarizing
 
 _TRIES_MAX = 3
 _LIST_TIMEOUT_S = 10.0
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LIST_BYTES_MAX = 2**20
+_NAMES_SHOWN = 10
 _PASSES_MAX = 8
 """Times that summaries of parts are summarized again; each makes the text several times shorter."""
 
@@ -184,7 +186,7 @@ class ServedSummarizer:
 
 
 async def find_served(url: str, wanted: str, key: str) -> str:
-    """The name under which a server has a model.
+    """Return the name under which a server has a model.
 
     Args:
         url: the server's, with its `/v1`.
@@ -202,26 +204,45 @@ async def find_served(url: str, wanted: str, key: str) -> str:
         fitting = [name for name in fitting if name.partition("@")[0] == wanted]
     if len(fitting) == 1:
         return fitting[0]
-    there = ", ".join(names) if names else "none that it names"
     asked = f"has no single model {wanted!r}" if wanted else "has not just one model"
-    raise ConfigError(f"The server at {url} {asked}; there are: {there}.", "Name one with --model.")
+    raise ConfigError(
+        f"The server at {url} {asked}; there are: {describe_models(names or [])}.",
+        "Name one with --model.",
+    )
 
 
-async def list_models(url: str, key: str) -> list[str] | None:
-    """The models that a server lists; None where it lists none.
+def describe_models(names: Sequence[str]) -> str:
+    """Return the names for a message, or the first of many."""
+    shown = ", ".join(names[:_NAMES_SHOWN]) or "none that it names"
+    more = len(names) - _NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+async def list_models(url: str, key: str, timeout_s: float = _LIST_TIMEOUT_S) -> list[str] | None:
+    """Return the models that a server lists; None where it lists none.
 
     Raises:
-        ConfigError: it is not there, or rejects the key.
+        ConfigError: it is not there, sends without end, or rejects the key.
     """
     headers = {"Authorization": f"Bearer {key}"}
     try:
-        # A proxy that the environment names can't reach a server on this machine.
-        is_here = httpx.URL(url).host in _LOOPBACK
-        async with httpx.AsyncClient(
-            verify=tls_for(url), timeout=_LIST_TIMEOUT_S, trust_env=not is_here
-        ) as client:
+        async with (
+            asyncio.timeout(timeout_s),
+            BoundedClient(url, key, bytes_max=_LIST_BYTES_MAX, timeout=timeout_s) as client,
+        ):
             response = await client.get(f"{url}/models", headers=headers)
-    except (httpx.TransportError, httpx.InvalidURL) as error:
+    except (TimeoutError, httpx.TimeoutException):
+        raise ConfigError(
+            f"The server at {url} does not list its models within {timeout_s:.0f} s.",
+            "See whether it is up, or give another --url.",
+        ) from None
+    except ReplyTooLarge as error:
+        raise ConfigError(
+            f"The server at {url} lists its models without end: {error}", "Give another --url."
+        ) from None
+    except httpx.InvalidURL:  # what it says may quote a password
+        raise ConfigError(f"--url {url!r} is no address.", "Write http://HOST:PORT/v1.") from None
+    except httpx.RequestError as error:
         raise ConfigError(
             f"No server answers at {url} ({error or type(error).__name__}).",
             "Start it with `precis model serve`, or give another --url, which ends in /v1.",
@@ -233,15 +254,20 @@ async def list_models(url: str, key: str) -> list[str] | None:
         )
     if response.status_code != 200:
         return None
-    return _ids(response)
-
-
-def _ids(response: httpx.Response) -> list[str] | None:
     try:
-        listed = response.json()["data"]
-        return [str(one["id"]) for one in listed]
-    except (ValueError, KeyError, TypeError):
+        return [model.id for model in _Models.model_validate_json(response.content).data]
+    except ValidationError:
         return None
+
+
+class _Model(BaseModel):
+    id: str = Field(min_length=1, max_length=400, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")
+
+
+class _Models(BaseModel):
+    """The part of OpenAI's list of models that is read."""
+
+    data: list[_Model]
 
 
 def _parameters(words_max: int) -> Mapping[str, Any]:

@@ -8,6 +8,8 @@ import secrets
 import shlex
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +24,11 @@ from precis.llm.server import completions_app
 from precis.models.adapter import claimed_base, rank_of
 from precis.models.base import base_config, base_to_load
 from precis.models.export import ExportOptions, export_model
+from precis.models.own_servers import Server, announced
 from precis.models.prompt import PROMPT_FILE
 from precis.models.reference import NamedCheckpoint
+from precis.processes.child import SUPERVISOR
+from precis.processes.signals import passed_on
 
 CONTEXT_TOKENS = 4096
 """What a server reads at once where nothing says otherwise, the summary included."""
@@ -51,7 +56,7 @@ class ServerAddress:
 
 
 DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
-"""Where `precis model serve` serves, and `precis summarize` looks, if nobody says otherwise."""
+"""Where `precis model serve` serves if nobody says otherwise."""
 
 
 def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
@@ -159,11 +164,16 @@ def find_vllm() -> str | None:
     return shutil.which(_VLLM)
 
 
-def run_vllm(command: Sequence[str], key: str) -> None:
-    """Become vLLM, behind a key that no list of processes shows.
+def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
+    """Run vLLM behind a key that no list of processes shows, until it ends or is told to.
+
+    It is found by this user's other commands meanwhile, and ends with this process.
+
+    Returns:
+        Its exit status.
 
     Raises:
-        ConfigError: vLLM is not installed.
+        ConfigError: vLLM is not installed, or the address is taken.
     """
     program = find_vllm()
     if program is None:
@@ -172,11 +182,23 @@ def run_vllm(command: Sequence[str], key: str) -> None:
             "Install it on a machine with a GPU (`pip install vllm`), or leave out --run and copy "
             "the command there.",
         )
-    os.execve(program, list(command), {**os.environ, VLLM_KEY_VARIABLE: key})
+    _listener(address).close()  # else others' documents would go to whoever listens there
+    # The folder that it is started in may hold modules of any name.
+    environment = {**os.environ, VLLM_KEY_VARIABLE: key, "PYTHONSAFEPATH": "1"}
+    with announced(Server(url=address.url, key=key)) as lock:
+        server = subprocess.Popen(
+            [sys.executable, "-m", *SUPERVISOR, "--program", program, *command[1:]],
+            stdin=subprocess.PIPE,
+            env=environment,
+            pass_fds=[lock],
+            start_new_session=True,  # Ctrl-C is for us, who pass it on once
+        )
+        with passed_on(server):
+            return server.wait()
 
 
 def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, key: str) -> None:
-    """Serve the embedded policy until told to stop.
+    """Serve the embedded policy until told to stop; this user's other commands find it meanwhile.
 
     Args:
         folder: for its files.
@@ -188,7 +210,9 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
     endpoint = PolicyEndpoint({model.name: folder})
     app = completions_app(endpoint.complete, endpoint.models, key)
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
-    uvicorn.Server(config).run(sockets=[_listener(address)])
+    listener = _listener(address)
+    with announced(Server(url=address.url, key=key)):
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def find_or_make_key() -> tuple[str, bool]:

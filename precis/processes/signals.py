@@ -1,11 +1,15 @@
-"""SIGTERM, as an end in order."""
+"""SIGTERM and SIGHUP, as an end in order."""
 
 import asyncio
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -37,3 +41,42 @@ def cancel_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
         if told:
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def as_interrupts() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP do while the block lasts what Ctrl-C does.
+
+    Outside the main thread nothing is changed, and a signal that is ignored stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass SIGINT, SIGTERM and SIGHUP on to a process while the block lasts."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

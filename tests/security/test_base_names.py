@@ -3,24 +3,18 @@ a checkpoint here."""
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
 from precis.models.record import read_record, record_key
-from precis.processes.child import free_port
 from precis.store import FolderStore
-from tests.services.patience import PATIENCE_S
 from tests.support import vllm_program
 from tests.support.command import run_precis
 from tests.support.tiny_model import BASE, put_run, store_with_adapter, write_adapter, write_base
 
-PRECIS = str(Path(sys.executable).with_name("precis"))
 NO_NAMES = [
     "--tool-parser-plugin=/tmp/evil.py",
     "--config=/tmp/evil.yaml",
@@ -154,31 +148,6 @@ def test_a_configuration_of_other_types_is_a_sentence(
     done = try_command("serve", store, tmp_path)
     assert done.exit_code == 1
     assert "is not the configuration of a LoRA adapter" in done.stderr
-
-
-def test_vllm_is_started_with_the_command_and_nothing_more(tmp_path: Path) -> None:
-    """The stand-in is a process, which writes down what it was started with."""
-    store = store_with_adapter(tmp_path)
-    port = str(free_port())
-    command = [PRECIS, "model", "serve", "mine@1", "--run", "--port", port, "--store", store.url]
-    argv = tmp_path / "vllm.argv"
-    served = subprocess.Popen(command, stdout=subprocess.PIPE)
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not (argv.exists() and argv.read_text()):
-            assert served.poll() is None and time.monotonic() < deadline
-            time.sleep(0.1)
-    finally:
-        for pid in json.loads((tmp_path / "vllm").read_text())[::-1]:
-            os.kill(pid, signal.SIGTERM)
-        served.communicate(timeout=PATIENCE_S)
-    *before, modules = json.loads(argv.read_text())
-    assert before == [
-        *("serve", "owner/tiny", "--max-model-len", "2048"),
-        *("--host", "127.0.0.1", "--port", port),
-        *("--enable-lora", "--max-lora-rank", "8", "--lora-modules"),
-    ]
-    assert modules.startswith(f"mine@1={tmp_path / 'home'}")
 
 
 def test_a_record_holds_a_models_name_or_counts_for_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -16,8 +17,10 @@ from typer.testing import Result
 
 from precis.errors import SummaryError
 from precis.inference import local_server
-from precis.inference.local_server import Server, find_or_start_server
+from precis.inference.local_server import find_or_start_server
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.models import serving
+from precis.models.own_servers import Server, announced, own_servers
 from precis.models.reference import Reference, find_model
 from precis.models.serving import ServerAddress
 from precis.processes.child import is_running
@@ -34,7 +37,7 @@ STORY = "The mill was built in 1784 by Thomas Aldery. It closed in 1967."
 
 
 @pytest.fixture(autouse=True)
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Neither servers nor GPUs nor programs are this machine's; gives the folder on PATH."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -42,10 +45,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        serve_at(silent.getsockname()[1], monkeypatch)
-        yield programs
+    return programs
 
 
 @pytest.fixture
@@ -73,12 +73,6 @@ def has(programs: Path, name: str, script: str) -> None:
     program = programs / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-
-
-def serve_at(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have that port of the loopback be where `precis model serve` serves by default."""
-    address = ServerAddress("127.0.0.1", port)
-    monkeypatch.setattr(local_server, "DEFAULT_ADDRESS", address)
 
 
 def summarize(*arguments: object, store: FolderStore) -> Result:
@@ -117,17 +111,17 @@ def models() -> list[str]:
 
 
 @pytest.fixture
-def server(
-    seen: list[ChatRequest], models: list[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """A server where `precis model serve` serves by default, behind the key `the-key`."""
+def server(seen: list[ChatRequest], models: list[str]) -> Iterator[str]:
+    """A server of our own, behind the key `its-key`."""
 
     async def complete(asked: ChatRequest) -> Completion:
         seen.append(asked)
         return Completion(asked.model, [Choice("It was built in 1784.")])
 
-    with served(completions_app(complete, lambda: models, "the-key")) as url:
-        serve_at(int(url.rpartition(":")[2]), monkeypatch)
+    with (
+        served(completions_app(complete, lambda: models, "its-key")) as url,
+        announced(Server(url=f"{url}/v1", key="its-key")),
+    ):
         yield f"{url}/v1"
 
 
@@ -152,14 +146,59 @@ def test_a_server_with_other_models_is_passed_over(
     assert seen == []
 
 
-def test_a_server_that_rejects_the_key_is_passed_over(
-    store: FolderStore, story: Path, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECIS_API_KEY", "another")
-    done = summarize(story, store=store)
+def test_a_server_that_rejects_its_key_is_passed_over(store: FolderStore, story: Path) -> None:
+    app = completions_app(_refuse, lambda: ["mine@2"], "its-key")
+    with served(app) as url, announced(Server(url=f"{url}/v1", key="another-key")):
+        done = summarize(story, store=store)
     assert done.exit_code == 1
-    assert f"the server at {server} rejects the key. None can be started" in done.stderr
-    assert "another" not in done.stderr
+    assert f"the server at {url}/v1 rejects the key. None can be started" in done.stderr
+    assert "another-key" not in done.stderr
+
+
+async def _refuse(asked: ChatRequest) -> Completion:
+    raise AssertionError("Nobody is to be asked for a summary.")
+
+
+def test_a_stranger_where_our_server_would_be_is_told_nothing(
+    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever listens at the default address got the key of the environment, and the document."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        address = ServerAddress("127.0.0.1", stranger.getsockname()[1])
+        for module in (local_server, serving):
+            monkeypatch.setattr(module, "DEFAULT_ADDRESS", address, raising=False)
+        done = summarize(story, store=store)
+        stranger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+    assert done.exit_code == 1
+    assert "`precis model serve` runs none here" in done.stderr
+
+
+def test_a_server_that_was_killed_is_asked_nothing_and_forgotten(
+    store: FolderStore, story: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        url = f"http://127.0.0.1:{stranger.getsockname()[1]}/v1"
+        with announced(Server(url=url, key="its-key")):
+            (file,) = (tmp_path / "home" / "servers").iterdir()
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            left = file.read_text()
+            assert "its-key" in left and "its-key" not in repr(own_servers())
+        assert not file.exists()
+        file.write_text(left)  # as one leaves it that can't delete it
+        assert "runs none here" in summarize(story, store=store).stderr
+        assert not file.exists()
+        stranger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+
+
+def test_a_server_of_ours_that_is_named_is_asked_with_its_key(
+    store: FolderStore, story: Path, server: str
+) -> None:
+    done = summarize(story, "--url", server, "--model", "mine@1", store=store)
+    assert done.exit_code == 0, done.stderr
 
 
 async def _page(scope: Any, receive: Any, send: Any) -> None:
@@ -169,11 +208,8 @@ async def _page(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"<html>"})
 
 
-def test_what_is_no_server_of_models_is_passed_over(
-    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with served(_page) as url:
-        serve_at(int(url.rpartition(":")[2]), monkeypatch)
+def test_what_is_no_server_of_models_is_passed_over(store: FolderStore, story: Path) -> None:
+    with served(_page) as url, announced(Server(url=f"{url}/v1", key="its-key")):
         done = summarize(story, store=store)
     assert done.exit_code == 1
     assert f"what answers at {url}/v1 lists no models" in done.stderr
@@ -184,10 +220,11 @@ def test_a_server_that_never_answers_is_passed_over(
 ) -> None:
     monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        serve_at(silent.getsockname()[1], monkeypatch)
-        done = summarize(story, store=store)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        with announced(Server(url=url, key="its-key")):
+            done = summarize(story, store=store)
     assert done.exit_code == 1
-    assert "does not answer within" in done.stderr
+    assert "does not list its models within" in done.stderr
 
 
 def test_without_a_server_or_a_gpu_it_says_what_to_do(
@@ -195,7 +232,6 @@ def test_without_a_server_or_a_gpu_it_says_what_to_do(
 ) -> None:
     done = summarize(story, store=store)
     assert done.exit_code == 1
-    assert "no server answers at http://127.0.0.1:" in done.stderr
     assert "None can be started here: vLLM is not on PATH. Start one with" in done.stderr
     assert "`precis model serve mine@2 --run`" in done.stderr
     assert len(done.stderr.splitlines()) == 1

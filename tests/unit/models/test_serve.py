@@ -1,12 +1,14 @@
 """Serving: vLLM's command is what it takes, and the embedded policy answers behind its key."""
 
+import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,9 +17,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import app
+from precis.processes.child import free_port, is_running
 from precis.store import FolderStore
 from precis.summaries.prompt import summary_messages
 from tests.services.patience import PATIENCE_S
+from tests.support import vllm_program
 from tests.support.command import run_precis
 from tests.support.runs import train_policy
 from tests.support.tiny_model import put_run, store_with_adapter, write_base
@@ -103,51 +107,93 @@ def test_without_vllm_run_says_what_to_do(store: FolderStore, tmp_path: Path) ->
     assert "vLLM is not on PATH" in done.stderr
 
 
-def test_run_becomes_vllm_with_the_key_in_its_environment(
-    store: FolderStore, tmp_path: Path
-) -> None:
-    vllm = tmp_path / "bin" / "vllm"
-    vllm.parent.mkdir()
-    vllm.write_text('#!/bin/sh\necho "$VLLM_API_KEY" "$@"\n')
-    vllm.chmod(0o755)
-    env = {
-        **os.environ,
-        "PATH": f"{vllm.parent}:{os.environ['PATH']}",
-        "PRECIS_API_KEY": "the-key",
-        "PRECIS_HOME": str(tmp_path / "home"),
-    }
-    command = [PRECIS, "model", "serve", "mine", "--run", "--store", store.url]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert "the-key serve owner/tiny --max-model-len 2048" in done.stdout
-    assert "the-key" not in done.stderr
-
-
 @contextmanager
-def policy_served(store: FolderStore, port: int) -> Iterator[str]:
-    """A server of the policy that answers; its address, with /v1."""
-    env = {**os.environ, "PRECIS_API_KEY": "the-key"}
-    command = [PRECIS, "model", "serve", "small@1", "--run", "--port", str(port)]
-    process = subprocess.Popen([*command, "--store", store.url], env=env, stderr=subprocess.PIPE)
-    url = f"http://127.0.0.1:{port}/v1"
+def started(
+    store: FolderStore, name: str, home: Path, port: int, **environment: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """`precis model serve --run` as a process, which has ended with the block, and says no key."""
+    env = {**os.environ, "PRECIS_HOME": str(home), **environment}
+    command = [PRECIS, "model", "serve", name, "--run", "--port", str(port), "--store", store.url]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        _wait_until_up(url, process)
-        yield url
+        yield process
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=PATIENCE_S)
+        said = b"".join(process.communicate(timeout=PATIENCE_S))
         assert b"Traceback" not in said
         assert b"the-key" not in said
 
 
-def _wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
+def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            _list_models(url)
-            return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    raise AssertionError("it does not answer")
+    while not happened():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the stand-in for vLLM names its processes."""
+    pids = tmp_path / "vllm"
+    program = tmp_path / "bin" / "vllm"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {vllm_program.__file__} {pids} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return pids
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_vllm_is_started_found_by_summarize_and_ended(
+    sent: signal.Signals, store: FolderStore, vllm: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    port = free_port()
+    with started(store, "mine@1", home, port, PRECIS_API_KEY="the-key") as process:
+        url = f"http://127.0.0.1:{port}/v1"
+        wait_until(lambda: answers(url), process)
+        *before, modules = json.loads(Path(f"{vllm}.argv").read_text())
+        assert before == [
+            *("serve", "owner/tiny", "--max-model-len", "2048"),
+            *("--host", "127.0.0.1", "--port", str(port)),
+            *("--enable-lora", "--max-lora-rank", "16", "--lora-modules"),
+        ]
+        assert modules.startswith(f"mine@1={home}/models/")
+        (tmp_path / "story.txt").write_text("It was built in 1784.")
+        asked = ("summarize", tmp_path / "story.txt", "--model", "mine@1")
+        elsewhere = {"PRECIS_HOME": str(home), "PRECIS_API_KEY": "a-key-for-another-server"}
+        done = run_precis(*asked, store=store, **elsewhere)
+        assert done.stdout == "It was built in 1784.\n", done.stderr
+        process.send_signal(sent)
+        process.wait(PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while any(map(is_running, json.loads(vllm.read_text()))):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    left = list((home / "servers").iterdir())
+    assert len(left) == (sent is signal.SIGKILL)
+    after = run_precis(*asked, store=store, PATH="", **elsewhere)
+    assert "runs none here" in after.stderr
+    assert not list((home / "servers").iterdir())
+
+
+def test_vllm_is_not_started_where_somebody_listens(
+    store: FolderStore, vllm: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = serve("mine", "--run", "--port", port, store=store, home=tmp_path / "home")
+    assert done.exit_code == 1
+    assert f"Can't listen at 127.0.0.1:{port}" in done.stderr
+    assert not vllm.exists()
+
+
+def answers(url: str) -> bool:
+    try:
+        _list_models(url)
+    except httpx.TransportError:
+        return False
+    return True
 
 
 def _list_models(url: str) -> httpx.Response:
@@ -157,9 +203,11 @@ def _list_models(url: str) -> httpx.Response:
 def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "policies")
     train_policy(store, "small", tmp_path / "trainer")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with policy_served(store, port) as url:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/v1"
+    home = tmp_path / "home"
+    with started(store, "small@1", home, port, PRECIS_API_KEY="the-key") as process:
+        wait_until(lambda: answers(url), process)
         assert [one["id"] for one in _list_models(url).json()["data"]] == ["small@1"]
         asked = {"model": "small", "messages": summary_messages("It was built in 1784.", 20)}
         assert httpx.post(f"{url}/chat/completions", json=asked).status_code == 401
@@ -168,6 +216,8 @@ def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
         ).json()
         assert answer["model"] == "small@1"
         assert answer["choices"][0]["message"]["content"] == "It was built in 1784."
-        taken = serve(*("small", "--run", "--port", port), store=store, home=tmp_path / "home")
+        taken = serve(*("small", "--run", "--port", port), store=store, home=home)
         assert taken.exit_code == 1
         assert f"Can't listen at 127.0.0.1:{port}" in taken.stderr
+        assert len(list((home / "servers").iterdir())) == 1
+    assert not list((home / "servers").iterdir())

@@ -1,0 +1,71 @@
+"""The servers that `precis model serve` runs on this machine, and their keys.
+
+Each has a file in `servers/` in our home, for its owner alone, which is locked for as long as the
+server lives: without the lock, nobody knows who listens at that address by now.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from pydantic import Field, ValidationError
+
+from precis.environment import Environment, private_home
+from precis.record import Record
+
+_FOLDER = "servers"
+_BYTES_MAX = 4096
+
+
+class Server(Record):
+    """An OpenAI-compatible server of this user.
+
+    Attributes:
+        url: with its `/v1`.
+    """
+
+    url: str
+    key: str = Field(repr=False)
+
+
+@contextmanager
+def announced(server: Server) -> Iterator[int]:
+    """Let this user's other commands find a server while the block lasts.
+
+    Yields:
+        A descriptor that holds the lock: the server counts as alive while any process has it.
+    """
+    folder = private_home() / _FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{server.url.partition('://')[2].replace('/', '_')}.json"
+    new = path.with_suffix(f".{os.getpid()}")
+    with open(new, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(server.model_dump_json())
+        file.flush()
+        os.replace(new, path)
+        try:
+            yield file.fileno()
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def own_servers() -> list[Server]:
+    """Return the servers that are alive; what those left that were killed is deleted."""
+    found = []
+    for path in sorted((Environment().home / _FOLDER).glob("*.json")):
+        with suppress(FileNotFoundError, ValidationError), path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found.append(Server.model_validate_json(file.read(_BYTES_MAX)))
+                continue
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # and no newer one's
+                path.unlink()
+    return found
+
+
+def key_of_own(url: str) -> str | None:
+    """Return the key of the server at an address, if it is one of ours that is alive."""
+    return next((server.key for server in own_servers() if server.url == url), None)

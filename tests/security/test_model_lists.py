@@ -1,0 +1,81 @@
+"""A server's list of models is bounded in bytes and time, and says nothing that it should not."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from precis.errors import ConfigError
+from precis.inference.summarizer import find_served, list_models
+from tests.security.hostile import MIB, bomb, endless, hostile, quoting, quoting_in_the_status_line
+
+KEY = "sk-or-v1-0123456789abcdef"
+
+
+def listing(*names: str) -> Callable[[str], Iterator[bytes]]:
+    return quoting(200, lambda _: json.dumps({"data": [{"id": name} for name in names]}))
+
+
+@pytest.mark.parametrize("answer", [endless, bomb])
+async def test_a_list_without_end_is_not_read(answer: Callable[[str], Iterator[bytes]]) -> None:
+    async with hostile(answer) as server:
+        with pytest.raises(ConfigError, match="lists its models without end"):
+            await list_models(server.url, KEY)
+    assert server.sent < 32 * MIB
+
+
+async def test_a_list_that_drips_costs_its_deadline_and_no_more() -> None:
+    """No single wait for a byte is long."""
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n{")
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        writer.close()
+        ended.set()
+
+    ended = asyncio.Event()
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ConfigError, match="does not list its models within 1 s"):
+            await asyncio.wait_for(list_models(f"http://127.0.0.1:{port}/v1", KEY, 1.0), 30)
+        await asyncio.wait_for(ended.wait(), 30)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        quoting(200, lambda key: json.dumps({"data": [{"id": key}, {"id": f"m-{key}@1"}]})),
+        quoting(401, lambda key: f"{key} is not a key of ours"),
+        quoting_in_the_status_line,
+    ],
+)
+async def test_a_server_that_quotes_the_key_has_nobody_print_it(
+    answer: Callable[[str], Iterator[bytes]],
+) -> None:
+    async with hostile(answer) as server:
+        with pytest.raises(ConfigError) as raised:
+            await find_served(server.url, "", KEY)
+    assert server.keys == [KEY]
+    assert "0123456789" not in repr(raised.value)
+    assert not raised.value.__cause__ or "0123456789" not in repr(raised.value.__cause__)
+
+
+async def test_a_name_that_moves_the_cursor_is_no_name() -> None:
+    async with hostile(listing("a@1", "\x1b]0;owned\x07\x1b[2J")) as server:
+        assert await list_models(server.url, KEY) is None
+    async with hostile(listing("a@1", "My Model.gguf")) as server:
+        assert await list_models(server.url, KEY) == ["a@1", "My Model.gguf"]
+
+
+async def test_of_a_thousand_names_a_message_has_ten() -> None:
+    async with hostile(listing(*(f"m{number}" for number in range(1000)))) as server:
+        with pytest.raises(ConfigError, match="m9 and 990 more") as raised:
+            await find_served(server.url, "", KEY)
+    assert len(str(raised.value)) < 400
