@@ -1,12 +1,22 @@
 """`precis doctor`: what a run needs, checked and shown as a table."""
 
 import asyncio
+import json
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import yaml
-from prefect.settings import get_current_settings
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_URL,
+    get_current_settings,
+    temporary_settings,
+)
+from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,89 +24,316 @@ from rich.text import Text
 from cli import prefect_server
 from cli.up import ROOT
 from precis import checks
+from precis.benchmark.measure import with_settings_of_its_run
+from precis.benchmark.run import hosted_of
 from precis.checks import Check, CheckResult, run_checks
 from precis.cleartext import keys_in_clear
+from precis.cluster import api
+from precis.cluster.gpus import gpus_suffice
 from precis.cluster.managed import check_reach
-from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
-from precis.config import ManagedConfig, RunConfig, TrainConfig
-from precis.environment import Environment
-from precis.errors import ConfigError
+from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
+from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
+from precis.environment import Environment, key_variables
+from precis.errors import ClusterError, ConfigError, PrecisError, StoreError, UnusableRun
+from precis.judge import JudgeClient, endpoint_for
 from precis.judge.endpoint import SECOND_KEY
 from precis.models.licences import check_licence
+from precis.records.documents import load_corpus, load_others
+from precis.records.ledger import find_ledger
+from precis.run.continuation import check_settings
+from precis.run.shortcomings import nothing_to_train
+from precis.settings.problems import problems_in
+from precis.settings.tinker import TinkerTrainer
+from precis.store import open_store
+from precis.trainer.tinker.check import check_key, check_service, is_client_installed
+from precis.trainer.tinker.check import require_client as require_tinker
+from precis.training.fork import check_origin
+from precis.training.run import identity_of, teacher_for, warm_start_of
+from tasks.parameters import lay_over
+from tasks.secrets import adopt_secrets
 
-_CHECKED_FLOWS = {"train", "benchmark"}
-"""The flows whose runs need what is checked here."""
+_MODELS: dict[str, type[RunConfig]] = {"train": TrainConfig, "benchmark": BenchmarkConfig}
+"""The flows whose runs need what is checked here, with their settings."""
 _LAUNCHER = "flows/managed.py:"
+_SOME_BUCKET = "s3://bucket"
+"""Stands for a store that has yet to be named, so that everything else can be checked."""
 _DEADLINE_S = 300.0
 """For each check: SkyPilot's first look at a cloud is slow."""
 
 
-def examine_deployment(deployment: str, console: Console) -> bool:
+@dataclass(frozen=True)
+class Examined:
+    """A deployment's settings, as far as they can work.
+
+    Attributes:
+        store_problem: why its runs can't use the store that they would; empty where they can.
+        run_problem: why a benchmark does not find the run that it takes its settings from.
+    """
+
+    config: RunConfig
+    store_problem: str = ""
+    run_problem: PrecisError | None = None
+
+
+def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
     """Check what a deployment's runs need, print a table, and say whether all is well.
+
+    Args:
+        params: settings over the deployment's, `name=value`, as `prefect deployment run -p` has
+            them.
 
     Raises:
         ConfigError: prefect.yaml has no such deployment of training or a benchmark.
+        ValidationError: the settings can't work.
     """
-    config = _config_of(deployment)
+    examined = read_settings(deployment, params)
     logging.disable(logging.WARNING)  # what libraries say of their retries; the table says it all
     with console.status("Checking …"):
-        rows = asyncio.run(run_checks(checks_of(config), _DEADLINE_S))
+        rows = asyncio.run(_examine(examined))
     _print(rows, console)
-    for sentence in keys_in_clear(config):
+    for sentence in keys_in_clear(examined.config):
         console.print(f"Warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
     return all(row.ok for row in rows)
 
 
-def checks_of(config: RunConfig) -> dict[str, Check]:
-    """The checks that a configuration calls for."""
-    planned: dict[str, Check] = {
+async def _examine(examined: Examined) -> list[CheckResult]:
+    """A row for each check; keys that only the server's Secret blocks hold are taken over first."""
+    rows = await run_checks(_checks_of_machine(), _DEADLINE_S)
+    if all(row.ok for row in rows) and prefect_server.find() is not None:
+        rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
+    complete = await asyncio.to_thread(_complete, examined)
+    return rows + await run_checks(checks_of(complete), _DEADLINE_S)
+
+
+def _complete(examined: Examined) -> Examined:
+    """Give a benchmark the settings of the run that trained its model, as it will have them."""
+    config = examined.config
+    if not isinstance(config, BenchmarkConfig):
+        return examined
+    try:
+        return Examined(with_settings_of_its_run(config, open_store(config.store)))
+    except PrecisError as error:
+        return Examined(config, run_problem=error)
+
+
+def _checks_of_machine() -> dict[str, Check]:
+    return {
         "Python": checks.check_python,
         "packages": checks.check_packages,
         "Prefect": prefect_server.check,
         "disk": lambda: checks.check_disk(Environment().home),
-        "documents": lambda: checks.check_documents(config.documents),
-        "store": lambda: checks.check_store(config.store),
-        "judge": lambda: checks.check_judge(config.judge),
-        "W&B": checks.check_wandb,
-        "licence": lambda: check_licence(config.trainer),
     }
-    second = config.second_judge if isinstance(config, TrainConfig) else None
+
+
+def checks_of(examined: Examined) -> dict[str, Check]:
+    """The checks that a deployment's settings call for."""
+    config = examined.config
+    if isinstance(config, BenchmarkConfig):
+        found = _checks_of_benchmark(config, examined.run_problem)
+        return found | _checks_of_machines(config)
+    assert isinstance(config, TrainConfig)
+    planned: dict[str, Check] = {"documents": lambda: checks.check_documents(config.documents)}
+    if examined.store_problem:
+        planned["store"] = partial(_refuse_store, examined.store_problem)
+    else:
+        planned["store"] = lambda: checks.check_store(config.store)
+        planned["run"] = lambda: _check_run(config)
+    planned["judge"] = lambda: checks.check_judge(config.judge)
+    second = config.second_judge
     if second:
         planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
+    if config.warm_start and config.warm_start.teacher:
+        planned["teacher"] = lambda: _check_teacher(config)
+    planned["W&B"] = lambda: checks.check_wandb(config.trainer)
+    planned["licence"] = lambda: check_licence(config.trainer)
     if isinstance(config, ManagedConfig):
         planned["reach"] = lambda: _check_reach(config)
-    if config.cluster.where == "local":
-        return planned
-    budget_usd = config.budget_usd if isinstance(config, TrainConfig) else None
-    return planned | {
-        "SkyPilot's keys": lambda: infra_enabled(config.cluster),
-        "GPU": lambda: gpu_offered(config.cluster),
-        "budget": lambda: budget_lasts(config.cluster, budget_usd),
+    return planned | _checks_of_machines(config)
+
+
+def _checks_of_benchmark(config: BenchmarkConfig, problem: PrecisError | None) -> dict[str, Check]:
+    planned: dict[str, Check] = {
+        "model": lambda: _check_model(config, problem),
+        "store": lambda: checks.check_store(config.store),
+        "contenders": lambda: _check_contenders(config),
     }
+    if problem is None:  # else nobody knows what they are
+        planned["documents"] = lambda: _check_benchmarked(config)
+        planned["judge"] = lambda: checks.check_judge(config.judge)
+    return planned
+
+
+def _checks_of_machines(config: RunConfig) -> dict[str, Check]:
+    """What the trainer needs: a service, a GPU of this machine, or one to rent."""
+    trainer = config.trainer
+    if isinstance(trainer, TinkerTrainer):
+        return {
+            "Tinker's client": _check_tinker_client,
+            "Tinker": lambda: _check_tinker(trainer),
+        }
+    if config.cluster.where == "local":
+        if trainer.kind != "art":
+            return {}
+        return {"GPU": lambda: gpus_suffice(trainer.engine.gpus)}
+    rented: dict[str, Check] = {"SkyPilot": _check_skypilot}
+    rented["SkyPilot's keys"] = lambda: _check_clouds(config)
+    if api.is_installed():
+        rented["GPU"] = lambda: gpu_offered(config.cluster)
+    rented["budget"] = lambda: _check_budget(config)
+    return rented
+
+
+async def _adopt_secrets() -> str:
+    server = prefect_server.find()
+    assert server is not None
+    password = os.environ.get("PREFECT_API_AUTH_STRING")
+    with temporary_settings({PREFECT_API_URL: server, PREFECT_API_AUTH_STRING: password}):
+        adopted = await adopt_secrets()
+    return ", ".join(adopted) or "no key that is not set here"
+
+
+async def _refuse_store(problem: str) -> str:
+    raise ConfigError(problem)
+
+
+async def _check_run(config: TrainConfig) -> str:
+    """Say whether a run is new or continued, and refuse settings that would make it another."""
+    store = open_store(config.store)
+    try:
+        await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
+        found = await asyncio.to_thread(find_ledger, store, config.model)
+    except UnusableRun:
+        raise
+    except StoreError:  # the row of the store says why
+        return "not known, since the store can't be read"
+    if found is None:
+        return f"{config.model} is new"
+    ledger = found[0]
+    warm_start, corpus = await asyncio.to_thread(
+        lambda: warm_start_of(config, load_corpus(config.documents))
+    )
+    # Nobody is asked: which judge it is does not depend on its key.
+    any_keys = dict.fromkeys(key_variables(), "none")
+    endpoint = endpoint_for(config.judge, any_keys, "http://127.0.0.1")
+    async with JudgeClient(endpoint, config.judge) as judge:
+        identity = identity_of(config, corpus, judge, warm_start)
+    check_settings(ledger, config, identity, corpus.digest, store.url)
+    at = f"{config.model} is continued from step {ledger.next_step}"
+    return nothing_to_train(ledger, config.steps) or at
+
+
+async def _check_teacher(config: TrainConfig) -> str:
+    teacher = teacher_for(config)
+    assert teacher is not None
+    return f"{teacher.spec.endpoint.model} at {teacher.spec.endpoint.base_url}, whose key is set"
+
+
+async def _check_model(config: BenchmarkConfig, problem: PrecisError | None) -> str:
+    if problem is not None:
+        raise problem
+    if config.checkpoints == "none":
+        return "no checkpoint takes part"
+    found = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
+    return f"{config.model} is at step {found[0].next_step}" if found else config.model
+
+
+async def _check_benchmarked(config: BenchmarkConfig) -> str:
+    own = config.test_documents
+    if own is None:
+        return await checks.check_documents(config.documents)
+    corpus = await asyncio.to_thread(load_others, own)
+    return f"{own.source}: {len(corpus.validation)} of the benchmark's own"
+
+
+async def _check_contenders(config: BenchmarkConfig) -> str:
+    names = ", ".join(str(one.contender) for one in hosted_of(config))
+    return names or "no hosted model takes part"
+
+
+async def _check_tinker_client() -> str:
+    require_tinker()
+    return "installed"
+
+
+async def _check_tinker(trainer: TinkerTrainer) -> str:
+    check_key(trainer)
+    if not is_client_installed():
+        return "its key is set; the service was not asked, for want of its client"
+    return await check_service(trainer)
+
+
+async def _check_skypilot() -> str:
+    if not api.is_installed():
+        raise ConfigError("SkyPilot is not installed.", "Run `make install-sky`.")
+    return "installed"
+
+
+async def _check_clouds(config: RunConfig) -> str:
+    if not api.is_installed():
+        clouds = clouds_of(config.cluster)
+        raise ConfigError(
+            f"Not known without SkyPilot: it rents at {', '.join(clouds)}.",
+            f"Then run `sky check {clouds[0]}`, which says what is missing.",
+        )
+    return await infra_enabled(config.cluster)
+
+
+async def _check_budget(config: RunConfig) -> str:
+    budget_usd = config.budget_usd if isinstance(config, TrainConfig) else None
+    given = "no budget_usd" if budget_usd is None else f"${budget_usd:.2f}"
+    unpriced = f"{given}; what a machine costs is not known"
+    if not api.is_installed():
+        return unpriced
+    try:
+        return await budget_lasts(config.cluster, budget_usd)
+    except ClusterError:  # the row of the GPU says why
+        return unpriced
 
 
 async def _check_reach(config: ManagedConfig) -> str:
-    """Whether a rented machine reaches all that the settings name."""
+    """Check that a rented machine reaches all that the settings name."""
     check_reach(config, config.prefect_api_url or get_current_settings().api.url or "")
     return "nothing is on this machine alone"
 
 
-def _config_of(deployment: str) -> RunConfig:
-    """The settings that a deployment gives to its runs, as far as all flows share them."""
+def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
+    """The settings that a deployment gives to a run that is asked for with these of its own.
+
+    Raises:
+        ConfigError: prefect.yaml has no such deployment of training or a benchmark, or a parameter
+            is not of the form `name=value`.
+        ValidationError: the settings can't work.
+    """
     entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    named = {_name(entry): entry for entry in entries if _flow(entry) in _CHECKED_FLOWS}
+    named = {_name(entry): entry for entry in entries if _flow(entry) in _MODELS}
     if deployment not in named:
         raise ConfigError(
             f"prefect.yaml has no deployment {deployment!r} of training or a benchmark; it has "
             f"{', '.join(named)}."
         )
-    given = named[deployment]["parameters"]
-    entrypoint = named[deployment]["entrypoint"]
-    if entrypoint.startswith(_LAUNCHER):
-        return ManagedConfig.model_validate(given)
-    if _flow(named[deployment]) == "train":
-        return TrainConfig.model_validate(given)
-    return RunConfig.model_validate({k: v for k, v in given.items() if k in RunConfig.model_fields})
+    entry = named[deployment]
+    launches = entry["entrypoint"].startswith(_LAUNCHER)
+    model = ManagedConfig if launches else _MODELS[_flow(entry)]
+    settings = lay_over(model, entry["parameters"], dict(map(_parse_param, params)))
+    try:
+        return Examined(model.model_validate(settings))
+    except ValidationError as error:
+        # A store that is not there yet hides nothing else that is missing; anything else does.
+        config = model.model_validate({**settings, "store": _SOME_BUCKET})
+        return Examined(config, problems_in(error)[0])
+
+
+def _parse_param(param: str) -> tuple[str, Any]:
+    """A setting and its value: JSON, or else a word, as Prefect reads them."""
+    name, separator, value = param.partition("=")
+    if not separator:
+        raise ConfigError(f"-p {param!r} is not of the form name=value.")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        if value[:1] in ("{", "[", '"'):
+            raise ConfigError(f"-p {name}: {value} is no JSON ({error}).") from error
+        return name, value
 
 
 def _name(entry: Mapping[str, Any]) -> str:
@@ -108,11 +345,15 @@ def _flow(entry: Mapping[str, Any]) -> str:
     return str(entry["entrypoint"].rpartition(":")[2])
 
 
-def _print(rows: list[CheckResult], console: Console) -> None:
+def _print(rows: Sequence[CheckResult], console: Console) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("", "Check", "Found", "What to do"):
+    for heading in ("", "Check", "Found, and what to do"):
         table.add_column(heading, overflow="fold")
     for row in rows:
         mark = "[green]✓[/]" if row.ok else "[red]✗[/]"
-        table.add_row(mark, row.name, Text(row.detail), Text(row.remedy))
+        remedy = f"\n→ {row.remedy}" if row.remedy else ""
+        table.add_row(mark, row.name, Text(f"{row.detail}{remedy}"))
     console.print(table)
+    failed = sum(not row.ok for row in rows)
+    if failed:
+        console.print(f"{failed} of {len(rows)} checks failed.")

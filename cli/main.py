@@ -125,12 +125,18 @@ def doctor(
     deployment: Annotated[
         str, typer.Argument(help="Whose settings to examine, as prefect.yaml names it.")
     ] = "train/rehearsal",
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param", "-p", help="A setting over the deployment's, as a run takes it: steps=50."
+        ),
+    ] = None,
 ) -> None:
     """Check what a run needs, and say what to do about what is missing."""
     with sentences():
         from cli.doctor import examine_deployment
 
-        if not examine_deployment(deployment, console):
+        if not examine_deployment(deployment, params or [], console):
             raise typer.Exit(1)
 
 

@@ -25,6 +25,7 @@ from precis.judge.endpoint import OWN_KEY
 from precis.llm.tls import tls_for
 from precis.observe.wandb import unreachable
 from precis.records.documents import load_corpus
+from precis.settings.trainer import Trainer
 from precis.store import open_store
 
 _DEADLINE_S = 60.0
@@ -214,9 +215,14 @@ async def check_documents(config: DocumentsConfig) -> str:
     return f"{config.source}: {found}"
 
 
-async def check_wandb() -> str:
-    """Whether W&B's key, if there is one, can be one; a run goes on where W&B can't be reached."""
+async def check_wandb(trainer: Trainer) -> str:
+    """Check that W&B's key can be one, and is there where W&B trains.
+
+    A run goes on where W&B can't be reached.
+    """
     key = Environment().wandb_api_key
+    if key is None and trainer.kind == "serverless":
+        raise ConfigError("Serverless training needs WANDB_API_KEY.", "Set it, here or in .env.")
     if key is None:
         return "no WANDB_API_KEY: metrics stay on this machine"
     if not _WANDB_KEY.fullmatch(key.get_secret_value()):

@@ -84,6 +84,11 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
     for name, value in run.parameters.items():
         if name not in deployed or deployed[name] != value:
             own[name] = value
+    return lay_over(model, deployed, own)
+
+
+def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:
+    """The settings of a run that is given some of its own, over those of its deployment."""
     return overlay(model, _take_apart(model, deployed), _take_apart(model, own))
 
 

@@ -8,9 +8,11 @@ import polars as pl
 from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
+from precis.benchmark.lineup import list_hosted
 from precis.benchmark.measure import BenchmarkId
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig
+from precis.environment import Environment
 from precis.judge import JudgeClient
 from precis.llm.budget import Budget
 from precis.records.documents import Corpus
@@ -103,6 +105,15 @@ class Comparison:
     def regressions(self) -> tuple[str, ...]:
         """Who is worse than before, beyond chance; a sentence each."""
         return tuple(str(change) for change in self.changes if change.is_regression)
+
+
+def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
+    """The models of a benchmark that somebody else serves.
+
+    Raises:
+        ConfigError: a key is not set.
+    """
+    return list_hosted(config, task_of(config.rollouts), Environment().keys())
 
 
 def compare(run: BenchmarkRun, frame: pl.DataFrame) -> Comparison:

@@ -8,7 +8,6 @@ from precis.checks import Check, check_wandb
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import TrainConfig
-from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
 from precis.models.licences import check_licence
@@ -114,12 +113,7 @@ class Preflight:
 
     async def wandb(self) -> str:
         """Whether W&B's key can be one, and is there where W&B trains."""
-        found = await check_wandb()
-        if self.config.trainer.kind == "serverless" and Environment().wandb_api_key is None:
-            raise ConfigError(
-                "Serverless training needs WANDB_API_KEY.", "Set it, here or in .env."
-            )
-        return found
+        return await check_wandb(self.config.trainer)
 
     async def tinker(self) -> str:
         """Whether the Tinker service takes the key, and has the base model."""

@@ -150,6 +150,24 @@ def test_doctor_finds_the_server_and_all_well(precis: Precis, tmp_path: Path) ->
     assert "✗" not in output
 
 
+def test_doctor_knows_the_keys_that_only_the_server_holds(precis: Precis, tmp_path: Path) -> None:
+    """As a run does, which takes them over before it asks anybody."""
+    keep = [str(COMMAND), "secret", "CONTENDER_API_KEY"]
+    given = {**precis.environment, "PREFECT_API_URL": precis.api}
+    subprocess.run(keep, env=given, input="a-key\n", text=True, check=True, timeout=PATIENCE_S)
+    contender = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+    documents = {"source": "bundled", "count": 8}
+    settings = {"checkpoints": "none", "contenders": [contender], "test_documents": documents}
+    asked = ["-p", f"config={json.dumps(settings)}"]
+    try:
+        output = precis.run("doctor", "benchmark/nightly", *asked, PRECIS_STORE=str(tmp_path))
+    finally:
+        precis.prefect("block", "delete", "secret/precis-contender-api-key")
+    assert "✓  Secret blocks  CONTENDER_API_KEY" in output
+    assert "✓  contenders     m" in output
+    assert "a-key" not in output
+
+
 def test_doctor_says_what_to_do_and_fails(precis: Precis, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     store = str(tmp_path / "file" / "store")

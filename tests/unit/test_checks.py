@@ -15,6 +15,7 @@ from precis import checks
 from precis.checks import CheckResult, run_checks
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.errors import StoreRefused
+from precis.settings.trainer import ExtractiveTrainer
 
 
 @contextmanager
@@ -147,6 +148,6 @@ async def test_a_wandb_key_is_taken_by_its_form(
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", key)
     monkeypatch.setenv("WANDB_MODE", "offline")
-    row = await row_of(checks.check_wandb())
+    row = await row_of(checks.check_wandb(ExtractiveTrainer()))
     assert row.ok is ok
     assert not key or key not in row.detail

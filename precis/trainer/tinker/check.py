@@ -1,9 +1,14 @@
-"""Whether a Tinker service will train what a run wants, found out in seconds."""
+"""Whether a Tinker service will train what a run wants, found out in seconds.
+
+Importing this takes no client of the service, which is an extra.
+"""
 
 import asyncio
 import importlib.util
 
+from precis.environment import Environment
 from precis.errors import ConfigError
+from precis.llm.providers import sendable
 from precis.settings.tinker import TinkerTrainer
 
 _DEADLINE_S = 60.0
@@ -33,13 +38,35 @@ async def check_service(settings: TinkerTrainer) -> str:
     return f"{settings.base_model} is served"
 
 
+def check_key(settings: TinkerTrainer) -> str | None:
+    """The key of the environment; None where there is none, and a service of one's own asks none.
+
+    Raises:
+        ConfigError: it is missing, or is none.
+    """
+    secret = Environment().tinker_api_key
+    if secret is None and settings.service == "skyrl":
+        return None
+    if secret is None:
+        raise ConfigError("trainer.kind 'tinker' needs TINKER_API_KEY: set it, here or in .env.")
+    key = sendable(secret.get_secret_value(), "TINKER_API_KEY")
+    if not key.startswith("tml-"):
+        raise ConfigError("TINKER_API_KEY is no key of the Tinker API: those begin with 'tml-'.")
+    return key
+
+
+def is_client_installed() -> bool:
+    """Whether the service's client is."""
+    return importlib.util.find_spec("tinker") is not None
+
+
 def require_client() -> None:
     """See that the service's client is installed.
 
     Raises:
         ConfigError: it is not.
     """
-    if importlib.util.find_spec("tinker") is None:
+    if not is_client_installed():
         raise ConfigError(
             "trainer.kind is 'tinker', but the client of the Tinker API is not installed: run "
             "`make install-tinker`, or `pip install 'precis[tinker]'`."

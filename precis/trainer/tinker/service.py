@@ -21,12 +21,11 @@ from typing import Any, NoReturn, TypeVar
 import httpx
 import tinker
 
-from precis.environment import Environment
 from precis.errors import ConfigError, PrecisError, TrainerError, TrainerLost
-from precis.llm.providers import sendable
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 from precis.settings.tinker import TinkerTrainer
+from precis.trainer.tinker.check import check_key
 
 T = TypeVar("T")
 
@@ -239,12 +238,4 @@ def find_service(settings: TinkerTrainer) -> TinkerService:
     Raises:
         ConfigError: there is no key, or it is none.
     """
-    secret = Environment().tinker_api_key
-    if secret is None and settings.service == "skyrl":
-        return TinkerService(settings.address, _NO_KEY)
-    if secret is None:
-        raise ConfigError("trainer.kind 'tinker' needs TINKER_API_KEY: set it, here or in .env.")
-    key = sendable(secret.get_secret_value(), "TINKER_API_KEY")
-    if not key.startswith("tml-"):
-        raise ConfigError("TINKER_API_KEY is no key of the Tinker API: those begin with 'tml-'.")
-    return TinkerService(settings.address, key)
+    return TinkerService(settings.address, check_key(settings) or _NO_KEY)

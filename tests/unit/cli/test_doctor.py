@@ -1,5 +1,6 @@
 """What `precis doctor` examines, and what it says of deployments that it can't."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,150 @@ from typer.testing import CliRunner
 
 from cli import doctor
 from cli import main as cli
-from precis.config import ManagedConfig
+from cli.doctor import Examined, checks_of, read_settings
+from precis.checks import CheckResult, run_checks
+from precis.cluster import api
+from precis.config import BenchmarkConfig, ManagedConfig, TrainConfig
 from precis.errors import ConfigError
+from precis.records.ledger import Ledger, write_ledger
+from precis.store import FolderStore
+from precis.trainer.tinker import check as tinker
 from tests.support.repository import ROOT
+
+KEYS = ("OPENROUTER_API_KEY", "TINKER_API_KEY", "WANDB_API_KEY")
+
+
+@pytest.fixture(autouse=True)
+def a_fresh_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without keys and without the clients that are extras."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRECIS_STORE", str(tmp_path / "store"))
+    for variable in (*KEYS, "BACKUP_BUCKET", "PREFECT_API_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(api, "is_installed", lambda: False)
+    monkeypatch.setattr(tinker, "is_client_installed", lambda: False)
+    monkeypatch.setattr(doctor, "is_client_installed", lambda: False)
+
+
+async def failures(deployment: str, *names: str) -> dict[str, str]:
+    """What each of these checks of a deployment says is missing, and what to do."""
+    planned = checks_of(read_settings(deployment))
+    rows = await run_checks({name: planned[name] for name in names})
+    assert not any(row.ok for row in rows), rows
+    return {row.name: f"{row.detail} {row.remedy}" for row in rows}
+
+
+async def test_all_that_a_rented_machine_lacks_is_in_one_table() -> None:
+    lacking = ["store", "judge", "second judge", "SkyPilot", "SkyPilot's keys"]
+    for deployment in ("train/h100", "train/managed"):
+        said = await failures(deployment, *lacking)
+        assert "can't reach the store" in said["store"] and "s3://" in said["store"]
+        assert "OPENROUTER_API_KEY" in said["judge"]
+        assert "OPENROUTER_API_KEY" in said["second judge"]
+        assert "make install-sky" in said["SkyPilot"]
+        assert "sky check runpod" in said["SkyPilot's keys"]
+        planned = checks_of(read_settings(deployment))
+        assert await planned["budget"]() == "$60.00; what a machine costs is not known"
+        assert {"documents", "licence", "W&B"} <= planned.keys()
+
+
+async def test_what_tinker_needs_is_asked_for_each_by_itself() -> None:
+    said = await failures("train/tinker", "judge", "Tinker's client", "Tinker")
+    assert "make install-tinker" in said["Tinker's client"]
+    assert "TINKER_API_KEY" in said["Tinker"]
+
+
+async def test_a_key_of_tinker_is_looked_at_without_its_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TINKER_API_KEY", "tml-key")
+    assert "key is set" in await checks_of(read_settings("train/tinker"))["Tinker"]()
+
+
+async def test_serverless_training_lacks_its_key() -> None:
+    said = await failures("train/serverless", "W&B")
+    assert "needs WANDB_API_KEY" in said["W&B"]
+
+
+async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The variables' sizes, 3591 documents, are more than the bundled corpus has.
+    trained = TrainConfig.model_validate(
+        {"model": "rehearsal-seed1", "documents": {"train_size": 160, "val_size": 32}}
+    )
+    ledger = Ledger(model=trained.model, config="c", corpus="k")
+    store = FolderStore(tmp_path / "store")
+    write_ledger(store, ledger.under(trained.model_dump(mode="json")), None)
+    rows = await run_checks(checks_of(doctor._complete(read_settings("benchmark/nightly"))))
+    assert all(row.ok for row in rows), rows
+    found = {row.name: row.detail for row in rows}
+    assert found["documents"] == "bundled: 160 to train on, 32 held out"
+    assert found["model"] == "rehearsal-seed1 is at step 0"
+
+
+async def test_a_benchmark_of_no_model_lacks_the_model_and_nothing_else() -> None:
+    examined = doctor._complete(read_settings("benchmark/nightly"))
+    assert isinstance(examined.config, BenchmarkConfig)
+    rows = await run_checks(checks_of(examined))
+    assert [row.name for row in rows if not row.ok] == ["model"]
+
+
+async def test_hosted_contenders_of_a_benchmark_lack_their_key() -> None:
+    examined = read_settings("benchmark/nightly", ['hosted=["gpt-4o"]'])
+    [row] = await run_checks({"contenders": checks_of(examined)["contenders"]})
+    assert "OPENROUTER_API_KEY" in row.detail
+
+
+@pytest.mark.parametrize(
+    ("params", "train_size", "val_size"),
+    [
+        (['documents={"val_size": 8}'], 160, 8),
+        (['documents={"val_size": 8}', "steps=50"], 160, 8),
+        (['config={"documents": {"train_size": 9}}'], 9, 32),
+    ],
+)
+def test_settings_are_laid_over_the_deployments_as_a_run_takes_them(
+    params: Sequence[str], train_size: int, val_size: int
+) -> None:
+    documents = read_settings("train/rehearsal", params).config.documents
+    assert (documents.source, documents.train_size, documents.val_size) == (
+        "bundled",
+        train_size,
+        val_size,
+    )
+
+
+def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
+    assert read_settings("train/rehearsal", ["model=mine"]).config.model == "mine"
+    for wrong, problem in [("steps", "not of the form name=value"), ("grid={", "is no JSON")]:
+        with pytest.raises(ConfigError, match=problem):
+            read_settings("train/rehearsal", [wrong])
+
+
+def test_settings_that_cannot_work_are_said_as_a_run_says_them() -> None:
+    said = CliRunner().invoke(cli.app, ["doctor", "train/rehearsal", "-p", "steps=0"])
+    assert said.exit_code == 2
+    assert said.output.startswith("steps: Input should be greater than or equal to 1")
+
+
+async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refused(
+    tmp_path: Path,
+) -> None:
+    async def row(*params: str) -> CheckResult:
+        planned = checks_of(read_settings("train/rehearsal", params))
+        [found] = await run_checks({"run": planned["run"]})
+        return found
+
+    assert (await row()).detail == "rehearsal-seed1 is new"
+    config = read_settings("train/rehearsal").config
+    ledger = Ledger(model=config.model, config="another", corpus="k")
+    settings = {**config.model_dump(mode="json"), "seed": 4}
+    write_ledger(FolderStore(tmp_path / "store"), ledger.under(settings), None)
+    refused = await row()
+    assert not refused.ok
+    assert "seed was 4 and is 1 now" in refused.detail
+    assert (await row("model=other")).detail == "other is new"
 
 
 def test_a_deployment_that_only_starts_others_is_not_said_to_be_missing() -> None:
@@ -28,26 +170,16 @@ def test_a_managed_job_is_examined_with_the_settings_that_it_alone_has(
     managed["parameters"] |= {"prefect_api_url": "https://p/api", "store": "s3://bucket/runs"}
     (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(given))
     monkeypatch.setattr(doctor, "ROOT", tmp_path)
-    config = doctor._config_of("train/managed")
-    assert isinstance(config, ManagedConfig)
-    assert config.prefect_api_url == "https://p/api"
-    assert "reach" in doctor.checks_of(config)
+    examined = read_settings("train/managed")
+    assert isinstance(examined.config, ManagedConfig)
+    assert examined.config.prefect_api_url == "https://p/api"
+    assert "reach" in checks_of(examined)
 
 
 async def test_a_managed_job_is_not_to_report_to_the_loopback() -> None:
     parameters = {"store": "s3://bucket/runs", "cluster": {"where": "sky"}}
     config = ManagedConfig.model_validate(parameters)
-    reach = doctor.checks_of(config)["reach"]
+    reach = checks_of(Examined(config))["reach"]
     here = temporary_settings({PREFECT_API_URL: "http://127.0.0.1:4200/api"})
     with here, pytest.raises(ConfigError, match="PREFECT_API_URL is http://127"):
         await reach()
-
-
-def test_a_store_that_a_rented_machine_cannot_reach_is_said_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("BACKUP_BUCKET", raising=False)
-    monkeypatch.setenv("PRECIS_STORE", "folder")
-    said = CliRunner().invoke(cli.app, ["doctor", "train/h100"])
-    assert said.exit_code == 2
-    assert said.output.startswith("cluster.where is 'sky', but a rented machine can't reach")
