@@ -10,6 +10,7 @@ from precis.records.rollout import Call, Rollout, Scenario, Score, Split, Unscor
 
 if TYPE_CHECKING:
     import art
+    from pydantic import BaseModel
 
 __all__ = ["Call", "Environment", "Nouns", "Rollout", "Scenario", "Score", "Split", "Unscored"]
 
@@ -51,6 +52,11 @@ class Environment(Protocol):
     def identity(self) -> Mapping[str, str]:
         """What decides a reward, beside the settings: part of the identity of a run."""
         return {}
+
+    @property
+    def model_config(self) -> "BaseModel | None":
+        """What `model.config` is in a rollout."""
+        return None
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         """The scenarios to train on, or those held out; the same ones with every call."""

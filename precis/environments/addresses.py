@@ -1,0 +1,155 @@
+"""The two ways to a rollout's session: the client of `model.openai_client()`, and plain HTTP."""
+
+import asyncio
+import hmac
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import art
+import httpx
+import openai
+from pydantic import PrivateAttr
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from precis.environments.session import Answer, Session
+
+_ROOT = "/rollouts/"
+_COMPLETIONS = "/v1/chat/completions"
+
+
+class RolloutModel(art.Model[Any, Any]):
+    """The model that an agent is given: what ART's examples use of one, for one rollout."""
+
+    _http: httpx.AsyncClient = PrivateAttr()
+    _adapter_step: int = PrivateAttr()
+
+    def __init__(
+        self, *, http: httpx.AsyncClient, step: int, trainable: bool, **given: Any
+    ) -> None:
+        super().__init__(**given)
+        self.trainable = trainable
+        self._http = http
+        self._adapter_step = step
+
+    def openai_client(self) -> openai.AsyncOpenAI:
+        """Return the client whose calls are recorded; one for each rollout."""
+        if self._openai_client is None:
+            # What can be tried again the recorder has tried again, and it keeps the deadline.
+            self._openai_client = openai.AsyncOpenAI(
+                base_url=self.inference_base_url,
+                api_key=self.inference_api_key,
+                http_client=self._http,
+                max_retries=0,
+                timeout=None,
+            )
+        return self._openai_client
+
+    async def get_step(self) -> int:
+        """Return the step of the adapter that answers; 0 for a model that is not trained."""
+        return self._adapter_step
+
+
+class Sessions:
+    """The sessions that are open, by number.
+
+    Their loop is the one that this is made in. Agents may run in any other.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._open: dict[str, tuple[str, Session]] = {}
+
+    def add(self, number: str, key: str, session: Session) -> None:
+        """Open a session at an address."""
+        self._open[number] = (key, session)
+
+    def remove(self, number: str) -> None:
+        """Close the address; who asks there is told that the rollout has ended."""
+        self._open.pop(number)[1].close()
+
+    async def answer(self, path: str, authorization: str, content: bytes) -> Response:
+        """Answer a request to an address, from whichever loop it comes."""
+        number, _, rest = path.removeprefix(_ROOT).partition("/")
+        key, session = self._open.get(number, ("", None))
+        if session is None:
+            return _error(410, "The rollout has ended, or there was none.", "rollout_ended")
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {key}".encode()):
+            return _error(401, "Missing or wrong bearer token.", "invalid_api_key")
+        if f"/{rest}" != _COMPLETIONS:
+            return _error(404, "Only chat completions are answered here.", "not_found")
+        if asyncio.get_running_loop() is self._loop:
+            return _response(await session.answer(content))
+        asked = asyncio.run_coroutine_threadsafe(session.answer(content), self._loop)
+        return _response(await asyncio.wrap_future(asked))
+
+
+class SessionTransport(httpx.AsyncBaseTransport):
+    """Takes requests to the sessions of this process without a socket between them."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._sessions.answer(
+            request.url.path, request.headers.get("authorization", ""), await request.aread()
+        )
+        content = bytes(answer.body)
+        return httpx.Response(answer.status_code, headers=dict(answer.headers), content=content)
+
+
+def sessions_app(sessions: Sessions) -> Starlette:
+    """Return the sessions' HTTP server."""
+
+    async def serve(request: Request) -> Response:
+        authorization = request.headers.get("authorization", "")
+        return await sessions.answer(request.url.path, authorization, await request.body())
+
+    return Starlette(routes=[Route(f"{_ROOT}{{rest:path}}", serve, methods=["GET", "POST"])])
+
+
+def address_of(port: int, number: str) -> str:
+    """Return the base URL of a rollout."""
+    return f"http://127.0.0.1:{port}{_ROOT}{number}/v1"
+
+
+def _response(answer: Answer) -> Response:
+    if answer.status != 200:
+        # OpenAI's client tries again what failed for a while, unless it is told not to.
+        return JSONResponse(answer.body, answer.status, {"x-should-retry": "false"})
+    if answer.streamed:
+        events = "".join(_events(answer.body, answer.with_usage))
+        return Response(events, media_type="text/event-stream")
+    return JSONResponse(answer.body)
+
+
+def _error(status: int, message: str, code: str) -> Response:
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    return JSONResponse({"error": error}, status, {"x-should-retry": "false"})
+
+
+def _events(body: Mapping[str, Any], with_usage: bool) -> Iterator[str]:
+    """Give a whole answer as the events of a stream."""
+    choice = body["choices"][0]
+    delta = dict(choice["message"])
+    if delta.get("tool_calls"):
+        calls = enumerate(delta["tool_calls"])
+        delta["tool_calls"] = [{**call, "index": index} for index, call in calls]
+    first = {"index": 0, "delta": delta, "finish_reason": None}
+    if choice.get("logprobs"):
+        first["logprobs"] = choice["logprobs"]
+    last = {"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason")}
+    base = {key: body.get(key) for key in ("id", "created", "model")}
+    base["object"] = "chat.completion.chunk"
+    yield _event({**base, "choices": [first]})
+    yield _event({**base, "choices": [last]})
+    if with_usage:
+        yield _event({**base, "choices": [], "usage": body.get("usage")})
+    yield "data: [DONE]\n\n"
+
+
+def _event(chunk: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"

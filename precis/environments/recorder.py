@@ -1,0 +1,199 @@
+"""The recorder: stands between agents and policies, and makes rollouts of what it sees.
+
+    agent → the rollout's address → session → policy's client → policy
+
+An agent is any function or program that speaks to OpenAI's chat completions. In this process it
+asks through the client of `model.openai_client()`, which goes to the session directly; any other
+program asks `model.inference_base_url` over HTTP on the loopback.
+"""
+
+import asyncio
+import itertools
+import logging
+import math
+import numbers
+import secrets
+import traceback
+from collections.abc import Mapping
+from typing import Any, Self
+
+import art
+import httpx
+
+from precis.environments.addresses import (
+    RolloutModel,
+    Sessions,
+    SessionTransport,
+    address_of,
+    sessions_app,
+)
+from precis.environments.protocol import Environment
+from precis.environments.session import Policy, Session
+from precis.errors import PrecisError
+from precis.llm.loop_server import LoopServer
+from precis.records.rollout import Rollout, Scenario, Score, Unscored
+
+_GRACE_S = 5.0
+"""How long an agent may take to end after its rollout has ended."""
+_DETAIL_MAX = 300
+
+logger = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Opens an address for each rollout, and takes down what is asked there.
+
+    `async with Recorder() as recorder: await recorder.run(policy, environment, scenario)`
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    async def __aenter__(self) -> Self:
+        self._sessions = Sessions()
+        self._server = LoopServer(sessions_app(self._sessions))
+        await self._server.start()
+        # Shared: a client of its own for each rollout would take 44 ms to make.
+        self._http = httpx.AsyncClient(
+            transport=SessionTransport(self._sessions), timeout=None, trust_env=False
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+        await self._server.stop()
+
+    async def run(
+        self, policy: Policy, environment: Environment, scenario: Scenario, index: int = 0
+    ) -> Rollout:
+        """Have an environment attempt a scenario with a policy.
+
+        Whatever goes wrong with the attempt is its score: `Unscored`, with its cause.
+
+        Args:
+            index: its place in the scenario's group.
+
+        Raises:
+            PrecisError: nothing can be asked of this policy or this environment any more: the
+                trainer is lost, another adapter has answered, the judge rejects its key.
+        """
+        session = Session(policy, scenario, index)
+        number = str(next(self._numbers))
+        key = secrets.token_urlsafe(24)
+        self._sessions.add(number, key, session)
+        try:
+            model = self._model(policy, environment, number, key)
+            agent = asyncio.create_task(_attempt(environment, model, scenario))
+            score = await _await_score(agent, session, policy.limits.deadline_s)
+        finally:
+            self._sessions.remove(number)
+        if isinstance(score, Score) and not session.calls:
+            score = Unscored("no_calls", "It earned a score without a call to the model.")
+        return Rollout(scenario, index, tuple(session.calls), score)
+
+    def _model(
+        self, policy: Policy, environment: Environment, number: str, key: str
+    ) -> RolloutModel:
+        name = policy.name or policy.client.endpoint.model
+        return RolloutModel(
+            http=self._http,
+            step=policy.step or 0,
+            trainable=policy.step is not None,
+            name=name,
+            project="precis",
+            config=environment.model_config,
+            inference_api_key=key,
+            inference_base_url=address_of(self._server.port, number),
+            inference_model_name=name,
+        )
+
+
+async def _attempt(
+    environment: Environment, model: art.Model[Any, Any], scenario: Scenario
+) -> Score | Unscored:
+    try:
+        return score_of(await environment.rollout(model, scenario))
+    except PrecisError:
+        raise
+    except (Exception, SystemExit) as error:
+        return Unscored("agent_failed", _describe(error))
+
+
+async def _await_score(
+    agent: asyncio.Task[Score | Unscored], session: Session, deadline_s: float
+) -> Score | Unscored:
+    """Return the agent's score, or why it has none; the agent has ended then, or is given up."""
+    try:
+        ends: set[asyncio.Future[Any]] = {agent, session.over}
+        await asyncio.wait(ends, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        if session.over.done():
+            await asyncio.wait({agent}, timeout=_GRACE_S)  # it may have something to tidy up
+            reason = session.over.result()
+            if isinstance(reason, PrecisError):
+                raise reason
+            return reason
+        if not agent.done():
+            return Unscored("rollout_timeout", f"No score within {deadline_s:g} s.")
+        if agent.cancelled():
+            return Unscored("agent_failed", "It cancelled itself.")
+        score = agent.result()
+        if isinstance(score, Unscored) and score.cause == "agent_failed" and session.refusal:
+            return session.refusal
+        return score
+    finally:
+        if not agent.done():
+            agent.cancel()
+            await asyncio.wait({agent}, timeout=_GRACE_S)
+        if not agent.done():
+            logger.warning("An agent goes on %g s after its rollout has ended.", _GRACE_S)
+
+
+def score_of(returned: object) -> Score | Unscored:
+    """Return what an agent has returned as a score.
+
+    A number is a reward, True and False are a success and none, and of ART's trajectory reward
+    and metrics are taken; its metric `success` says whether it was one.
+    """
+    if isinstance(returned, Unscored):
+        return returned
+    score = _score_in(returned)
+    if score is None:
+        what = "nothing" if returned is None else f"a {type(returned).__name__}"
+        detail = f"It returned {what}: return a Score, a number or an art.Trajectory."
+        return Unscored("no_score", detail)
+    if not _is_finite(score.reward):
+        return Unscored("no_score", f"Its reward is {score.reward!r}, which is no number.")
+    for name, value in score.metrics.items():
+        if not _is_finite(value):
+            return Unscored("no_score", f"Its metric {name} is {value!r}, which is no number.")
+    metrics = {name: float(value) for name, value in score.metrics.items()}
+    success = None if score.success is None else bool(score.success)
+    return Score(float(score.reward), success, metrics)
+
+
+def _score_in(returned: object) -> Score | None:
+    if isinstance(returned, Score):
+        return returned
+    if isinstance(returned, bool):
+        return Score(float(returned), returned)
+    if isinstance(returned, numbers.Real):
+        return Score(float(returned))
+    if isinstance(returned, art.Trajectory):
+        metrics: Mapping[str, Any] = returned.metrics
+        success = metrics.get("success")
+        return Score(returned.reward, None if success is None else bool(success), metrics)
+    return None
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, numbers.Real) and math.isfinite(value)
+
+
+def _describe(error: BaseException) -> str:
+    """Return an agent's error with the line that raised it."""
+    where = ""
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})"
+    text = " ".join(str(error).split())[:_DETAIL_MAX]
+    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"

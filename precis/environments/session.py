@@ -1,0 +1,317 @@
+"""One rollout's calls to the policy: how each is asked, what of it is kept, and when it ends."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from precis.errors import (
+    BudgetReached,
+    PrecisError,
+    ProviderFailed,
+    ProviderRejected,
+    StaleAdapter,
+    TrainerError,
+    TrainerLost,
+)
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+from precis.llm.replies import SchemaRejected
+from precis.llm.retry import Deadline
+from precis.llm.tokens import estimate_tokens_with_margin
+from precis.records.rollout import Call, Scenario, Unscored
+from precis.records.spend import Usage
+
+_DECIDED = {
+    "model",
+    "stream",
+    "stream_options",
+    "n",
+    "seed",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "return_token_ids",
+    "max_tokens",
+    "max_completion_tokens",
+}
+"""Fields of a request in which the agent has no say: they decide what the policy would sample."""
+_NO_SUCH_MODEL = (401, 404)
+_REFUSALS = (400, 413, 422)
+"""Statuses that are about one request: a prompt that is too long."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one rollout may take: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`.
+
+    Attributes:
+        deadline_s: seconds from its start to its score.
+        turns_max: calls to the model.
+        tokens_max: sampled tokens of all calls together.
+    """
+
+    deadline_s: float
+    turns_max: int
+    tokens_max: int
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A trained adapter, a contender, a teacher or a baseline, as the recorder asks it.
+
+    Attributes:
+        client: asks the endpoint.
+        limits: of each rollout.
+        parameters: fields of each request that are the same whatever the agent asks for.
+        seed_of: the seed of a call, by scenario, index and turn; None sends none.
+        name: the model's name, as the agent sees it; that of the endpoint if empty.
+        step: the step of a trained adapter, which alone may answer; None for any other model.
+        trained: what it answers is trained on, and has to come with its token ids.
+    """
+
+    client: ChatClient
+    limits: Limits
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed_of: Callable[[Scenario, int, int], int] | None = None
+    name: str = ""
+    step: int | None = None
+    trained: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the agent is answered."""
+
+    status: int
+    body: Mapping[str, Any]
+    streamed: bool = False
+    with_usage: bool = False
+
+
+class Session:
+    """Asks the policy for one rollout, and keeps each call.
+
+    Attributes:
+        calls: in the order in which they were answered.
+        over: why the rollout can earn no score, once that is known; an error ends the step too.
+        refusal: the last request that was refused for a reason of its own, which an agent may
+            have an answer to.
+    """
+
+    def __init__(self, policy: Policy, scenario: Scenario, index: int) -> None:
+        self.calls: list[Call] = []
+        self.over: asyncio.Future[Unscored | PrecisError]
+        self.over = asyncio.get_running_loop().create_future()
+        self.refusal: Unscored | None = None
+        self._policy = policy
+        self._scenario = scenario
+        self._index = index
+        self._turns = 0
+        self._tokens = 0
+        self._waiting: set[asyncio.Task[Answer]] = set()
+        self._closed = False
+
+    async def answer(self, content: bytes) -> Answer:
+        """Answer a request for a chat completion, given as JSON."""
+        task = asyncio.ensure_future(self._answer(content))
+        self._waiting.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not self._closed or not task.cancelled():
+                raise
+            return _refuse(410, "The rollout has ended.", "rollout_ended")
+        finally:
+            task.cancel()
+            self._waiting.discard(task)
+
+    def close(self) -> None:
+        """Give up what is still asked, and answer nothing more."""
+        self._closed = True
+        for task in self._waiting:
+            task.cancel()
+
+    async def _answer(self, content: bytes) -> Answer:
+        if self._closed or self.over.done():
+            return _refuse(410, "The rollout has ended.", "rollout_ended")
+        try:
+            body = json.loads(content)
+        except ValueError as error:
+            return _refuse(400, f"The request is not JSON: {error}.", "invalid_request")
+        problem = _problem(body)
+        if problem:
+            return _refuse(400, problem, "invalid_request")
+        limits = self._policy.limits
+        tokens = limits.tokens_max - self._tokens
+        if self._turns >= limits.turns_max:
+            return self._exceed("turns", f"It asked the model more than {limits.turns_max} times.")
+        if tokens <= 0:
+            return self._exceed("tokens", f"It took more than {limits.tokens_max} sampled tokens.")
+        turn = self._turns
+        self._turns += 1
+        return await self._ask(body, self._payload(body, turn, tokens))
+
+    def _payload(self, body: Mapping[str, Any], turn: int, tokens_left: int) -> dict[str, Any]:
+        policy = self._policy
+        wanted = body.get("max_completion_tokens") or body.get("max_tokens") or tokens_left
+        payload = {key: value for key, value in body.items() if key not in _DECIDED}
+        payload["model"] = policy.client.endpoint.model
+        if "max_completion_tokens" not in policy.parameters:
+            payload["max_tokens"] = min(wanted, tokens_left)
+        payload.update(policy.parameters)
+        if policy.seed_of is not None:
+            payload["seed"] = policy.seed_of(self._scenario, self._index, turn)
+        if policy.trained:
+            payload["logprobs"] = True
+            payload["return_token_ids"] = True
+        return payload
+
+    async def _ask(self, body: Mapping[str, Any], payload: dict[str, Any]) -> Answer:
+        asked_at = time.time()
+        # The rollout's own deadline comes first.
+        deadline = Deadline(2 * self._policy.limits.deadline_s)
+        limit = payload.get("max_completion_tokens") or payload.get("max_tokens") or 0
+        prompt_tokens = estimate_tokens_with_margin(len(json.dumps(payload, ensure_ascii=False)))
+        request = CompletionRequest(payload, Usage(prompt_tokens, int(limit)))
+        try:
+            reply = await self._policy.client.complete(request, deadline, self._check)
+        except PrecisError as error:
+            return self._fail(error)
+        except SchemaRejected as error:
+            return self._decline(400, str(error))
+        self.calls.append(call_of(payload, reply, asked_at))
+        self._tokens += reply.usage.completion_tokens
+        return _reply(body, reply)
+
+    def _check(self, reply: ChatReply) -> ChatReply:
+        policy = self._policy
+        model = policy.client.endpoint.model
+        if policy.step is not None and reply.served_by != model:
+            raise StaleAdapter(f"{reply.served_by!r} answered where {model!r} was asked for.")
+        if not policy.trained:
+            return reply
+        sampled = reply.choice.get("token_ids")
+        if sampled is None or reply.body.get("prompt_token_ids") is None:
+            raise TrainerError(
+                f"{model} answers without the ids of its tokens, so what it wrote can't be "
+                "trained on.",
+                "Its server must know `return_token_ids`, as vLLM does from version 0.10.2.",
+            )
+        if len(sampled) != len(_logprobs(reply.choice)):
+            detail = f"{model} gave {len(sampled)} tokens and another number of log probabilities."
+            raise ProviderFailed("bad_reply", detail)
+        return reply
+
+    def _fail(self, error: PrecisError) -> Answer:
+        """Say that the policy did not answer, and end the rollout or the step where that must be.
+
+        A run depends on its own adapter: where that is lost, or is none, the step can't go on.
+        """
+        model = self._policy.client.endpoint.model
+        own = self._policy.step is not None
+        if isinstance(error, ProviderRejected) and error.status in _REFUSALS:
+            return self._decline(error.status, str(error))
+        if isinstance(error, ProviderFailed):
+            if own and error.cause == "connection":
+                return self._end(TrainerLost(f"Nobody answers for {model} ({error})."))
+            return self._end(Unscored(f"generation_{error.cause}", f"{model}: {error}"))
+        if isinstance(error, ProviderRejected):
+            if own and error.status in _NO_SUCH_MODEL:
+                return self._end(TrainerError(f"{model} can't be asked: {error}"))
+            return self._end(Unscored("generation_rejected", f"{model}: {error}"))
+        if isinstance(error, BudgetReached) and not own:
+            return self._end(Unscored("budget", str(error)))
+        return self._end(error)
+
+    def _end(self, reason: Unscored | PrecisError) -> Answer:
+        if not self.over.done():
+            self.over.set_result(reason)
+        return _refuse(502, "The model did not answer; the rollout ends here.", "rollout_ended")
+
+    def _exceed(self, cause: str, detail: str) -> Answer:
+        self._end(Unscored(cause, detail))
+        return _refuse(429, f"{detail} The rollout ends here.", "rollout_limit")
+
+    def _decline(self, status: int, message: str) -> Answer:
+        self.refusal = Unscored("generation_rejected", message)
+        return _refuse(status, message, "invalid_request")
+
+
+def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Call:
+    """Return what is kept of a call.
+
+    Log probabilities are kept as numbers beside the token ids. A server that gives no ids names
+    tokens in their log probabilities: there the choice keeps them.
+    """
+    choice = {key: value for key, value in reply.choice.items() if value is not None}
+    sampled = choice.pop("token_ids", None)
+    logprobs: tuple[float, ...] = ()
+    if sampled is not None:
+        logprobs = _logprobs(choice)
+        choice.pop("logprobs", None)
+    message = dict(choice["message"])
+    for key in [key for key, value in message.items() if key != "content" and not value]:
+        del message[key]
+    return Call(
+        messages=tuple(payload["messages"]),
+        choice={**choice, "message": message},
+        tools=tuple(payload.get("tools") or ()),
+        prompt_ids=tuple(reply.body.get("prompt_token_ids") or ()),
+        token_ids=tuple(sampled or ()),
+        logprobs=logprobs,
+        usage=reply.usage,
+        usd=reply.usd,
+        seconds=reply.seconds,
+        served_by=reply.served_by,
+        asked_at=asked_at,
+    )
+
+
+def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...]:
+    content = (choice.get("logprobs") or {}).get("content") or ()
+    return tuple(float(entry["logprob"]) for entry in content)
+
+
+def _problem(body: object) -> str | None:
+    """Return what keeps a request from being answered, in a sentence."""
+    if not isinstance(body, dict):
+        return "The request is not a JSON object."
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return "The request has no messages."
+    if not all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in messages):
+        return "A message of the request is no object with a role."
+    if body.get("n") not in (None, 1):
+        return "One answer is given to each request: leave out `n`, and ask again for another."
+    for name in ("max_tokens", "max_completion_tokens"):
+        if not isinstance(body.get(name), int | None):
+            return f"`{name}` is no whole number."
+    return None
+
+
+def _reply(body: Mapping[str, Any], reply: ChatReply) -> Answer:
+    """Return the policy's answer as the agent has asked for it: without ids, most of it."""
+    hidden = {"token_ids"} if body.get("logprobs") else {"token_ids", "logprobs"}
+    choice = {key: value for key, value in reply.choice.items() if key not in hidden}
+    whole = {key: value for key, value in reply.body.items() if key != "prompt_token_ids"}
+    options = body.get("stream_options") or {}
+    return Answer(
+        200,
+        {**whole, "choices": [choice]},
+        streamed=bool(body.get("stream")),
+        with_usage=bool(options.get("include_usage")),
+    )
+
+
+def _refuse(status: int, message: str, code: str) -> Answer:
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    return Answer(status, {"error": error})

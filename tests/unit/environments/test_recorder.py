@@ -1,0 +1,618 @@
+"""The recorder: any agent's calls are taken down, and each agent's trouble is its own."""
+
+import asyncio
+import random
+import re
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import art
+import httpx
+import openai
+import pytest
+from pydantic import BaseModel
+
+from precis.environments import recorder as recorder_module
+from precis.environments.recorder import Recorder, score_of
+from precis.environments.session import Limits
+from precis.errors import JudgeRejected, StaleAdapter, TrainerError, TrainerLost
+from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
+from precis.records.rollout import Rollout, Scenario, Score, Unscored
+from precis.records.spend import Price
+from tests.support.scripted_policy import LIMITS, MODEL, Act, Agent, ScriptedPolicy, asked
+
+PLAY = {
+    "type": "function",
+    "function": {
+        "name": "play",
+        "parameters": {"type": "object", "properties": {"cell": {"enum": [1, 2, 3]}}},
+    },
+}
+
+
+@pytest.fixture
+async def recorder() -> AsyncIterator[Recorder]:
+    async with Recorder() as opened:
+        yield opened
+
+
+async def play(
+    recorder: Recorder, act: Act, scripted: ScriptedPolicy | None = None, **changes: Any
+) -> Rollout:
+    async with asked(scripted or ScriptedPolicy(), **changes) as policy:
+        return await recorder.run(policy, Agent(act), Scenario("a", {"seed": 5}), index=2)
+
+
+async def ask(model: Any, content: str = "Move.", **options: Any) -> Any:
+    messages = [{"role": "user", "content": content}]
+    name = model.get_inference_name()
+    create = model.openai_client().chat.completions.create
+    return (await create(model=name, messages=messages, **options)).choices[0]
+
+
+async def ask_once(model: Any, scenario: Scenario) -> float:
+    await ask(model)
+    return 1.0
+
+
+# As the notebooks of ART have it: the function knows ART alone.
+async def art_rollout(model: art.Model[Any, Any], scenario: Scenario) -> art.Trajectory:
+    chance = random.Random(scenario["seed"])
+    free = list(range(1, 10))
+    trajectory = art.Trajectory(
+        messages_and_choices=[{"role": "system", "content": "Play."}], reward=0
+    )
+    for _ in range(3):
+        listed = " ".join(f"[{cell}]" for cell in free)
+        trajectory.messages_and_choices.append({"role": "user", "content": f"Free: {listed}"})
+        completion = await model.openai_client().chat.completions.create(
+            model=model.get_inference_name(),
+            messages=trajectory.messages(),
+            max_completion_tokens=16,
+        )
+        choice = completion.choices[0]
+        trajectory.messages_and_choices.append(choice)
+        found = re.search(r"\d", choice.message.content or "")
+        assert found
+        free.remove(int(found.group()))
+        free.remove(chance.choice(free))
+    trajectory.reward = 1.0
+    trajectory.metrics["success"] = True
+    trajectory.metrics["moves"] = 3
+    return trajectory
+
+
+def first_free(request: ChatRequest) -> str:
+    return f"<move>{re.findall(r'[0-9]', request.messages[-1]['content'])[0]}</move>"
+
+
+async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Recorder) -> None:
+    scripted = ScriptedPolicy(first_free)
+    async with asked(scripted) as policy:
+        scenarios = [Scenario(f"game-{number}", {"seed": number}) for number in range(16)]
+        plays = [recorder.run(policy, Agent(art_rollout), one) for one in scenarios]
+        rollouts = await asyncio.gather(*plays)
+    for rollout, scenario in zip(rollouts, scenarios, strict=True):
+        assert rollout.scenario is scenario
+        assert rollout.score == Score(1.0, True, {"success": 1.0, "moves": 3.0})
+        first, second, third = rollout.calls
+        assert first.messages[0] == {"role": "system", "content": "Play."}
+        assert [one["role"] for one in third.messages] == [
+            "system", "user", "assistant", "user", "assistant", "user",
+        ]  # fmt: skip
+        assert second.text == third.messages[4]["content"]
+        assert first.token_ids == tuple(map(ord, first.text))
+        assert len(first.logprobs) == len(first.token_ids)
+        assert "logprobs" not in first.choice
+        assert third.prompt_ids[: len(second.prompt_ids)] == second.prompt_ids
+        assert first.served_by == MODEL
+        assert first.usage.completion_tokens == len(first.token_ids)
+
+
+async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -> None:
+    seen: dict[str, Any] = {}
+
+    class Config(BaseModel):
+        turns_max: int = 7
+
+    class Configured(Agent):
+        @property
+        def model_config(self) -> Config:
+            return Config()
+
+    async def look(model: art.Model[Any, Any], scenario: Scenario) -> float:
+        seen["name"] = model.name
+        seen["inference_name"] = model.get_inference_name()
+        seen["trainable"] = model.trainable
+        seen["step"] = await model.get_step()
+        seen["turns_max"] = model.config.turns_max
+        seen["same_client"] = model.openai_client() is model.openai_client()
+        assert isinstance(model, art.Model)
+        # ART·E asks by address, through litellm.
+        parameters = model.litellm_completion_params()
+        async with httpx.AsyncClient() as http:
+            answer = await http.post(
+                f"{parameters['base_url']}/chat/completions",
+                headers={"Authorization": f"Bearer {parameters['api_key']}"},
+                json={"model": "another", "messages": [{"role": "user", "content": "Go."}]},
+            )
+        assert answer.json()["choices"][0]["message"]["content"] == "[4]"
+        return 1.0
+
+    async with asked(ScriptedPolicy()) as policy:
+        rollout = await recorder.run(policy, Configured(look), Scenario("a"))
+    assert rollout.reward == 1.0
+    assert seen == {
+        "name": "policy",
+        "inference_name": "policy",
+        "trainable": True,
+        "step": 3,
+        "turns_max": 7,
+        "same_client": True,
+    }
+
+
+PROGRAM = """
+import json, os, urllib.request
+def ask(messages, tools=None):
+    body = {"model": "any", "messages": messages, **({"tools": tools} if tools else {})}
+    headers = {"content-type": "application/json", "authorization": "Bearer " + os.environ["KEY"]}
+    address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]
+play = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+messages = [{"role": "user", "content": "find it"}]
+first = ask(messages, [play])
+result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "it is [7]"}
+print(ask([*messages, first, result], [play])["content"])
+ask([{"role": "user", "content": "You are a sub-agent."}])
+"""
+
+
+async def run_program(model: Any, scenario: Scenario) -> bool:
+    environment = {"OPENAI_BASE_URL": model.inference_base_url, "KEY": model.inference_api_key}
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await program.communicate()
+    return said == b"[7]\n"
+
+
+def call_then_say(request: ChatRequest) -> str | ToolCall:
+    if request.tools and request.messages[-1]["role"] == "user":
+        return ToolCall("call-1", "play", '{"cell": 1}')
+    return "[7]"
+
+
+async def test_a_program_in_a_process_of_its_own_is_recorded_over_http(recorder: Recorder) -> None:
+    rollout = await play(recorder, run_program, ScriptedPolicy(call_then_say))
+    assert rollout.score == Score(1.0, True)
+    called, answered, aside = rollout.calls
+    assert called.message["tool_calls"][0]["function"]["name"] == "play"
+    assert called.tools[0]["function"]["name"] == "play"
+    assert answered.messages[:2] == (*called.messages, called.message)
+    assert len(aside.messages) == 1 and aside.tools == ()
+
+
+async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Recorder) -> None:
+    left: list[tuple[str, str]] = []
+
+    async def look(model: Any, scenario: Scenario) -> float:
+        left.append((model.inference_base_url, model.inference_api_key))
+        stranger = openai.AsyncOpenAI(base_url=left[0][0], api_key="guessed", max_retries=0)
+        async with stranger:
+            with pytest.raises(openai.AuthenticationError):
+                messages: Any = [{"role": "user", "content": "Hm."}]
+                await stranger.chat.completions.create(model="m", messages=messages)
+        await ask(model)
+        return 1.0
+
+    rollout = await play(recorder, look)
+    assert len(rollout.calls) == 1
+    address, key = left[0]
+    async with httpx.AsyncClient() as http:
+        answer = await http.post(
+            f"{address}/chat/completions", headers={"authorization": f"Bearer {key}"}, json={}
+        )
+    assert answer.status_code == 410
+
+
+async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -> None:
+    scripted = ScriptedPolicy()
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        options: dict[str, Any] = {"temperature": 0.1, "seed": 1, "top_p": 0.5, "logprobs": False}
+        await ask(model, **options, presence_penalty=1.0, stop=["."], max_tokens=20)
+        await ask(model, max_completion_tokens=5000, user="me")
+        return 1.0
+
+    await play(recorder, act, scripted)
+    first, second = (one.model_dump(exclude_unset=True) for one in scripted.requests)
+    assert first == {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": "Move."}],
+        "stop": ["."],
+        "max_tokens": 20,
+        "temperature": 1.0,
+        "seed": 2000,
+        "logprobs": True,
+        "return_token_ids": True,
+    }
+    assert second["seed"] == 2001
+    assert second["max_tokens"] == LIMITS.tokens_max - 3
+    assert "max_completion_tokens" not in second
+
+
+async def test_an_agent_that_asks_for_log_probabilities_gets_them(recorder: Recorder) -> None:
+    found: list[Any] = []
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        found.extend([await ask(model, logprobs=True), await ask(model)])
+        return 1.0
+
+    await play(recorder, act)
+    assert [one.logprob for one in found[0].logprobs.content] == [-0.91, -0.52, -0.93]
+    assert found[1].logprobs is None
+
+
+async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
+    scripted = ScriptedPolicy(call_then_say)
+    pieces: list[Any] = []
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        for tools in ({"tools": [PLAY]}, {}):
+            stream = await model.openai_client().chat.completions.create(
+                model="m",
+                messages=[{"role": "user", "content": "Move."}],
+                stream=True,
+                stream_options={"include_usage": True},
+                **tools,
+            )
+            pieces.append([chunk async for chunk in stream])
+        return 1.0
+
+    rollout = await play(recorder, act, scripted)
+    assert len(rollout.calls) == 2
+    assert not any(request.stream for request in scripted.requests)
+    called, said = pieces
+    assert called[0].choices[0].delta.tool_calls[0].function.arguments == '{"cell": 1}'
+    assert called[0].choices[0].delta.tool_calls[0].index == 0
+    assert called[1].choices[0].finish_reason == "tool_calls"
+    assert said[0].choices[0].delta.content == "[7]"
+    assert said[-1].usage.completion_tokens == 3
+
+
+async def raises(model: Any, scenario: Scenario) -> float:
+    await ask(model)
+    raise KeyError("board")
+
+
+async def exits(model: Any, scenario: Scenario) -> float:
+    await ask(model)
+    sys.exit(3)
+
+
+async def hangs(model: Any, scenario: Scenario) -> float:
+    await ask(model)
+    await asyncio.Event().wait()
+    return 1.0
+
+
+async def returns_nothing(model: Any, scenario: Scenario) -> None:
+    await ask(model)
+
+
+async def returns_text(model: Any, scenario: Scenario) -> str:
+    await ask(model)
+    return "won"
+
+
+async def returns_nan(model: Any, scenario: Scenario) -> Score:
+    await ask(model)
+    return Score(float("nan"))
+
+
+async def measures_infinity(model: Any, scenario: Scenario) -> Score:
+    await ask(model)
+    return Score(1.0, metrics={"speed": float("inf")})
+
+
+async def cancels_itself(model: Any, scenario: Scenario) -> float:
+    await ask(model)
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("act", "cause", "detail"),
+    [
+        (raises, "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
+        (exits, "agent_failed", "SystemExit: 3"),
+        (hangs, "rollout_timeout", "No score within 0.3 s"),
+        (returns_nothing, "no_score", "It returned nothing: return a Score"),
+        (returns_text, "no_score", "It returned a str"),
+        (returns_nan, "no_score", "Its reward is nan, which is no number"),
+        (measures_infinity, "no_score", "Its metric speed is inf, which is no number"),
+        (cancels_itself, "agent_failed", "It cancelled itself"),
+    ],
+)
+async def test_an_agent_s_trouble_costs_its_own_rollout(
+    recorder: Recorder, act: Act, cause: str, detail: str
+) -> None:
+    limits = replace(LIMITS, deadline_s=0.3) if act is hangs else LIMITS
+    rollout = await play(recorder, act, limits=limits)
+    assert isinstance(rollout.score, Unscored)
+    assert rollout.score.cause == cause
+    assert re.search(detail, rollout.score.detail)
+    assert len(rollout.calls) == 1
+
+
+async def test_an_agent_that_goes_on_after_its_deadline_is_given_up(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
+    freed = asyncio.Event()
+    answers: list[int] = []
+
+    async def stubborn(model: Any, scenario: Scenario) -> float:
+        while not freed.is_set():
+            try:
+                await freed.wait()
+            except asyncio.CancelledError:
+                continue
+        try:
+            await ask(model)
+        except openai.APIStatusError as error:
+            answers.append(error.status_code)
+        return 1.0
+
+    rollout = await play(recorder, stubborn, limits=replace(LIMITS, deadline_s=0.05))
+    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "rollout_timeout"
+    assert "goes on" in caplog.text
+    freed.set()
+    async with asyncio.timeout(10):
+        while not answers:
+            await asyncio.sleep(0.01)
+    assert answers == [410]
+
+
+async def test_what_is_under_way_at_the_deadline_is_given_up(recorder: Recorder) -> None:
+    released = asyncio.Event()
+
+    class Slow(ScriptedPolicy):
+        async def __call__(self, request: ChatRequest) -> Completion:
+            await released.wait()
+            return await super().__call__(request)
+
+    async with AsyncExitStack() as stack:
+        asking: list[asyncio.Task[Any]] = []
+
+        async def asks_over_http(model: Any, scenario: Scenario) -> float:
+            client = openai.AsyncOpenAI(
+                base_url=model.inference_base_url, api_key=model.inference_api_key, max_retries=0
+            )
+            await stack.enter_async_context(client)
+            messages: Any = [{"role": "user", "content": "Hm."}]
+            create = client.chat.completions.create
+            asking.append(asyncio.create_task(create(model="m", messages=messages)))
+            await asyncio.wait(asking)
+            return 1.0
+
+        stack.callback(released.set)
+        policy = await stack.enter_async_context(
+            asked(Slow(), limits=replace(LIMITS, deadline_s=0.5))
+        )
+        rollout = await recorder.run(policy, Agent(asks_over_http), Scenario("a"))
+        with pytest.raises(openai.APIStatusError) as refused:
+            await asking[0]
+        released.set()
+    assert refused.value.status_code == 410
+    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "rollout_timeout"
+    assert rollout.calls == ()
+
+
+async def loops(model: Any, scenario: Scenario) -> float:
+    while True:
+        try:
+            await ask(model)
+        except openai.RateLimitError:
+            return 0.5
+
+
+@pytest.mark.parametrize(
+    ("limits", "cause", "calls"),
+    [(Limits(20.0, 4, 1000), "turns", 4), (Limits(20.0, 1000, 10), "tokens", 4)],
+)
+async def test_a_rollout_that_takes_too_much_is_ended(
+    recorder: Recorder, limits: Limits, cause: str, calls: int
+) -> None:
+    rollout = await play(recorder, loops, limits=limits)
+    assert isinstance(rollout.score, Unscored) and rollout.score.cause == cause
+    assert len(rollout.calls) == calls
+
+
+async def test_an_agent_that_does_not_heed_its_limit_is_ended(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
+
+    async def heedless(model: Any, scenario: Scenario) -> float:
+        while True:
+            try:
+                await ask(model)
+            except openai.APIStatusError:
+                await asyncio.sleep(0.01)
+
+    rollout = await play(recorder, heedless, limits=Limits(20.0, 2, 1000))
+    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "turns"
+
+
+async def test_a_score_without_a_call_is_none(recorder: Recorder) -> None:
+    async def idle(model: Any, scenario: Scenario) -> float:
+        return 1.0
+
+    rollout = await play(recorder, idle)
+    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "no_calls"
+
+
+def failing(status: int, message: str = "not today") -> ScriptedPolicy:
+    def fail(request: ChatRequest) -> str:
+        raise ApiError(status, message, "code")
+
+    return ScriptedPolicy(fail)
+
+
+async def gives_up(model: Any, scenario: Scenario) -> float:
+    try:
+        await ask(model)
+    except openai.APIStatusError:
+        return 0.0
+    return 1.0
+
+
+async def test_what_the_policy_s_server_has_failed_at_is_never_a_zero(recorder: Recorder) -> None:
+    rollout = await play(recorder, gives_up, failing(503))
+    assert isinstance(rollout.score, Unscored)
+    assert rollout.score.cause == "generation_server_error"
+
+
+async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(
+    recorder: Recorder,
+) -> None:
+    async def shortens(model: Any, scenario: Scenario) -> float:
+        scripted.say = failing(400, "Too long.").say
+        try:
+            await ask(model)
+        except openai.BadRequestError:
+            scripted.say = lambda _: "[4]"
+            await ask(model, "Short.")
+        return 1.0
+
+    scripted = ScriptedPolicy()
+    assert (await play(recorder, shortens, scripted)).score == Score(1.0)
+
+
+async def test_a_prompt_that_is_too_long_costs_an_agent_that_has_none(recorder: Recorder) -> None:
+    rollout = await play(recorder, ask_once, failing(400, "Too long."))
+    assert isinstance(rollout.score, Unscored)
+    assert rollout.score.cause == "generation_rejected"
+    assert "Too long." in rollout.score.detail
+
+
+@pytest.mark.parametrize("status", [401, 404])
+async def test_a_trainer_that_does_not_know_the_model_ends_the_step(
+    recorder: Recorder, status: int
+) -> None:
+    with pytest.raises(TrainerError, match="can't be asked"):
+        await play(recorder, gives_up, failing(status))
+
+
+async def test_a_contender_that_rejects_us_costs_its_rollouts(recorder: Recorder) -> None:
+    rollout = await play(recorder, gives_up, failing(404), step=None)
+    assert isinstance(rollout.score, Unscored)
+    assert rollout.score.cause == "generation_rejected"
+
+
+async def test_a_trainer_that_is_gone_ends_the_step(recorder: Recorder) -> None:
+    async with asked(ScriptedPolicy()) as policy:
+        pass
+    with pytest.raises(TrainerLost, match="Nobody answers"):
+        await recorder.run(policy, Agent(gives_up), Scenario("a"))
+
+
+async def test_another_adapter_s_answer_ends_the_step(recorder: Recorder) -> None:
+    scripted = ScriptedPolicy()
+    scripted.model = "policy@2"
+    with pytest.raises(StaleAdapter, match="'policy@2' answered where 'policy@3' was asked for"):
+        await play(recorder, gives_up, scripted)
+
+
+async def test_answers_without_ids_are_not_trained_on(recorder: Recorder) -> None:
+    scripted = ScriptedPolicy()
+    scripted.with_ids = False
+    with pytest.raises(TrainerError, match="without the ids of its tokens"):
+        await play(recorder, ask_once, scripted)
+    rollout = await play(recorder, ask_once, scripted, trained=False)
+    assert rollout.score == Score(1.0)
+    assert rollout.calls[0].token_ids == ()
+
+
+async def test_a_judge_that_rejects_its_key_ends_the_step(recorder: Recorder) -> None:
+    async def judged(model: Any, scenario: Scenario) -> float:
+        await ask(model)
+        raise JudgeRejected("Its key is wrong.")
+
+    with pytest.raises(JudgeRejected):
+        await play(recorder, judged)
+
+
+async def test_an_agent_in_another_thread_s_loop_is_recorded_too(recorder: Recorder) -> None:
+    class Elsewhere(Agent):
+        async def rollout(self, model: Any, scenario: Scenario) -> Any:
+            done: list[float] = []
+            thread = threading.Thread(
+                target=lambda: done.append(asyncio.run(ask_once(model, scenario)))
+            )
+            thread.start()
+            await asyncio.to_thread(thread.join)
+            return done[0]
+
+    async with asked(ScriptedPolicy()) as policy:
+        rollout = await recorder.run(policy, Elsewhere(ask_once), Scenario("a"))
+    assert rollout.score == Score(1.0)
+    assert len(rollout.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"messages": []}', "no messages"),
+        ('{"messages": ["Hi."]}', "no object with a role"),
+        ('{"messages": [{"role": "user", "content": "a"}], "n": 2}', "leave out `n`"),
+        ('{"messages": [{"role": "user", "content": "a"}], "max_tokens": "9"}', "whole number"),
+    ],
+)
+async def test_a_request_that_is_none_is_refused_in_a_sentence(
+    recorder: Recorder, body: str, problem: str
+) -> None:
+    async def act(model: Any, scenario: Scenario) -> float:
+        async with httpx.AsyncClient() as http:
+            answer = await http.post(
+                f"{model.inference_base_url}/chat/completions",
+                headers={"authorization": f"Bearer {model.inference_api_key}"},
+                content=body,
+            )
+        assert answer.status_code == 400
+        assert problem in answer.json()["error"]["message"]
+        await ask(model)
+        return 1.0
+
+    assert (await play(recorder, act)).score == Score(1.0)
+
+
+async def test_what_a_call_costs_is_kept(recorder: Recorder) -> None:
+    async with asked(ScriptedPolicy()) as policy:
+        policy.client._prices = {MODEL: Price(prompt=0.0, completion=1.0)}
+        rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
+    assert rollout.calls[0].usd == pytest.approx(3e-6)
+    assert rollout.calls[0].seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("returned", "score"),
+    [
+        (1, Score(1.0)),
+        (0.5, Score(0.5)),
+        (True, Score(1.0, True)),
+        (False, Score(0.0, False)),
+        (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
+        (Unscored("turns", "Too many."), Unscored("turns", "Too many.")),
+    ],
+)
+def test_what_an_agent_may_return(returned: object, score: Score | Unscored) -> None:
+    assert score_of(returned) == score
