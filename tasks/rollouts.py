@@ -18,7 +18,8 @@ from precis.processes.kill_points import reached
 from precis.records.ledger import Validation
 from precis.records.summary import JudgedSummary
 from precis.records.trajectories import Split, put_trajectories, read_judged
-from precis.run.validations import divergence, last_gain
+from precis.run.shortcomings import narrowed, parted
+from precis.run.validations import last_gain
 from precis.sampling.rollouts import Rollout, gather, gather_greedy, refuse_too_many_unscored
 from precis.sampling.second_opinion import judge_again
 from precis.sampling.transcript import transcript
@@ -130,17 +131,17 @@ async def validate(run: Run, step: int) -> Validation:
     # What was sampled ahead is booked with its step.
     spend = run.unbooked.since(run.ahead.spend)
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
-    _warn_of_judges(run, validation)
+    _warn(run, validation)
     return validation
 
 
-def _warn_of_judges(run: Run, validation: Validation) -> None:
-    """Say what the second judge makes of this validation, where that is no good news."""
+def _warn(run: Run, validation: Validation) -> None:
+    """Say what is no good news: of the second judge, and of the policy's entropy."""
     if run.second and validation.second is None:
         get_run_logger().warning("The second judge failed on all held-out summaries.")
-    found = divergence(run.ledger.validations)
-    if found:
-        get_run_logger().warning("%s", found)
+    for found in (parted(run.ledger), narrowed(run.ledger)):
+        if found:
+            get_run_logger().warning("%s", found)
 
 
 async def keep_rollouts(

@@ -1,12 +1,18 @@
 """What there is to say of a run that has ended, and against it."""
 
 from collections import Counter
+from collections.abc import Sequence
 from math import hypot
+from statistics import fmean
 
-from precis.records.ledger import Ledger, Validation
-from precis.run.validations import divergence
+from precis.records.ledger import Ledger, StepRecord, Validation
+from precis.run.validations import divergence, gain
 
 _DROPPED_MAX = 0.5
+_ENTROPY = "loss/entropy"
+_ENTROPY_STEPS = 3
+"""Steps whose mean is compared: single ones differ by a third."""
+_ENTROPY_LEFT_MIN = 1 / 3
 
 
 def shortcoming(ledger: Ledger) -> str | None:
@@ -15,7 +21,7 @@ def shortcoming(ledger: Ledger) -> str | None:
     A run has learned where its last validation is above its first by more than chance: the
     difference is compared with 1.96 standard errors, taken from the two 95 % intervals.
     """
-    found = [_learned_nothing(ledger), parted(ledger), _dropped(ledger)]
+    found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger), _dropped(ledger)]
     return " ".join(sentence for sentence in found if sentence) or None
 
 
@@ -52,6 +58,38 @@ def parted(ledger: Ledger) -> str | None:
     """That the newest validation has reward and second judge part ways; None where it has not."""
     found = divergence(ledger.validations)
     return str(found) if found else None
+
+
+def narrowed(ledger: Ledger) -> str | None:
+    """Say that the entropy of the policy has collapsed without a gain; None where it has not.
+
+    Entropy falls in good runs too, as the policy becomes sure of what earns a reward: it counts
+    against a run whose newest validation is not above that of its start by more than chance.
+    """
+    steps = [one for one in ledger.steps if one.warm_start is None and _ENTROPY in one.trainer]
+    if len(steps) < 2 * _ENTROPY_STEPS or len(ledger.validations) < 2:
+        return None
+    first = steps[:_ENTROPY_STEPS]
+    last = steps[-_ENTROPY_STEPS:]
+    if _entropy(last) >= _ENTROPY_LEFT_MIN * _entropy(first):
+        return None
+    newest = ledger.validations[-1]
+    start = next(
+        (one for one in ledger.validations if one.step >= first[0].step), ledger.validations[0]
+    )
+    gained = gain(start, newest)
+    if start is newest or gained is None or gained.low > 0:
+        return None
+    return (
+        f"The policy narrows and gains nothing: its entropy fell from {_entropy(first):.2f} (steps "
+        f"{first[0].step} to {first[-1].step}) to {_entropy(last):.2f}, and its held-out "
+        f"{_said(start)} at step {start.step} became {newest.score} at step {newest.step}. Train "
+        "on more scenarios, or with a lower trainer.learning_rate."
+    )
+
+
+def _entropy(steps: Sequence[StepRecord]) -> float:
+    return fmean(one.trainer[_ENTROPY] for one in steps)
 
 
 def _learned_nothing(ledger: Ledger) -> str | None:

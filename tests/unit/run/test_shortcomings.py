@@ -1,5 +1,6 @@
 """A run that learned nothing, or had nothing to learn from, says so."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,11 +9,12 @@ from pydantic import ValidationError
 
 from precis.config import Retention, TrainConfig
 from precis.records.ledger import Ledger, StepRecord, Validation
+from precis.records.warm_start import WarmStartRecord
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
-from precis.run.shortcomings import nothing_to_train, shortcoming, stopped
+from precis.run.shortcomings import narrowed, nothing_to_train, shortcoming, stopped
 from tasks.states import completed
-from tests.support import ledgers
+from tests.support import ledgers, validations
 
 
 def validation(step: int, accuracy: float, width: float = 0.05) -> Validation:
@@ -106,3 +108,41 @@ def test_a_run_that_stopped_early_says_so_and_is_judged_by_its_best() -> None:
 def test_patience_needs_the_best_checkpoint_to_stay() -> None:
     with pytest.raises(ValidationError, match="keep_best"):
         TrainConfig(store="s", patience=2, retention=Retention(keep_best=0))
+
+
+WARM_START = WarmStartRecord(source="file", documents=4, summaries=4, left_out={}, reward=None)
+
+
+def narrowing(left: float, last: Sequence[int], warm: bool = True) -> Ledger:
+    """The ledger of ten steps of reinforcement, whose entropy falls from 0.6 to what is left."""
+    entropies = [0.6 - (0.6 - left) * place / 9 for place in range(10)]
+    steps = []
+    for step, entropy in enumerate(([9.0] if warm else []) + entropies):
+        made = WARM_START if warm and step == 0 else None
+        update = {"trainer": {"loss/entropy": entropy}, "warm_start": made}
+        steps.append(ledgers.record(step).model_copy(update=update))
+    start = validations.validation(1 if warm else 0, validations.correct(0.4))
+    newest = validations.validation(len(steps), last)
+    return Ledger(
+        model="m", config="", corpus="", next_step=len(steps), steps=tuple(steps),
+        validations=(start, newest),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_run_that_narrows_and_gains_nothing_says_so(warm: bool) -> None:
+    found = narrowed(narrowing(0.05, validations.correct(0.4, shift=2), warm))
+    assert found and "from 0.54" in found and "to 0.11" in found
+    assert found in (shortcoming(narrowing(0.05, validations.correct(0.4, shift=2), warm)) or "")
+
+
+def test_a_run_that_narrows_and_gains_has_nothing_against_it() -> None:
+    assert narrowed(narrowing(0.05, validations.correct(0.7))) is None
+
+
+def test_a_run_that_stays_wide_has_not_narrowed() -> None:
+    assert narrowed(narrowing(0.3, validations.correct(0.4, shift=2))) is None
+
+
+def test_a_run_without_steps_or_entropies_has_not_narrowed() -> None:
+    assert narrowed(ledger(0.3, 0.3, trained=5, dropped={})) is None
