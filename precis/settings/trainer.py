@@ -134,7 +134,8 @@ class ArtTrainer(_TrainerSettings):
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
     kl_penalty_coef: Decides[BoundedFloat] = Field(0.0, ge=0)
-    """Weight of the KL penalty to the base model; 0 also saves its computation."""
+    """Weight of the KL penalty to the policy that reinforcement begins with; 0 also saves its
+    computation."""
     epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. ART's own
     if empty, which is 1: no lower clip."""

@@ -35,8 +35,9 @@ def train(folder: Path, first: int, last: int, with_state: bool) -> None:
     optimizer = make_optimizer(weights)
     if first:
         model.load_state_dict(torch.load(folder / WEIGHTS_FILE))
-    if first and with_state and not load_optimizer(optimizer, folder):
-        sys.exit("The folder holds no state of the optimizer.")
+    if first and with_state:
+        load_optimizer(optimizer, folder)
+        assert optimizer.state, "The folder holds no state of the optimizer."
     for group in optimizer.param_groups:
         group["lr"] = 0.01
     for step in range(first, last):

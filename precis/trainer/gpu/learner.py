@@ -79,8 +79,9 @@ class Learner:
         self._model.train()
         self._weights = [weight for weight in self._model.parameters() if weight.requires_grad]
         self._optimizer = make_optimizer(self._weights)
+        self._reference: list[torch.Tensor] | None = None
         if checkpoint is not None:
-            load_optimizer(self._optimizer, checkpoint)
+            self._reference = load_optimizer(self._optimizer, checkpoint)
         self._tokenizer = AutoTokenizer.from_pretrained(base_model)
         self._resting: RestingWeights | None = None
 
@@ -92,6 +93,8 @@ class Learner:
         for state in self._optimizer.state.values():
             for name, value in state.items():
                 state[name] = value.to(device)
+        if self._reference is not None:
+            self._reference = [weight.to(device) for weight in self._reference]
         if device == "cpu":
             torch.cuda.empty_cache()
 
@@ -101,12 +104,15 @@ class Learner:
         """Move the optimizer once.
 
         Args:
-            config: learning rate, and weight of the KL penalty to the model without its adapter.
+            config: learning rate, and weight of the KL penalty to the adapter that the first update
+                of reinforcement began with.
             dev_config: what `art.loss.loss_fn` is told.
 
         Returns:
             The update's metrics, under ART's names.
         """
+        if config.kl_penalty_coef and self._reference is None:
+            self._reference = [weight.detach().clone() for weight in self._weights]
         seen = self._accumulate(update, lambda one: self._backward(one, config, dev_config))
         return self._move(seen, config.learning_rate, _GRADIENT_NORM_MAX)
 
@@ -127,7 +133,7 @@ class Learner:
         """Write adapter, tokenizer and optimizer into an empty folder."""
         self._model.save_pretrained(str(folder))
         self._tokenizer.save_pretrained(str(folder))
-        save_optimizer(self._optimizer, folder)
+        save_optimizer(self._optimizer, folder, self._reference)
 
     def _accumulate(
         self, update: Update, backward: Callable[[PackedSequence], dict[str, float]]
@@ -196,7 +202,7 @@ class Learner:
         with sdpa_kernel(_ATTENTION, set_priority=True):
             reference = None
             if config.kl_penalty_coef:
-                with torch.no_grad(), self._model.disable_adapter():
+                with torch.no_grad(), self._as_reference():
                     reference, _ = self.logprobs(sequence)
             logprobs, entropy = self.logprobs(sequence)
             loss = loss_fn(inputs, logprobs, reference, None, dev_config)
@@ -238,6 +244,19 @@ class Learner:
         logprobs[predicting] = torch.cat([logprob for logprob, _ in pieces])
         entropy = torch.cat([entropy for _, entropy in pieces]).mean()
         return logprobs[None], entropy
+
+    @contextmanager
+    def _as_reference(self) -> Iterator[None]:
+        """Have the model be the reference of the KL penalty."""
+        assert self._reference is not None
+        own = [weight.data for weight in self._weights]
+        for weight, reference in zip(self._weights, self._reference, strict=True):
+            weight.data = reference
+        try:
+            yield
+        finally:
+            for weight, mine in zip(self._weights, own, strict=True):
+                weight.data = mine
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
