@@ -1,5 +1,6 @@
 """What Prefect knows of a run, deleted: its flow runs, and the artifacts that they made."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -26,15 +27,16 @@ async def delete_from_prefect(model: str, store: str) -> int:
     Raises:
         PrecisError: the server does not answer.
     """
-    if server.find() is None and not _has_database():
+    if await asyncio.to_thread(server.find) is None and not _has_database():
         return 0
-    found = server.find_or_start()
-    found.wait()
+    # In a thread: it runs an event loop of its own, and ours has a lease to renew meanwhile.
+    found = await asyncio.to_thread(server.find_or_start)
     try:
+        await asyncio.to_thread(found.wait)
         return await _delete(model, store)
     finally:
         if found.started:
-            server.stop()
+            await asyncio.to_thread(server.stop)
 
 
 def _has_database() -> bool:

@@ -1,0 +1,116 @@
+"""Every command that talks to Prefect, run with PREFECT_API_URL set.
+
+`precis up` tells everybody to set it. The others are run in `tests/unit/cli/test_commands.py`.
+"""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TextIO
+
+import httpx
+import pytest
+
+from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.patience import PATIENCE_S
+from tests.services.prefect_api import client_of, runs_in
+from tests.support.commands import WITH_PREFECT
+
+pytestmark = pytest.mark.services
+
+MODEL = "rehearsal-seed1"
+KEY = "SECOND_JUDGE_API_KEY"
+
+
+@pytest.fixture
+def elsewhere(precis: Precis, tmp_path: Path) -> Precis:
+    """The command in a home without a server, given the address of the one that is up."""
+    other = Precis(tmp_path / "home")
+    other.environment["PREFECT_API_URL"] = precis.api
+    return other
+
+
+def test_every_command_is_run_with_the_variable_set() -> None:
+    here = {"rehearse", "up", "worker", "doctor", "secret", "stop", "runs delete"}
+    assert here == set(WITH_PREFECT)
+
+
+def test_the_doctor_finds_the_server_that_is_named(precis: Precis, elsewhere: Precis) -> None:
+    assert precis.api in "".join(elsewhere.run("doctor").split())
+
+
+def test_a_key_is_kept_on_the_server_that_is_named(precis: Precis, elsewhere: Precis) -> None:
+    done = subprocess.run(
+        [COMMAND, "secret", KEY],
+        input="a-key\n",
+        cwd=ROOT,
+        env=elsewhere.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    name = done.stdout.rpartition("block ")[2].strip().strip("'.")
+    with client_of(precis.api) as api:
+        found = api.get(f"/block_types/slug/secret/block_documents/name/{name}")
+        api.delete(f"/block_documents/{found.raise_for_status().json()['id']}").raise_for_status()
+
+
+def test_a_server_that_is_only_named_is_not_stopped(precis: Precis, elsewhere: Precis) -> None:
+    assert "No Prefect server is running." in elsewhere.run("stop")
+    with client_of(precis.api) as api:
+        assert api.get("/health").is_success
+
+
+@pytest.mark.parametrize("command", ["up", "worker"])
+def test_a_command_works_for_the_server_that_is_named(
+    precis: Precis, elsewhere: Precis, tmp_path: Path, command: str
+) -> None:
+    with client_of(precis.api) as api, (tmp_path / "output").open("w+") as output:
+        before = workers_of(api)
+        process = subprocess.Popen(
+            [COMMAND, command],
+            cwd=ROOT,
+            env=elsewhere.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while workers_of(api) == before:
+                assert process.poll() is None and time.monotonic() < deadline, said_in(output)
+                time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE_S) == 0, said_in(output)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def workers_of(api: httpx.Client) -> set[str]:
+    """The names of the workers that the server has heard of."""
+    found = api.post("/work_pools/precis/workers/filter", json={})
+    if found.status_code == httpx.codes.NOT_FOUND:  # no worker has made the pool yet
+        return set()
+    return {worker["name"] for worker in found.raise_for_status().json()}
+
+
+def said_in(output: TextIO) -> str:
+    output.seek(0)
+    return output.read()
+
+
+def test_what_is_rehearsed_on_a_server_that_is_named_is_deleted_there(
+    precis: Precis, elsewhere: Precis, tmp_path: Path
+) -> None:
+    store = str(tmp_path / "store")
+    few = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
+    elsewhere.run("rehearse", "--steps", "1", "--store", store, **few)
+    with client_of(precis.api) as api:
+        assert len(runs_in(api, store)) == 2  # its training, and the benchmark within that
+        output = elsewhere.run("runs", "delete", MODEL, "--yes", "--store", store)
+        assert f"{MODEL} is deleted, and 2 runs of it in Prefect" in " ".join(output.split())
+        assert runs_in(api, store) == []
+    assert not (Path(store) / MODEL).exists()
