@@ -52,7 +52,11 @@ def precis(
 def rehearse(
     steps: Annotated[int, typer.Option(min=1, help="Steps to train.")] = 30,
     documents: Annotated[
-        str, typer.Option(help="`bundled`, or a parquet, JSONL or CSV file or folder.")
+        str,
+        typer.Option(
+            help="`bundled`; a parquet, JSONL or CSV file or folder; or a folder of texts, for "
+            "which rules make crude questions."
+        ),
     ] = "bundled",
     seed: Annotated[
         int, typer.Option(min=SEED_MIN, max=SEED_MAX, help="Seed of everything that is drawn.")
@@ -70,10 +74,11 @@ def rehearse(
     _quiet()
     with console.status("Starting …"), sentences(), _explain_interrupt():
         server = prefect_server.find_or_start()
-        from cli.rehearsal import forget, rehearsal_config, rehearse
+        from cli.rehearsal import corpus_of, forget, rehearsal_config, rehearse
 
+        corpus = corpus_of(documents)
         folder = store or Environment().store
-        config = rehearsal_config(steps, documents, seed, folder, take_over, model)
+        config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
         if fresh:
             forget(config)
     with sentences(), _explain_interrupt():

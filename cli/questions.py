@@ -22,7 +22,9 @@ from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.forecast import forecast_judge, forecast_writer
 from precis.questions.journal import PaymentJournal
 from precis.questions.make import DocumentQuestions, QuestionMaker
+from precis.questions.rules import RuleWriter
 from precis.questions.writer import QuestionWriter
+from precis.records.cloze import CRUDE, MARK
 from precis.records.spend import PRICES, Price, Prices
 
 Judge = Literal["lexical", "openrouter", "google", "url"]
@@ -40,9 +42,13 @@ def make(
     folder: Annotated[Path, typer.Argument(help="Text, Markdown, PDF, HTML or Word files.")],
     out: Annotated[Path, typer.Option(help="The corpus to write, a .parquet file.")],
     url: Annotated[
-        str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
-    ],
-    model: Annotated[str, typer.Option(help="The model there that writes the questions.")],
+        str,
+        typer.Option(
+            help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY. Without one, rules "
+            "write crude questions, for nothing."
+        ),
+    ] = "",
+    model: Annotated[str, typer.Option(help="The model there that writes the questions.")] = "",
     judge: Annotated[Judge, typer.Option(help="Whom they are tried on.")] = "lexical",
     judge_model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
     judge_url: Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")] = "",
@@ -52,7 +58,7 @@ def make(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Pay without asking.")] = False,
 ) -> None:
-    """Have a model write questions about documents, and keep those that are of use.
+    """Have a model write questions about documents, or rules, and keep those that are of use.
 
     What was paid for lies beside the corpus: the same command goes on from there.
     """
@@ -61,28 +67,65 @@ def make(
             raise ConfigError(f"--out {out} must end in .parquet.")
         if price and not all(isfinite(dollars) and dollars >= 0 for dollars in price):
             raise ConfigError("--price takes two amounts of dollars, each 0 or more.")
+        if bool(url) != bool(model):
+            raise ConfigError(
+                "--url and --model name a model that writes the questions: give both, or neither, "
+                "and rules write them."
+            )
         judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
-        prices = {**PRICES, model: Price(*price)} if price else PRICES
-        texts, unread = _read(folder)
-        journal = PaymentJournal(out.with_name(f"{out.name}.paid.jsonl"))
-        made = asyncio.run(
-            _make(_endpoint(url, model), judged_by, prices, journal, texts, asks=not yes)
-        )
-        rows = rows_of(made, folder)
+        if not url and judge != "lexical":
+            raise ConfigError(
+                "Rules write for nothing, and the lexical judge tries what they write: leave "
+                "--judge out, or name a model with --url and --model."
+            )
+        texts, unread = read_texts(folder)
+        if not url:
+            made = make_by_rules(texts, folder, out)
+            typer.echo(CRUDE)
+        else:
+            prices = {**PRICES, model: Price(*price)} if price else PRICES
+            journal = PaymentJournal(out.with_name(f"{out.name}.paid.jsonl"))
+            made = asyncio.run(
+                _make(_endpoint(url, model), judged_by, prices, journal, texts, asks=not yes)
+            )
+            _write(made, rows_of(made, folder), out)
         problems = [one for one in made if one.problem]
-        for one in problems:
-            say(f"{one.text.name}: {one.problem}")
-        if not rows:
-            fail(f"No question was kept, so {out} was not written.{_dropped(made, rows)}")
-        write_corpus(rows, out)
-        typer.echo(_summary(rows, out, made))
         if problems:
             say("The same command tries those again, and pays for nothing else.")
     if problems or unread:
         raise typer.Exit(1)
 
 
-def _read(folder: Path) -> tuple[list[Text], int]:
+def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[DocumentQuestions]:
+    """Write a corpus whose questions rules have made; whoever calls says that they are crude.
+
+    Raises:
+        DocumentsError: no question was kept, or the corpus can't be written.
+    """
+    made = asyncio.run(_make_by_rules(texts))
+    _write(made, rows_of(made, folder, MARK), out)
+    return made
+
+
+async def _make_by_rules(texts: Sequence[Text]) -> list[DocumentQuestions]:
+    async with open_judge(JudgeConfig()) as judge:
+        return await QuestionMaker(RuleWriter(), judge).make(texts)
+
+
+def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], out: Path) -> None:
+    """Write the corpus, and say what is in it and what is not."""
+    for one in made:
+        if one.problem:
+            say(f"{one.text.name}: {one.problem}")
+    if not rows:
+        raise DocumentsError(
+            f"No question was kept, so {out} was not written.{_dropped(made, rows)}"
+        )
+    write_corpus(rows, out)
+    typer.echo(_summary(rows, out, made))
+
+
+def read_texts(folder: Path) -> tuple[list[Text], int]:
     """The texts, each once, and how many files could not be read; these are named."""
     found: dict[str, Text] = {}
     unread = 0
@@ -163,9 +206,12 @@ class _Progress:
 def _summary(rows: Sequence[dict[str, str]], out: Path, made: Sequence[DocumentQuestions]) -> str:
     documents = len({row["document_id"] for row in rows})
     unanswerable = _count_unanswerable(rows)
+    share = f", {unanswerable:,} of them unanswerable ({unanswerable / len(rows):.0%})"
+    without = f" Documents without any, and left out: {len(made) - documents:,}."
     return (
-        f"{out}: {len(rows):,} questions about {documents:,} documents, {unanswerable:,} of them "
-        f"unanswerable ({unanswerable / len(rows):.0%}).{_dropped(made, rows)}"
+        f"{out}: {len(rows):,} questions about {documents:,} documents"
+        f"{share if unanswerable else ''}.{without if len(made) > documents else ''}"
+        f"{_dropped(made, rows)}"
     )
 
 

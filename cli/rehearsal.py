@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import math
 import os
+import re
 import shutil
 import threading
 import time
@@ -28,12 +30,13 @@ from rich.table import Table
 from cli.prefect_server import PrefectServer, keep_running
 from cli.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
-from precis.environment import Environment
+from precis.environment import Environment, private_home
 from precis.errors import StoreError
 from precis.judge.endpoint import PASSAGE_MODEL
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
 from precis.records.ledger import Ledger, find_ledger, load_ledger
+from precis.records.rows import holds_rows
 from precis.run.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
 from precis.training.run import work_folder
@@ -43,6 +46,8 @@ _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
 _POLL_S = 0.2
 _FAREWELL_S = 15.0
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_NAME_MAX = 30
 _LINE_S = 5.0
 """Between two lines of progress, where there is no terminal for a bar."""
 
@@ -58,9 +63,8 @@ def rehearsal_config(
     Args:
         model: its name; empty makes one of documents and seed.
     """
-    name = "rehearsal" if documents == "bundled" else f"rehearsal-{Path(documents).stem}"
     return TrainConfig(
-        model=model or f"{name}-seed{seed}",
+        model=model or _model_of(documents, seed),
         steps=steps,
         seed=seed,
         documents=_split_of(documents),
@@ -74,6 +78,38 @@ def rehearsal_config(
         # A terminal has nobody to press Resume: the same command continues.
         judge_patience_s=0,
     )
+
+
+def corpus_of(documents: str) -> str:
+    """The corpus to rehearse with: of a folder of texts one that is made of it, for nothing.
+
+    Rules write its questions. It lies in our home, and is made anew each time: of the same texts
+    comes the same one.
+
+    Raises:
+        DocumentsError: nothing can be read, or no question was kept.
+    """
+    given = Path(documents).expanduser()
+    if documents == "bundled" or not given.exists() or holds_rows(given):
+        return documents
+    from cli.questions import make_by_rules, read_texts
+
+    texts, _ = read_texts(given)
+    place = hashlib.sha256(str(given.resolve()).encode()).hexdigest()[:8]
+    out = private_home() / "corpora" / place / f"{_name_of(given)}.parquet"
+    make_by_rules(texts, given, out)
+    return str(out)
+
+
+def _model_of(documents: str, seed: int) -> str:
+    """A model's name, made of its documents' and the seed."""
+    of_documents = "" if documents == "bundled" else f"-{_name_of(Path(documents))}"
+    return f"rehearsal{of_documents}-seed{seed}"
+
+
+def _name_of(path: Path) -> str:
+    """What a file or folder is called, as far as a model's name may have it."""
+    return _NO_NAME.sub("-", path.expanduser().resolve().stem)[:_NAME_MAX].strip("-") or "documents"
 
 
 def _split_of(source: str) -> DocumentsConfig:
@@ -266,7 +302,7 @@ def _print_results(
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
-    for sentence in (idle, shortcoming(ledger)):
+    for sentence in (idle, report.caveat, shortcoming(ledger)):
         if sentence:
             console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
 

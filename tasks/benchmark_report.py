@@ -21,6 +21,7 @@ from precis.benchmark.report import benchmark_facts
 from precis.benchmark.run import BenchmarkRun, Comparison, Measured, compare
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
+from precis.records.cloze import crudeness_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import curve_of
 from precis.report.markdown import benchmark_report
@@ -45,6 +46,7 @@ class BenchmarkReport:
         standings: contender, accuracy with interval, words, share over the limit; best first.
         usd: what it has spent on summaries and verdicts.
         regressions: who is worse than in the benchmarks before, beyond chance; a sentence each.
+        caveat: what is to be known of all its figures; empty for nothing.
     """
 
     model: str
@@ -53,6 +55,7 @@ class BenchmarkReport:
     standings: tuple[tuple[str, str, str, str], ...]
     usd: float = 0.0
     regressions: tuple[str, ...] = ()
+    caveat: str = ""
 
 
 @task(name="compare nights", task_run_name="compare {run.name} with before", **RETRIED)
@@ -103,6 +106,7 @@ async def publish_report(
         standings_lines(benchmark),
         run.budget.usd,
         comparison.regressions,
+        crudeness_of(run.corpus.validation),
     )
 
 

@@ -13,6 +13,7 @@ from precis.config import RunConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.judge.forecast import Forecast
 from precis.models.licences import restriction_of
+from precis.records.cloze import crudeness_of
 from precis.records.documents import Corpus, load_corpus
 from precis.settings.tinker import TinkerTrainer
 from precis.training.forecast import forecast_judging, forecast_second_judge, forecast_service
@@ -42,6 +43,9 @@ async def preflight(config: TrainConfig, corpus: Corpus, services: Services) -> 
     restriction = restriction_of(config.trainer)
     if restriction:
         logger.warning("%s", restriction)
+    crude = crudeness_of(corpus.validation)
+    if crude:
+        logger.warning("%s", crude)
     for sentence in keys_in_clear(config):
         logger.warning("%s", sentence)
     await make_checks(Preflight(config, corpus, services, logger.warning))

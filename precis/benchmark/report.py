@@ -2,6 +2,7 @@
 
 from precis.benchmark.lineup import TrainedLineup
 from precis.benchmark.run import BenchmarkRun, Comparison
+from precis.records.cloze import crudeness_of
 from precis.report.nights import verdict_in_words
 
 
@@ -11,11 +12,13 @@ def benchmark_facts(
     """Model, judge, documents, cost: each fact by its name."""
     spend = run.budget.spend
     unpriced = ", some at an unknown price" if spend.unpriced else ""
+    crude = crudeness_of(run.corpus.validation)
     return {
         "Model": run.name,
         "Judge": run.judge.identity["model"],
         "Seed": str(run.config.seed),
         "Documents": _documents(run, trained),
+        **({"Questions": crude} if crude else {}),
         "Began": f"{run.id.began:%Y-%m-%d %H:%M} UTC",
         "Summaries": f"${spend.usd:,.2f}{unpriced}",
         "Judging": f"${run.budget.usd - spend.usd:,.2f}",

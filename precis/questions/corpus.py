@@ -19,11 +19,16 @@ TOPIC = "documents"
 """The topic of what lies in no folder of its own."""
 
 
-def rows_of(made: Sequence[DocumentQuestions], folder: Path) -> list[dict[str, str]]:
+def rows_of(
+    made: Sequence[DocumentQuestions], folder: Path, mark: str = "q"
+) -> list[dict[str, str]]:
     """A row for each question; documents that nothing was kept of have none.
 
     As many unanswerable ones are taken as come nearest to a fifth of all, or all that there are:
     one of each document first, then the second ones, in an order that only the documents decide.
+
+    Args:
+        mark: what the questions' ids have before their number.
     """
     usable = [one for one in made if one.answered]
     taken = _unanswerable(usable)
@@ -31,7 +36,7 @@ def rows_of(made: Sequence[DocumentQuestions], folder: Path) -> list[dict[str, s
     for place, one in enumerate(usable):
         path = _relative(Path(one.text.name), folder)
         topic = path.parent.as_posix() if path.parent.name else TOPIC
-        document = document_of(one.text, [*one.answered, *taken.get(place, [])], topic)
+        document = document_of(one.text, [*one.answered, *taken.get(place, [])], topic, mark)
         rows += [_row(document, question, path) for question in document.questions]
     return rows
 

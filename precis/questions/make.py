@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from precis.errors import ProviderFailed
 from precis.inference.texts import Text
@@ -21,7 +21,6 @@ from precis.judge.protocol import is_too_long
 from precis.llm.concurrency import run_for_each
 from precis.questions.journal import PaymentJournal
 from precis.questions.prompts import WrittenQuestion, question_messages
-from precis.questions.writer import QuestionWriter
 from precis.records.documents import Document, Question
 
 ALIKE = 0.85
@@ -49,6 +48,21 @@ class DocumentQuestions:
     problem: str = ""
 
 
+class Writer(Protocol):
+    """Writes the questions of a document: a model (`QuestionWriter`), or rules (`RuleWriter`)."""
+
+    @property
+    def model(self) -> str:
+        """Which one; what another has written is not taken for its own."""
+
+    async def write(self, text: str) -> list[WrittenQuestion]:
+        """The questions of a document.
+
+        Raises:
+            ProviderFailed: there are none; the message says why.
+        """
+
+
 Tell = Callable[[DocumentQuestions], None]
 
 
@@ -60,10 +74,12 @@ class QuestionMaker:
     Args:
         writer: writes the questions.
         judge: whom they are tried on.
-        journal: keeps what was paid for.
+        journal: keeps what was paid for; None where nothing is.
     """
 
-    def __init__(self, writer: QuestionWriter, judge: JudgeClient, journal: PaymentJournal) -> None:
+    def __init__(
+        self, writer: Writer, judge: JudgeClient, journal: PaymentJournal | None = None
+    ) -> None:
         self._writer = writer
         self._judge = judge
         self._journal = journal
@@ -71,7 +87,7 @@ class QuestionMaker:
 
     def unpaid(self, texts: Sequence[Text]) -> list[Text]:
         """Those that the model has written no questions for yet."""
-        return [text for text in texts if self._journal.get(self._key(text)) is None]
+        return [text for text in texts if self._get(self._key(text)) is None]
 
     async def make(
         self, texts: Sequence[Text], tell: Tell = lambda made: None
@@ -111,17 +127,17 @@ class QuestionMaker:
 
     async def _write(self, text: Text) -> list[WrittenQuestion]:
         key = self._key(text)
-        known = self._journal.get(key)
+        known = self._get(key)
         if known is not None:
             return [WrittenQuestion(**one) for one in known]
         written = await self._writer.write(text.text)
-        self._journal.put(key, list(map(asdict, written)))
+        self._keep(key, list(map(asdict, written)))
         return written
 
     async def _try(self, document: Document, text: str | None) -> Scored | Unscored:
         """The judge's verdict from a text, or from none; asked for once."""
         key = _digest([self._judge.identity, repr(document.questions), text])
-        known = self._journal.get(key)
+        known = self._get(key)
         if known is not None:
             return _verdict_of(document, known)
         if text is None:
@@ -129,20 +145,33 @@ class QuestionMaker:
         else:
             verdict = await self._judge.score(document, text)
         if isinstance(verdict, Scored):
-            self._journal.put(key, [one.correct for one in verdict.answers])
+            self._keep(key, [one.correct for one in verdict.answers])
         return verdict
 
+    def _get(self, key: str) -> Any:
+        return self._journal.get(key) if self._journal else None
+
+    def _keep(self, key: str, record: Any) -> None:
+        if self._journal:
+            self._journal.put(key, record)
+
     def _key(self, text: Text) -> str:
-        return _digest([self._writer.endpoint.model, question_messages(text.text)])
+        return _digest([self._writer.model, question_messages(text.text)])
 
 
-def document_of(text: Text, written: Sequence[WrittenQuestion], topic: str = "") -> Document:
-    """A document with the questions that were written for it; its id is by its content."""
+def document_of(
+    text: Text, written: Sequence[WrittenQuestion], topic: str = "", mark: str = "q"
+) -> Document:
+    """A document with the questions that were written for it; its id is by its content.
+
+    Args:
+        mark: what the questions' ids have before their number.
+    """
     id = hashlib.sha256(text.text.encode()).hexdigest()[:16]
     questions = []
     for number, one in enumerate(written, start=1):
         question = Question(
-            f"{id}-q{number}", one.question, one.answer, one.answerable, one.passage
+            f"{id}-{mark}{number}", one.question, one.answer, one.answerable, one.passage
         )
         questions.append(question)
     return Document(id, topic, text.text, tuple(questions))

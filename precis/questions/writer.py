@@ -73,6 +73,11 @@ class QuestionWriter:
         await self._client.close()
 
     @property
+    def model(self) -> str:
+        """See `precis.questions.make.Writer`."""
+        return self.endpoint.model
+
+    @property
     def spend(self) -> Spend:
         """What it has cost."""
         return self._client.spend

@@ -77,12 +77,21 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
     )
 
 
+def holds_rows(path: Path) -> bool:
+    """Whether a file, or one in a folder, is of a kind that rows are read from."""
+    files = [path] if path.is_file() else path.iterdir()
+    return any(file.suffix.lower() in _READERS for file in files)
+
+
 def _data_files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     found = sorted(file for file in path.iterdir() if file.suffix.lower() in _READERS)
     if not found:
-        raise DocumentsError(f"The folder {path} holds no {', '.join(sorted(_READERS))} file.")
+        raise DocumentsError(
+            f"The folder {path} holds no {', '.join(sorted(_READERS))} file.",
+            "Of a folder of texts `precis questions make` makes a corpus.",
+        )
     return found
 
 

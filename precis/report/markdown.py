@@ -9,6 +9,7 @@ import re
 import string
 from collections.abc import Sequence
 
+from precis.records.cloze import CRUDE, is_by_rules
 from precis.records.summary import JudgedSummary
 from precis.records.verdict import Ranked, Unscored
 from precis.report import wording
@@ -40,6 +41,8 @@ def benchmark_report(benchmark: Benchmark) -> str:
         if name in _CHARTS:
             parts.append(picture(chart))
     parts.append(_standings(benchmark.standings))
+    if any(map(is_by_rules, benchmark.frame["question_id"].drop_nulls())):
+        parts.append(escape(CRUDE))
     return "\n\n".join(parts) + "\n"
 
 

@@ -25,12 +25,14 @@ class TrainingView:
 
     Attributes:
         links: where else to look, by name: an address, or a path or command as it is.
+        caveat: what is to be known of all its figures; empty for nothing.
     """
 
     ledger: Ledger
     plan: RunPlan
     seen: LatestSamples = field(default_factory=LatestSamples)
     links: Mapping[str, str] = field(default_factory=dict)
+    caveat: str = ""
 
 
 def training_report(view: TrainingView) -> str:
@@ -65,6 +67,8 @@ def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
     yield f"**{escape(progress_line(view))}**" + _time_left(ahead)
+    if view.caveat:
+        yield escape(view.caveat)
     if stopped(ledger):
         yield escape(stopped(ledger) or "")
     sentence = shortcoming(ledger) if _is_done(view) else parted(ledger)

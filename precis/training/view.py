@@ -1,5 +1,6 @@
 """A run as it stands, for its report."""
 
+from precis.records.cloze import crudeness_of
 from precis.report.training_report import TrainingView
 from precis.run.outlook import RunPlan
 from precis.training.run import Run, work_folder
@@ -14,4 +15,5 @@ def training_view(run: Run) -> TrainingView:
     if run.log.wandb_url:
         links["W&B"] = run.log.wandb_url
     plan = RunPlan.of(run.config, run.ledger)
-    return TrainingView(run.ledger, plan, run.log.seen, links)
+    caveat = crudeness_of(run.corpus.validation)
+    return TrainingView(run.ledger, plan, run.log.seen, links, caveat)

@@ -1,0 +1,155 @@
+"""Questions without a model: the text's own sentences with a fact left out (cloze).
+
+They cost nothing and are crude. A number, a date or a name is left out of a sentence, and the
+question is what stands there. Nobody judges whether the fact matters: sentences are chosen by how
+much they say of what the text as a whole speaks of, one of each stretch, so that they go from its
+beginning to its end. Everything here is a pure function of the text.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from precis.questions.prompts import WrittenQuestion
+from precis.text import count_words, sentences, tokens
+
+MODEL = "rules v1"
+"""What wrote the questions; raised with every change to what is written."""
+Kind = Literal["name", "date", "number"]
+
+_ASKED: dict[Kind, str] = {
+    "name": "Which name is left out here:",
+    "date": "When was it? The date is left out here:",
+    "number": "How many or how much? The number is left out here:",
+}
+_GAP = "____"
+_WRITTEN_MAX = 8
+"""Questions of a document; the judge leaves fewer."""
+_WORDS_MIN = 8
+_WORDS_MAX = 60
+"""Of a sentence: a shorter one says too little around its gap, a longer one is a table."""
+_AROUND = 24
+"""Words that are shown before and after the gap."""
+_SAID_OFTEN = 3
+"""In more sentences than this a fact is what the text is about, and any summary has it."""
+_END = (".", "!", "?", "…", "。", "！", "？", "؟", "۔", "।", '"', "”", "’", "»", "」", ")")
+_MONTH = (
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+)
+_WEEKDAY = r"(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+_ORDINAL = r"\d{1,2}(?:st|nd|rd|th)?"
+_NO_UNIT = (
+    "and|are|but|for|from|had|has|have|into|per|than|that|the|their|they|was|were|when|which|who"
+    "|will|with|would"
+)
+"""What may stand behind a number, and says nothing of what there are so many of."""
+_NUMBER = (
+    rf"(?<![\w.,-])(?:[$€£¥] ?)?\d+(?:[.,:]\d+)*(?: ?%| (?!(?:{_NO_UNIT})\b)[^\W\d_]{{3,}})?"
+    r"|(?<=[^\x00-\x7f])\d+(?:[.,]\d+)*"
+)
+"""With the word behind it; in a script without spaces, alone."""
+_FACTS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("date", re.compile(rf"\b{_ORDINAL} {_MONTH}(?: \d{{4}})?\b")),
+    ("date", re.compile(rf"\b{_MONTH} {_ORDINAL}(?:,? \d{{4}})?\b")),
+    ("date", re.compile(rf"\b{_MONTH} \d{{4}}\b|\b(?:1[5-9]|20)\d\d\b(?![.,]\d)")),
+    ("date", re.compile(rf"\b(?:{_WEEKDAY}s?|{_MONTH})\b")),
+    ("number", re.compile(_NUMBER)),
+)
+_CAPITAL = "".join(letter for letter in map(chr, range(0x530)) if letter.isupper())
+"""Of the Latin, Greek and Cyrillic scripts."""
+_NAME_WORD = rf"[{_CAPITAL}]\w*(?:['’-]\w+)*"
+_NAME = re.compile(rf"{_NAME_WORD}(?: (?:(?:of|the|de|van|von) )?{_NAME_WORD}){{0,3}}")
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """A stretch of a sentence that can be left out."""
+
+    kind: Kind
+    start: int
+    end: int
+
+
+class RuleWriter:
+    """Writes questions as a model would, from rules, on this machine and for nothing."""
+
+    model = MODEL
+
+    async def write(self, text: str) -> list[WrittenQuestion]:
+        """The questions of a document; none where it has no number, date or name to ask for."""
+        return write_cloze(text)
+
+
+def write_cloze(text: str) -> list[WrittenQuestion]:
+    """Questions about a text, in its order, each about another sentence."""
+    told = list(dict.fromkeys(filter(_is_prose, sentences(text))))
+    spoken_of = Counter(word for sentence in told for word in set(tokens(sentence)))
+    written: list[WrittenQuestion] = []
+    for stretch in _stretches(told):
+        ranked = sorted(stretch, key=lambda sentence: -_weight(sentence, spoken_of))
+        for sentence in ranked:
+            fact = _choose(sentence, told)
+            if fact is not None:
+                written.append(_question(sentence, fact))
+                break
+    return written
+
+
+def _is_prose(sentence: str) -> bool:
+    return sentence.endswith(_END) and _WORDS_MIN <= count_words(sentence) <= _WORDS_MAX
+
+
+def _stretches(told: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The sentences in as many stretches of about equal length as questions are written."""
+    count = min(_WRITTEN_MAX, len(told))
+    for place in range(count):
+        yield told[place * len(told) // count : (place + 1) * len(told) // count]
+
+
+def _weight(sentence: str, spoken_of: Counter[str]) -> float:
+    """How much a sentence says of what the whole text speaks of: words that others have too."""
+    words = set(tokens(sentence))
+    known = sum(spoken_of[word] - 1 for word in words if len(word) > 3)
+    return known / math.sqrt(max(1, len(words)))
+
+
+def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
+    """The fact that the fewest other sentences have; of those the longest."""
+    found = []
+    for fact in _facts(sentence):
+        answer = sentence[fact.start : fact.end]
+        others = sum(answer in other for other in told) - 1
+        if others < _SAID_OFTEN:
+            found.append((others, -len(answer), fact.start, fact))
+    return min(found, key=lambda one: one[:3])[3] if found else None
+
+
+def _facts(sentence: str) -> list[_Fact]:
+    """The dates, numbers and names of a sentence, none within another.
+
+    What a sentence begins with is none: its first word has a capital anyway, and a number there is
+    that of a list.
+    """
+    found: list[_Fact] = []
+    for kind, pattern in (*_FACTS, ("name", _NAME)):
+        for match in pattern.finditer(sentence):
+            fact = _Fact(kind, match.start(), match.end())
+            if any(fact.start < other.end and other.start < fact.end for other in found):
+                continue
+            if any(character.isalnum() for character in sentence[: fact.start]):
+                found.append(fact)
+    return found
+
+
+def _question(sentence: str, fact: _Fact) -> WrittenQuestion:
+    before = sentence[: fact.start].split(" ")
+    after = sentence[fact.end :].split(" ")
+    head = " ".join(before[-_AROUND:])
+    tail = " ".join(after[:_AROUND])
+    cut_before = "… " if len(before) > _AROUND else ""
+    cut_after = " …" if len(after) > _AROUND else ""
+    asked = f"{_ASKED[fact.kind]} {cut_before}{head}{_GAP}{tail}{cut_after}"
+    return WrittenQuestion(asked, sentence[fact.start : fact.end], sentence, answerable=True)
