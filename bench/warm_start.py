@@ -23,6 +23,7 @@ from precis.extractive.checkpoint_files import TrainingState, initial_state
 from precis.extractive.samples import PickedSample
 from precis.extractive.train_step import advance, end_imitation, imitate
 from precis.records.documents import Corpus, Document, load_corpus
+from precis.rollouts.draw import draw_batch
 from precis.summaries.task import Summarizing
 from precis.warm_start.demonstrations import sft_options
 from precis.warm_start.documents import prepare_warm_start
@@ -72,7 +73,7 @@ def _measure(config: TrainConfig, steps: int, marks: Sequence[int]) -> list[str]
             assert config.warm_start is not None
             judged += len(warm_start.documents) * config.warm_start.samples
         else:
-            batch = corpus.batch(config.seed, step, GROUPS)
+            batch = draw_batch(corpus.drawn, config.seed, step, GROUPS)
             state = train_step(state, batch, np.random.default_rng([config.seed, step]))
             judged += GROUPS * ROLLOUTS
         if step == 0:
@@ -121,7 +122,7 @@ def _accuracy(state: TrainingState, corpus: Corpus) -> float:
 def _count_varied(state: TrainingState, corpus: Corpus, seed: int) -> int:
     generator = np.random.default_rng([seed, 1])
     varied = 0
-    for document in corpus.batch(seed, 0, MEASURED):
+    for document in draw_batch(corpus.drawn, seed, 0, MEASURED):
         rewards = {sample.reward for sample in sample_group(state, document, generator)}
         varied += len(rewards) > 1
     return varied

@@ -34,6 +34,8 @@ from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment, key_variables
+from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.services import Services
 from precis.errors import ClusterError, ConfigError, PrecisError, StoreError, UnusableRun
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.endpoint import SECOND_KEY
@@ -45,10 +47,12 @@ from precis.run.shortcomings import nothing_to_train
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
 from precis.store import open_store
+from precis.task import task_of
 from precis.trainer.tinker.check import check_key, check_service, is_client_installed
 from precis.trainer.tinker.check import require_client as require_tinker
 from precis.training.fork import check_origin
-from precis.training.run import identity_of, teacher_for, warm_start_of
+from precis.training.run import identity_of
+from precis.warm_start.teacher import teacher_of
 from tasks.parameters import lay_over
 from tasks.secrets import adopt_secrets
 
@@ -209,21 +213,20 @@ async def _check_run(config: TrainConfig) -> str:
     if found is None:
         return f"{config.model} is new"
     ledger = found[0]
-    warm_start, corpus = await asyncio.to_thread(
-        lambda: warm_start_of(config, load_corpus(config.documents))
-    )
+    corpus = await asyncio.to_thread(load_corpus, config.documents)
     # Nobody is asked: which judge it is does not depend on its key.
     any_keys = dict.fromkeys(key_variables(), "none")
     endpoint = endpoint_for(config.judge, any_keys, "http://127.0.0.1")
     async with JudgeClient(endpoint, config.judge) as judge:
-        identity = identity_of(config, corpus, judge, warm_start)
-    check_settings(ledger, config, identity, corpus.digest, store.url)
+        summaries = await asyncio.to_thread(Summaries.of, config, corpus, Services(judge))
+        identity = identity_of(config, summaries)
+    check_settings(ledger, config, identity, summaries.digest, store.url)
     at = f"{config.model} is continued from step {ledger.next_step}"
     return nothing_to_train(ledger, config.steps) or at
 
 
 async def _check_teacher(config: TrainConfig) -> str:
-    teacher = teacher_for(config)
+    teacher = teacher_of(config, task_of(config.rollouts))
     assert teacher is not None
     return f"{teacher.spec.endpoint.model} at {teacher.spec.endpoint.base_url}, whose key is set"
 

@@ -6,9 +6,9 @@ from typing import Any
 from prefect import Flow, flow
 
 from precis.config import BenchmarkConfig
+from precis.environments.summaries.services import Services, start_services
 from precis.processes.child import Launch, child_service
 from precis.training.connection import TrainerConnection
-from precis.training.run import Services
 from tasks.benchmark import (
     announce_cost,
     line_up,
@@ -21,7 +21,7 @@ from tasks.benchmark import (
 from tasks.benchmark_report import BenchmarkReport, compare_with_before, publish_report
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
-from tasks.services import start_services
+from tasks.services import standins_log
 from tasks.serving import serve_checkpoints
 from tasks.states import says_why_it_stops
 
@@ -33,7 +33,7 @@ async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
     """Compare a model's checkpoints with hosted models and baselines, and publish a report."""
     await adopt_secrets()
     config = await look_up_run(config)
-    async with start_services(config) as services:
+    async with start_services(config, standins_log(config)) as services:
         return await run_benchmark(config, services)
 
 
@@ -62,6 +62,7 @@ async def run_benchmark(
     Args:
         trainer: serves the checkpoints; without one, one is started where any takes part.
     """
+    assert services.standins is not None
     corpus = await load_test_documents(config)
     async with open_benchmark(config, corpus, services.judge) as run:
         trained = await line_up(run)

@@ -6,9 +6,9 @@ from flows.train import train as training
 from precis.config import ManagedConfig
 from tasks.managed import announce_job, find_job, launch_job
 from tasks.parameters import named, takes_settings
-from tasks.preflight import load_documents, preflight
+from tasks.preflight import preflight
 from tasks.secrets import adopt_secrets
-from tasks.services import start_services
+from tasks.services import open_environment
 from tasks.states import says_why_it_stops
 
 
@@ -24,8 +24,7 @@ async def train(config: ManagedConfig) -> None:
     await adopt_secrets()
     job = await find_job(config)
     if job is None:
-        corpus = await load_documents(config)
-        async with start_services(config) as services:
-            await preflight(config, corpus, services)
+        async with open_environment(config) as environment:
+            await preflight(config, environment)
         job = await launch_job(config, training)
     announce_job(job)

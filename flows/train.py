@@ -8,6 +8,7 @@ from prefect.logging import get_run_logger
 
 from flows.benchmark import benchmark_with
 from precis.config import BenchmarkConfig, TrainConfig
+from precis.environments.summaries.environment import Summaries
 from precis.errors import StoreError
 from precis.processes.child import Launch, child_service
 from precis.processes.signals import cancel_on_sigterm
@@ -26,11 +27,11 @@ from tasks.checkpoints import (
     log_validation,
 )
 from tasks.parameters import named, takes_settings
-from tasks.preflight import announce_cost, load_documents, preflight
+from tasks.preflight import announce_cost, preflight
 from tasks.resume import recovering, resume
 from tasks.rollouts import sample_ahead, sample_and_score, validate, wait_for_sampling
 from tasks.secrets import adopt_secrets
-from tasks.services import open_run, start_services
+from tasks.services import open_environment, open_run
 from tasks.states import completed, says_why_it_stops
 from tasks.training import describe_step, train_step
 from tasks.ui import ProgressReporter, announce_trained, report_progress
@@ -60,17 +61,16 @@ async def run_training(
         launch: starts the trainer, where it is local, the judge's stand-in and the baselines.
     """
     await adopt_secrets()
-    corpus = await load_documents(config)
-    async with start_services(config, launch) as services:
-        await preflight(config, corpus, services)
-        async with open_run(config, corpus, services, launch) as run:
+    async with open_environment(config, launch) as environment:
+        await preflight(config, environment)
+        async with open_run(config, environment, launch) as run:
             async with recovering(run):
                 await resume(run)
             idle = nothing_to_train(run.ledger, config.steps)
             await announce_cost(run)
             await train_to_the_end(run)
-            if config.benchmark:
-                benchmark = benchmark_with(services, run.trainer)
+            if config.benchmark and isinstance(environment, Summaries):
+                benchmark = benchmark_with(environment.services, run.trainer)
                 report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
                 return completed(run.ledger, report, idle)
     announce_trained(config)

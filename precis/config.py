@@ -99,6 +99,10 @@ class RolloutsConfig(Record):
     """Summaries that are generated or judged at the same time."""
     timeout_s: MayChange[BoundedFloat] = Field(300, gt=0)
     """Deadline of one rollout, judging included, in seconds."""
+    turns_max: Decides[BoundedInt] = Field(50, ge=1)
+    """Calls to the model that one rollout may make."""
+    tokens_max: Decides[BoundedInt] = Field(8192, ge=1)
+    """Tokens that one rollout may sample, in all its calls together."""
     scored_min: MayChange[BoundedInt] = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
     unscored_share_max: MayChange[float] = Field(0.2, ge=0, le=1)

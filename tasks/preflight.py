@@ -1,7 +1,5 @@
 """What can be found out before any work is done."""
 
-import asyncio
-
 from prefect import get_client, task
 from prefect.artifacts import acreate_table_artifact
 from prefect.exceptions import ObjectNotFound
@@ -10,15 +8,15 @@ from prefect.logging import get_run_logger
 from precis.checks import CheckResult, raise_failures, run_checks
 from precis.cleartext import keys_in_clear
 from precis.config import RunConfig, TrainConfig
+from precis.environments.protocol import Environment
+from precis.environments.summaries.environment import Summaries
 from precis.errors import ConfigError
 from precis.judge.forecast import Forecast
 from precis.models.licences import restriction_of
-from precis.records.cloze import crudeness_of
-from precis.records.documents import Corpus, load_corpus
 from precis.settings.tinker import TinkerTrainer
 from precis.training.forecast import forecast_judging, forecast_second_judge, forecast_service
 from precis.training.preflight import Preflight
-from precis.training.run import Run, Services
+from precis.training.run import Run
 from precis.warm_start.teacher import forecast_teacher, teacher_of
 from tasks.policy import RETRIED
 from tasks.ui import artifact_key
@@ -27,13 +25,7 @@ _DEADLINE_S = 300.0
 """For each check; the judge has its own, and SkyPilot's first look at a cloud is slow."""
 
 
-@task(name="load documents", task_run_name="load documents: {config.documents.source}", **RETRIED)
-async def load_documents(config: RunConfig) -> Corpus:
-    """Read the corpus and split it into training and held-out documents."""
-    return await asyncio.to_thread(load_corpus, config.documents)
-
-
-async def preflight(config: TrainConfig, corpus: Corpus, services: Services) -> None:
+async def preflight(config: TrainConfig, environment: Environment) -> None:
     """Find out what can be found out before anything is rented, and show it as one table.
 
     Raises:
@@ -43,12 +35,11 @@ async def preflight(config: TrainConfig, corpus: Corpus, services: Services) -> 
     restriction = restriction_of(config.trainer)
     if restriction:
         logger.warning("%s", restriction)
-    crude = crudeness_of(corpus.validation)
-    if crude:
-        logger.warning("%s", crude)
+    if environment.caveat:
+        logger.warning("%s", environment.caveat)
     for sentence in keys_in_clear(config):
         logger.warning("%s", sentence)
-    await make_checks(Preflight(config, corpus, services, logger.warning))
+    await make_checks(Preflight(config, environment, logger.warning))
 
 
 @task(name="preflight", task_run_name="preflight of {preflight.config.model}", **RETRIED)
@@ -85,9 +76,12 @@ def _format_row(row: CheckResult) -> dict[str, str]:
 @task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
 async def announce_cost(run: Run) -> None:
     """Say what the rest of the run will cost: the training service, a teacher, and the judges."""
+    summaries = run.environment
+    if not isinstance(summaries, Summaries):
+        return  # what another asks for, nobody knows beforehand
     config = run.config
     at = run.ledger.next_step
-    held_out = run.corpus.validation
+    held_out = summaries.corpus.validation
     usd = run.ledger.usd
     apart = run.warm_start.documents if run.warm_start else ()
     if isinstance(config.trainer, TinkerTrainer):
@@ -98,16 +92,16 @@ async def announce_cost(run: Run) -> None:
             get_run_logger().warning(
                 "What the Tinker service charges is not counted. Give its prices in trainer.prices."
             )
-    teacher = teacher_of(config, run.task)
+    teacher = teacher_of(config, summaries.task)
     if teacher and at == 0:
-        asked = forecast_teacher(teacher.spec, apart, run.task)
+        asked = forecast_teacher(teacher.spec, apart, summaries.task)
         get_run_logger().info("%s", asked)
         usd += asked.usd or 0.0
     if config.judge.provider != "lexical":
-        model = run.judge.identity["model"]
+        model = summaries.judge.identity["model"]
         usd += _announce(forecast_judging(config, at, held_out, model, len(apart)), model)
-    if run.second:
-        model = run.second.identity["model"]
+    if summaries.second:
+        model = summaries.second.identity["model"]
         ahead = forecast_second_judge(config, at, held_out, model)
         if ahead and config.second_judge and config.second_judge.provider != "lexical":
             usd += _announce(ahead, model)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from prefect import task
 from prefect.logging import get_run_logger
 
+from precis.environments.summaries.environment import Summaries
 from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
 from precis.models.record import training_record, write_record
 from precis.records.manifests import files_digest
@@ -36,7 +37,9 @@ async def resume(run: Run) -> None:
     """
     await run.read_ledger()
     await begin_from_origin(run, get_run_logger().warning)
-    await asyncio.to_thread(keep_trained_on, run.store, run.ledger, run.corpus)
+    if isinstance(run.environment, Summaries):
+        corpus = run.environment.corpus
+        await asyncio.to_thread(keep_trained_on, run.store, run.ledger, corpus)
     step = await asyncio.to_thread(
         upload_kept, run.store, run.ledger, run.kept_folder, run.lease.id
     )
@@ -44,7 +47,7 @@ async def resume(run: Run) -> None:
         get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
     await _bring_stale_adapter(run, plan)
-    training = training_record(run.config, run.judge.identity["model"])
+    training = training_record(run.config, run.environment.identity.get("model", ""))
     await asyncio.to_thread(write_record, run.store, run.name, training)
     repair_art_files(run.config)
     # Only a trainer that agrees with the ledger is given the model.

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -12,17 +12,19 @@ from prefect.concurrency.asyncio import concurrency
 from prefect.flow_runs import apause_flow_run
 from prefect.logging import get_run_logger
 
-from precis.config import RunConfig
+from precis.config import RolloutsConfig, RunConfig
+from precis.environments.session import Policy
+from precis.environments.trajectories import transcript
 from precis.errors import JudgeUnavailable, StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import Validation
-from precis.records.summary import JudgedSummary
-from precis.records.trajectories import Split, put_trajectories, read_judged
+from precis.records.rollout import Rollout, Scenario, Split
+from precis.records.trajectories import put_trajectories, read_rollouts
+from precis.rollouts.draw import draw_batch, draw_spares
+from precis.rollouts.filter import refuse_too_many_unscored
+from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sampled
 from precis.run.shortcomings import narrowed, parted
 from precis.run.validations import last_gain
-from precis.sampling.rollouts import Rollout, gather, gather_greedy, refuse_too_many_unscored
-from precis.sampling.second_opinion import judge_again
-from precis.sampling.transcript import transcript
 from precis.training.batch import StepRollouts
 from precis.training.run import Run
 from precis.training.steps import validation_of
@@ -76,56 +78,34 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
 
 @task(name="gather rollouts", task_run_name="step {step}: gather rollouts of {run.name}", **RETRIED)
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
-    """Sample summaries of the step's documents, from the adapter that is the step's to sample from,
-    and have them judged."""
+    """Sample rollouts of the step's scenarios, from the adapter that is the step's to sample from,
+    and have them scored."""
     settings = run.config.rollouts
     seed = run.config.seed
     size = settings.groups_per_step
+    scenarios = draw_batch(run.drawn, seed, step, size)
+    spares = draw_spares(run.drawn, seed, step, size, settings.replacements_max)
     adapter = run.adapter_for(step)
     spent = run.spend
     start = time.perf_counter()
     reached("before sampling", step)
     async with judge_slots(run.config):
-        rows = await gather(
-            run.model.openai_client(),
-            run.model.get_inference_name(adapter),
-            run.task,
-            run.judge,
-            run.corpus.batch(seed, step, size),
-            settings,
-            seed=seed,
-            step=step,
-            ruler=run.ruler,
-            spares=run.corpus.spares(seed, step, size, settings.replacements_max),
-        )
+        rows = await sample_scenarios(run, step, adapter, scenarios, settings, spares)
     reached("rollouts scored", step)
     return StepRollouts(rows, adapter, time.perf_counter() - start, run.spend.since(spent))
 
 
 @task(name="validate", task_run_name="step {step}: validate {run.name}", **RETRIED)
 async def validate(run: Run, step: int) -> Validation:
-    """Measure adapter `step` on the held-out documents, greedy, and put it in the ledger.
-
-    A second judge that fails costs its opinion, and not the validation.
-    """
+    """Measure adapter `step` on the held-out scenarios, greedy, and put it in the ledger."""
     start = time.perf_counter()
     async with judge_slots(run.config):
-        rollouts = await gather_greedy(
-            run.model.openai_client(),
-            run.model.get_inference_name(step),
-            run.task,
-            run.judge,
-            run.corpus.validation,
-            run.config.rollouts,
-        )
-        if run.second:
-            rollouts = await judge_again(run.second, rollouts)
+        rollouts = await _roll_out_greedy(run, step)
     reached("validation scored", step)
     refuse_too_many_unscored(rollouts, run.config.rollouts)
     await _show_validation(run, step, rollouts)
-    await keep_rollouts(run, "val", step, [[one] for one in rollouts], adapter=step)
-    second_judge = run.second.identity["model"] if run.second else ""
-    validation = validation_of(step, rollouts, time.perf_counter() - start, second_judge)
+    await keep_rollouts(run, "validation", step, [[one] for one in rollouts], adapter=step)
+    validation = validation_of(step, rollouts, time.perf_counter() - start, run.environment)
     gained = last_gain(run.ledger.validations, validation)
     validation = validation.model_copy(update={"last_gain": gained})
     # What was sampled ahead is booked with its step.
@@ -135,10 +115,39 @@ async def validate(run: Run, step: int) -> Validation:
     return validation
 
 
+async def sample_scenarios(
+    run: Run,
+    step: int,
+    adapter: int,
+    scenarios: Sequence[Scenario],
+    settings: RolloutsConfig,
+    spares: Sequence[Scenario] = (),
+) -> list[list[Rollout]]:
+    """Groups of rollouts of some scenarios, sampled from an adapter to train on."""
+    async with _policy(run, adapter) as greedy:
+        # W&B's service trains on text, and knows no ids.
+        trained = run.config.trainer.kind != "serverless"
+        policy = sampled(greedy, run.config.seed, step, settings.temperature, trained)
+        return await sample_groups(
+            run.recorder, policy, run.environment, scenarios, settings, spares
+        )
+
+
+async def _roll_out_greedy(run: Run, adapter: int) -> list[Rollout]:
+    settings = run.config.rollouts
+    async with _policy(run, adapter) as policy:
+        return await sample_each(run.recorder, policy, run.environment, run.held_out, settings)
+
+
+def _policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]:
+    name = run.model.get_inference_name(adapter)
+    return adapter_policy(run.model.openai_client(), name, adapter, run.config.rollouts)
+
+
 def _warn(run: Run, validation: Validation) -> None:
     """Say what is no good news: of the second judge, and of the policy's entropy."""
-    if run.second and validation.second is None:
-        get_run_logger().warning("The second judge failed on all held-out summaries.")
+    if any(one.judge for one in run.environment.figures) and validation.second is None:
+        get_run_logger().warning("The second judge failed on all held-out scenarios.")
     for found in (parted(run.ledger), narrowed(run.ledger)):
         if found:
             get_run_logger().warning("%s", found)
@@ -147,7 +156,7 @@ def _warn(run: Run, validation: Validation) -> None:
 async def keep_rollouts(
     run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: int
 ) -> None:
-    """Put what an adapter wrote, and how it was judged, into the store; tell the observers."""
+    """Put an adapter's rollouts into the store; tell the observers."""
     groups = transcript(rows, run.model.get_inference_name(adapter))
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, groups)
     run.log.tell_samples(rows, run.ledger.run_id, split, step, adapter)
@@ -185,18 +194,19 @@ async def _take_slots(stack: AsyncExitStack, config: RunConfig) -> None:
 
 
 async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:
-    """Have the report show these summaries beside the run's first ones."""
+    """Have the report show these rollouts beside the run's first ones."""
     if run.log.seen.first is None and run.ledger.validations:
         first = run.ledger.validations[0].step
         run.log.show_validation(first, await _read_validation(run, first))
     run.log.show_validation(step, rollouts)
 
 
-async def _read_validation(run: Run, step: int) -> list[JudgedSummary]:
+async def _read_validation(run: Run, step: int) -> list[Rollout]:
     """What another process saw of a validation, for the report to compare with."""
-    documents = run.corpus.validation
     try:
-        return await asyncio.to_thread(read_judged, run.store, run.name, "val", step, documents)
+        return await asyncio.to_thread(
+            read_rollouts, run.store, run.name, "validation", step, run.held_out
+        )
     except StoreError as error:
-        get_run_logger().warning("The report compares with no earlier summary: %s", error)
+        get_run_logger().warning("The report compares with no earlier rollout: %s", error)
         return []

@@ -1,8 +1,8 @@
-"""What a run needs to be up: the judge, the stand-ins, and the trainer."""
+"""What a run needs to be up: its environment and the trainer."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,78 +14,55 @@ from precis.cluster.local import LocalHost, scratch_folder
 from precis.cluster.site import TrainerAddress, TrainerHost
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
-from precis.config import JudgeConfig, RunConfig, TrainConfig
-from precis.environment import Environment, private_home
-from precis.judge import JudgeClient, endpoint_for
-from precis.judge.cache import CACHE_FILE, ReplyCache
-from precis.judge.endpoint import OWN_KEY, SECOND_KEY
-from precis.judge.ruler import RulerJudge
-from precis.llm.providers import Endpoint
-from precis.processes.child import ChildService, Launch, child_service
-from precis.records.documents import Corpus
+from precis.config import RunConfig, TrainConfig
+from precis.environment import private_home
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.services import start_services
+from precis.processes.child import Launch, child_service
+from precis.records.documents import Corpus, load_corpus
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
 from precis.training.meter import Meter
-from precis.training.run import Run, Services, work_folder
+from precis.training.run import Run, work_folder
 from tasks.policy import RETRIED
 
 
 @asynccontextmanager
-async def start_services(
-    config: RunConfig, launch: Launch = child_service
-) -> AsyncIterator[Services]:
-    """Judges and stand-ins, up while the block lasts."""
-    log = work_folder(config) / "standins.log"
+async def open_environment(
+    config: TrainConfig, launch: Launch = child_service
+) -> AsyncIterator[Environment]:
+    """The environment that a run trains for, with all that it needs, while the block lasts.
+
+    Raises:
+        DocumentsError: the documents can't be read, or are too few.
+    """
+    corpus = await load_documents(config)
     async with (
-        launch("precis.standins.serve", ["--with-parent"], log) as standins,
-        connect_judge(config, standins) as (judge, ruler),
-        connect_second_judge(config, standins) as second,
+        start_services(config, standins_log(config), launch) as services,
+        Summaries.of(config, corpus, services) as environment,
     ):
-        yield Services(judge, ruler, standins, second)
+        yield environment
 
 
-@asynccontextmanager
-async def connect_judge(
-    config: RunConfig, standins: ChildService
-) -> AsyncIterator[tuple[JudgeClient, RulerJudge | None]]:
-    """The judge's client with its cache of replies, and, where asked for, its ranking."""
-    endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
-    with ReplyCache(private_home() / CACHE_FILE) as cache:
-        async with JudgeClient(endpoint, config.judge, cache=cache) as judge:
-            if config.rollouts.reward == "questions":
-                yield judge, None
-                return
-            async with RulerJudge(endpoint, config.judge, limiter=judge.limiter) as ruler:
-                yield judge, ruler
+def standins_log(config: RunConfig) -> Path:
+    """The file for what the stand-ins print."""
+    return work_folder(config) / "standins.log"
 
 
-@asynccontextmanager
-async def connect_second_judge(
-    config: RunConfig, standins: ChildService
-) -> AsyncIterator[JudgeClient | None]:
-    """The client of a training's second judge; None where it has none."""
-    second = config.second_judge if isinstance(config, TrainConfig) else None
-    if second is None:
-        yield None
-        return
-    endpoint = _endpoint_of(second, standins, SECOND_KEY)
-    with ReplyCache(private_home() / CACHE_FILE) as cache:
-        async with JudgeClient(endpoint, second, cache=cache) as judge:
-            yield judge
-
-
-def _endpoint_of(config: JudgeConfig, standins: ChildService, own_key: str) -> Endpoint:
-    endpoint = endpoint_for(config, Environment().keys(), f"{standins.url}/v1", own_key)
-    local = config.provider == "lexical"
-    return replace(endpoint, api_key=standins.token) if local else endpoint
+@task(name="load documents", task_run_name="load documents: {config.documents.source}", **RETRIED)
+async def load_documents(config: RunConfig) -> Corpus:
+    """Read the corpus and split it into training and held-out documents."""
+    return await asyncio.to_thread(load_corpus, config.documents)
 
 
 @asynccontextmanager
 async def open_run(
-    config: TrainConfig, corpus: Corpus, services: Services, launch: Launch = child_service
+    config: TrainConfig, environment: Environment, launch: Launch = child_service
 ) -> AsyncIterator[Run]:
     """A run that holds its model's lease, and whose trainer is up, while the block lasts.
 
@@ -101,8 +78,9 @@ async def open_run(
     async with (
         leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,
         connect_trainer(config, folder, launch) as trainer,
+        Recorder() as recorder,
     ):
-        yield Run(config, corpus, services, store, lease, trainer)
+        yield Run(config, environment, recorder, store, lease, trainer)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ import time
 
 from prefect import task
 
+from precis.environments.trajectories import group_of
 from precis.processes.kill_points import reached
 from precis.records.ledger import StepRecord
 from precis.trainer.backend import SERVICE_USD
@@ -43,7 +44,7 @@ async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> Step
     start = time.perf_counter()
     result = await run.trainer.client.train(
         run.model,
-        batch.groups,
+        list(map(group_of, batch.groups)),
         step=step,
         run=run.ledger.run_id,
         note=record.model_dump(mode="json"),

@@ -9,13 +9,15 @@ from prefect import task
 from prefect.logging import get_run_logger
 
 from precis.config import WarmStartConfig
+from precis.environments.summaries.environment import Summaries, scenario_of
 from precis.errors import BudgetReached, RolloutError
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.records.documents import Document
 from precis.records.ledger import StepRecord
+from precis.records.rollout import Rollout, Scenario
 from precis.records.warm_start import GroupVariance
-from precis.sampling.rollouts import Rollout, gather
+from precis.rollouts.draw import draw_batch
 from precis.trainer.backend import SERVICE_USD
 from precis.training.run import Run
 from precis.training.steps import as_trained, imitation_record, variance_of
@@ -31,7 +33,7 @@ from precis.warm_start.demonstrations import (
 from precis.warm_start.documents import WarmStart
 from precis.warm_start.teacher import Teacher, teacher_of
 from tasks.policy import RETRIED
-from tasks.rollouts import judge_slots, wait_out_judge
+from tasks.rollouts import judge_slots, sample_scenarios, wait_out_judge
 
 BATCH = 16
 """Documents whose summaries are collected together, and then kept."""
@@ -50,9 +52,9 @@ async def measure_variance(run: Run, step: int) -> GroupVariance:
 async def _measure(run: Run, step: int) -> GroupVariance:
     start = time.perf_counter()
     settings = run.config.rollouts
-    count = min(_settings(run).measured_documents, len(run.corpus.drawn))
-    documents = run.corpus.batch(run.config.seed, 0, count)
-    rows = await _sample(run, step, documents, settings.rollouts_per_group)
+    count = min(_settings(run).measured_documents, len(run.drawn))
+    scenarios = draw_batch(run.drawn, run.config.seed, 0, count)
+    rows = await _sample(run, step, scenarios, settings.rollouts_per_group)
     reached("groups measured", step)
     variance = variance_of(step, rows, settings, time.perf_counter() - start)
     spend = run.unbooked
@@ -90,11 +92,12 @@ async def collect_summaries(
 
 @task(name="collect summaries", task_run_name="collect summaries for {run.name}", **RETRIED)
 async def _collect(run: Run, journal: DemonstrationJournal, documents: Sequence[Document]) -> None:
-    teacher = teacher_of(run.config, run.task)
+    teacher = teacher_of(run.config, _summaries(run).task)
     if teacher is not None:
         demonstrations = await _ask(run, teacher, documents)
     else:
-        rows = await _sample(run, 0, documents, _settings(run).samples)
+        scenarios = list(map(scenario_of, documents))
+        rows = await _sample(run, 0, scenarios, _settings(run).samples)
         demonstrations = [choose_best(row) for row in rows]
     reached("summaries collected", 0)
     await _book(run, journal, demonstrations)
@@ -120,7 +123,7 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
     )
     run.described = record
-    answers = trajectories(shown, warm_start.documents, run.task)
+    answers = trajectories(shown, warm_start.documents, _summaries(run).task)
     reached("before training", record.step)
     start = time.perf_counter()
     result = await run.trainer.client.train_sft(
@@ -164,20 +167,16 @@ async def _ask(run: Run, teacher: Teacher, documents: Sequence[Document]) -> lis
 
 
 async def _sample(
-    run: Run, step: int, documents: Sequence[Document], each: int
+    run: Run, step: int, scenarios: Sequence[Scenario], each: int
 ) -> list[list[Rollout]]:
+    settings = run.config.rollouts.model_copy(update={"rollouts_per_group": each})
     async with judge_slots(run.config):
-        return await gather(
-            run.model.openai_client(),
-            run.model.get_inference_name(step),
-            run.task,
-            run.judge,
-            documents,
-            run.config.rollouts.model_copy(update={"rollouts_per_group": each}),
-            seed=run.config.seed,
-            step=step,
-            ruler=run.ruler,
-        )
+        return await sample_scenarios(run, step, step, scenarios, settings)
+
+
+def _summaries(run: Run) -> Summaries:
+    assert isinstance(run.environment, Summaries)
+    return run.environment
 
 
 def _warm_start(run: Run) -> WarmStart:

@@ -13,10 +13,13 @@ import typer
 from bench.judging.claims import CONFIG, require
 from bench.judging.server import MODEL, POLICY, served
 from precis.config import DocumentsConfig, RateLimits, RolloutsConfig
-from precis.judge import Endpoint, JudgeClient, Scored
-from precis.records.documents import Document, read_documents
-from precis.sampling.rollouts import gather
-from precis.task import task_of
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.services import Services
+from precis.judge import Endpoint, JudgeClient
+from precis.records.documents import Corpus, Document, read_documents
+from precis.records.rollout import Score
+from precis.rollouts.sample import adapter_policy, sample_groups, sampled
 from tests.support.faults import Latency
 
 _IN_FLIGHT = 64
@@ -57,14 +60,17 @@ async def _gathered(
         served(Latency(0.02, 0.1)) as server,
         openai.AsyncOpenAI(base_url=server.url, api_key="key", max_retries=0) as policy,
         JudgeClient(Endpoint(server.url, MODEL, "key"), config) as judge,
+        Recorder() as recorder,
     ):
+        environment = Summaries(Corpus(tuple(documents), ()), rollouts, Services(judge))
+        scenarios = environment.scenarios("train")
         footprints = [_shown("start", 0.0)]
         for step in range(1, steps + 1):
             began = time.perf_counter()
-            groups = await gather(
-                policy, POLICY, task_of(rollouts), judge, documents, rollouts, seed=1, step=step
-            )
-            assert all(isinstance(one.verdict, Scored) for group in groups for one in group)
+            async with adapter_policy(policy, POLICY, step, rollouts) as greedy:
+                asked = sampled(greedy, 1, step, rollouts.temperature, trained=False)
+                groups = await sample_groups(recorder, asked, environment, scenarios, rollouts)
+            assert all(isinstance(one.score, Score) for group in groups for one in group)
             footprints.append(_shown(f"step {step}", time.perf_counter() - began))
             del groups  # or two steps would be held at once
         return footprints

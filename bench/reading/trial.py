@@ -16,7 +16,8 @@ from precis.extractive.policy import Policy, logprobs, pick, summary
 from precis.extractive.samples import PickedSample, with_advantages
 from precis.extractive.train_step import advance, passes
 from precis.records.documents import Corpus, Document
-from precis.sampling.rollouts import sample_seed
+from precis.rollouts.draw import draw_batch, draw_spares
+from precis.rollouts.sample import sample_seed
 from precis.settings.trainer import ExtractiveTrainer
 from precis.standins.judge import LEXICAL, PASSAGES, Rules
 from precis.task import task_of
@@ -69,9 +70,9 @@ def _sample_step(
 ) -> list[Group]:
     rollouts = config.rollouts
     size = rollouts.groups_per_step
-    spares = deque(corpus.spares(config.seed, step, size, rollouts.replacements_max))
+    spares = deque(draw_spares(corpus.drawn, config.seed, step, size, rollouts.replacements_max))
     groups = []
-    for document in corpus.batch(config.seed, step, size):
+    for document in draw_batch(corpus.drawn, config.seed, step, size):
         group = _group(state.policy, document, config, step)
         groups.append(group)
         while spares and _is_flat(group):

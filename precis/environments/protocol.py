@@ -1,5 +1,7 @@
 """What an environment is: scenarios, a rollout of each, and the words to report it in."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -7,12 +9,24 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from precis.llm.server import Complete
 from precis.records.rollout import Call, Rollout, Scenario, Score, Split, Unscored
+from precis.records.spend import Spend
+from precis.report.escaping import escape, quote
 
 if TYPE_CHECKING:
     import art
     from pydantic import BaseModel
 
-__all__ = ["Call", "Environment", "Nouns", "Rollout", "Scenario", "Score", "Split", "Unscored"]
+__all__ = [
+    "Call",
+    "Environment",
+    "Figure",
+    "Nouns",
+    "Rollout",
+    "Scenario",
+    "Score",
+    "Split",
+    "Unscored",
+]
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,25 @@ class Nouns:
     scenarios: str = "scenarios"
     reward: str = "reward"
     success: str = "success rate"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of many rollouts: the sum of one of their metrics over that of another.
+
+    Attributes:
+        name: what it is called in ledger and reports: `accuracy`.
+        part: the metric that is summed.
+        whole: the metric that it is a share of; each rollout counts as 1 if empty.
+        is_share: whether it is between 0 and 1, and shown as a percentage.
+        judge: the model that ruled, where that is another than the reward's.
+    """
+
+    name: str
+    part: str
+    whole: str = ""
+    is_share: bool = False
+    judge: str = ""
 
 
 class Environment(Protocol):
@@ -57,6 +90,31 @@ class Environment(Protocol):
     def model_config(self) -> "BaseModel | None":
         """What `model.config` is in a rollout."""
         return None
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """What validations report of rollouts, the measure of how good a policy is first.
+
+        Where there are none that is the share of successes, or the mean reward.
+        """
+        return ()
+
+    @property
+    def digest(self) -> str:
+        """A digest of the scenarios and of how they are split."""
+        splits: tuple[Split, ...] = ("train", "validation")
+        known = [[dict(one) for one in self.scenarios(split)] for split in splits]
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def caveat(self) -> str:
+        """What is to be known of all its figures; empty for nothing."""
+        return ""
+
+    @property
+    def spend(self) -> Spend:
+        """What it has spent so far, on a judge for instance."""
+        return Spend()
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         """The scenarios to train on, or those held out; the same ones with every call."""
@@ -145,8 +203,8 @@ def _show_message(message: Mapping[str, Any]) -> str:
     content = message.get("content") or ""
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content)
-    lines = [f"**{message['role']}**", str(content)]
+    lines = [f"**{escape(message['role'])}**", quote(str(content)) if content else ""]
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        lines.append(f"`{function['name']}({function['arguments']})`")
+        lines.append(escape(f"{function['name']}({function['arguments']})"))
     return "\n\n".join(line for line in lines if line)

@@ -168,7 +168,7 @@ def score_of(returned: object) -> Score | Unscored:
             return Unscored("no_score", f"Its metric {name} is {value!r}, which is no number.")
     metrics = {name: float(value) for name, value in score.metrics.items()}
     success = None if score.success is None else bool(score.success)
-    return Score(float(score.reward), success, metrics)
+    return Score(float(score.reward), success, metrics, score.details)
 
 
 def _score_in(returned: object) -> Score | None:

@@ -46,7 +46,9 @@ class PolicyEndpoint:
             raise ApiError(400, str(error), "no_document") from error
         generator = np.random.default_rng(_entropy(asked.seed))
         choices = [_choice(policy, request, asked, generator) for _ in range(asked.n)]
-        return Completion(f"{name}@{step}", choices)
+        # A sentence is a token here; the document before it is none.
+        ids: list[int] | None = [] if asked.return_token_ids else None
+        return Completion(f"{name}@{step}", choices, prompt_ids=ids)
 
     def _resolve(self, model: str) -> tuple[str, int]:
         name, _, wanted = model.partition("@")
@@ -103,7 +105,9 @@ def _choice(
             token = f"{TOKEN_PREFIX}{index}"
             entries.append({"token": token, "logprob": value, "bytes": None, "top_logprobs": []})
     cut = "length" if len(kept) < len(picks) else "stop"
-    return Choice(summary(features, kept), cut, entries, int(features.words[list(kept)].sum()))
+    words = int(features.words[list(kept)].sum())
+    ids = list(kept) if asked.return_token_ids else None
+    return Choice(summary(features, kept), cut, entries, words, token_ids=ids)
 
 
 def _within(picks: tuple[int, ...], features: Features, words: int | None) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from precis.extractive.features import NAMES, Features, Floats, Integers
 from precis.extractive.grids import candidates, pick_logprobs
 
-TOKEN_PREFIX = "sentence_id:"
+TOKEN_PREFIX = "token_id:"
 """A pick in a completion's logprobs is this and the index, as ART's vLLM says `token_id:N`."""
 
 _ENDS = '.!?…。！？؟۔।"”’)」』'

@@ -4,15 +4,13 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from precis.benchmark.contender import ContenderSpec
+from precis.records.rollout import Call, Rollout, Score, Split
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Ranked
-from precis.sampling.rollouts import Rollout
 from precis.task import Task
-
-Split = Literal["train", "val", "benchmark"]
 
 
 @dataclass(frozen=True)
@@ -26,15 +24,14 @@ class CompletionRecord:
         parameters: what was sent besides model and messages.
         ended_at: seconds since the epoch.
         usd: None where the price is not known.
-        scores: `accuracy` (or `reward` where it was ranked), a second judge's `second_accuracy`,
-            and `words`; without those that there is no verdict for.
-        notes: split, step, document, topic, and why it has no verdict or scored zero unread.
+        scores: the rollout's reward and metrics; none where it has no score.
+        notes: split, step, scenario, and why it has no score.
     """
 
     id: str
     run: str
     model: str
-    messages: Sequence[Mapping[str, str]]
+    messages: Sequence[Mapping[str, Any]]
     parameters: Mapping[str, Any]
     text: str
     finish: str
@@ -63,23 +60,57 @@ def completions_of_step(
     split: Split,
     step: int,
 ) -> Iterator[CompletionRecord]:
-    """A step's summaries; those that were never written are no completions."""
-    for row in rollouts:
-        for rollout in row:
-            if rollout.summary is None:
-                continue
-            index = str(rollout.index)
-            yield _record(
-                rollout,
-                rollout.summary,
+    """Every call of a step's rollouts."""
+    for group in rollouts:
+        for rollout in group:
+            notes = {"split": split, "step": str(step), **_notes_of(rollout)}
+            for turn, call in enumerate(rollout.calls):
                 # Two steps may be of one adapter, where sampling overlaps training.
-                id=_id(run, policy, split, str(step), rollout.document.id, index),
-                run=run,
-                model=policy,
-                messages=[one for one in rollout.conversation if isinstance(one, Mapping)],
-                parameters={},
-                notes={"split": split, "step": str(step), "index": index},
-            )
+                which = (str(step), rollout.scenario.id, str(rollout.index), str(turn))
+                yield _of_call(
+                    rollout,
+                    call,
+                    id=_id(run, policy, split, *which),
+                    run=run,
+                    model=policy,
+                    notes={**notes, "turn": str(turn)},
+                )
+
+
+def _of_call(
+    rollout: Rollout, call: Call, *, id: str, run: str, model: str, notes: Mapping[str, str]
+) -> CompletionRecord:
+    return CompletionRecord(
+        id=id,
+        run=run,
+        model=model,
+        messages=call.messages,
+        parameters={"tools": list(call.tools)} if call.tools else {},
+        text=call.text,
+        finish=call.finish,
+        ended_at=call.asked_at + call.seconds,
+        seconds=call.seconds,
+        prompt_tokens=call.usage.prompt_tokens,
+        completion_tokens=call.usage.completion_tokens,
+        usd=call.usd,
+        scores=_scores_of(rollout),
+        notes=notes,
+    )
+
+
+def _scores_of(rollout: Rollout) -> dict[str, float]:
+    score = rollout.score
+    if not isinstance(score, Score):
+        return {}
+    success = {} if score.success is None else {"success": float(score.success)}
+    return {"reward": score.reward, **success, **score.metrics}
+
+
+def _notes_of(rollout: Rollout) -> dict[str, str]:
+    notes = {"scenario": rollout.scenario.id, "index": str(rollout.index)}
+    if rollout.score.cause:
+        notes["unscored"] = rollout.score.cause
+    return notes
 
 
 def completion_of_contender(
@@ -142,7 +173,7 @@ def _scores(judged: JudgedSummary) -> dict[str, float]:
 
 
 def _notes(judged: JudgedSummary) -> dict[str, str]:
-    notes = {"document": judged.document.id, "topic": judged.document.topic}
+    notes = {"scenario": judged.document.id, "topic": judged.document.topic}
     if judged.verdict.cause:
         notes["unscored"] = judged.verdict.cause
     if judged.disqualified:

@@ -70,9 +70,9 @@ def _span(seen: CompletionRecord) -> dict[str, Any]:
     usage = {"input": seen.prompt_tokens, "output": seen.completion_tokens}
     cost = {} if seen.usd is None else {"total": seen.usd}
     told = {
-        "langfuse.trace.name": f"summary by {seen.model}",
+        "langfuse.trace.name": f"rollout by {seen.model}",
         "session.id": seen.run,
-        "langfuse.trace.tags": [seen.notes["split"], seen.notes["topic"]],
+        "langfuse.trace.tags": [seen.notes["split"], seen.notes["scenario"]],
         "langfuse.observation.type": "generation",
         "langfuse.observation.model.name": seen.model,
         "langfuse.observation.model.parameters": json.dumps(dict(seen.parameters)),
@@ -85,7 +85,7 @@ def _span(seen: CompletionRecord) -> dict[str, Any]:
     return {
         "traceId": seen.id,
         "spanId": seen.id[:16],
-        "name": "summary",
+        "name": "completion",
         "kind": _INTERNAL,
         "startTimeUnixNano": _nanoseconds(seen.ended_at - seen.seconds),
         "endTimeUnixNano": _nanoseconds(seen.ended_at),

@@ -1,4 +1,4 @@
-"""Summaries and standings as W&B shows them: tables, pictures, and the results as a file."""
+"""Rollouts and standings as W&B shows them: tables, pictures, and the results as a file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,20 +6,25 @@ from typing import Any
 
 from precis.observe.wandb import WandbLog
 from precis.records.results import write_results
+from precis.records.rollout import Rollout
 from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
-from precis.sampling.rollouts import Rollout
 
-SAMPLE_COLUMNS = ("document", "topic", "accuracy", "second", "words", "why", "summary")
 _STANDING_COLUMNS = ("contender", "accuracy", "low", "high", "words", "documents", "usd", "ranked")
 
 
-def sample_rows(rollouts: Sequence[Sequence[Rollout]]) -> list[tuple[Any, ...]]:
-    """A row in SAMPLE_COLUMNS for each summary, the worst first; the unscored come last."""
-    rows = []
-    for group in rollouts:
-        rows += [_sample(rollout) for rollout in group if rollout.summary]
-    return sorted(rows, key=lambda row: (row[2] is None, row[2] or 0.0))
+def sample_table(
+    rollouts: Sequence[Sequence[Rollout]],
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """The columns and rows of a table of rollouts, the worst first; the unscored come last."""
+    everyone = [one for group in rollouts for one in group if one.calls]
+    everyone.sort(key=lambda one: (one.reward is None, one.reward or 0.0))
+    names = tuple(dict.fromkeys(name for one in everyone for name in one.metrics))
+    rows: list[tuple[Any, ...]] = []
+    for one in everyone:
+        metrics = (one.metrics.get(name) for name in names)
+        rows.append((one.scenario.id, one.reward, *metrics, one.score.cause or "", one.text))
+    return ("scenario", "reward", *names, "why", "text"), rows
 
 
 def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path) -> None:
@@ -41,19 +46,6 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
     log.images(None, paths)
     write_results(benchmark.frame, folder / "results.parquet")
     log.artifact(f"{model}-results", "results", folder / "results.parquet")
-
-
-def _sample(rollout: Rollout) -> tuple[Any, ...]:
-    document = rollout.document
-    return (
-        document.id,
-        document.topic,
-        rollout.verdict.reward,
-        rollout.second.reward if rollout.second else None,
-        rollout.words,
-        rollout.verdict.cause or rollout.disqualified or "",
-        rollout.text,
-    )
 
 
 def _standings(benchmark: Benchmark) -> Iterator[tuple[Any, ...]]:

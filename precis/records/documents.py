@@ -74,41 +74,11 @@ class Corpus:
         apart = {document.id for document in self.warm_start}
         return tuple(document for document in self.train if document.id not in apart)
 
-    def batch(self, seed: int, step: int, size: int) -> tuple[Document, ...]:
-        """The documents of a step: a pure function of seed, step and size.
-
-        Each epoch goes through all documents in an order of its own.
-        """
-        orders: dict[int, list[int]] = {}
-        documents = []
-        for position in range(step * size, (step + 1) * size):
-            epoch, place = divmod(position, len(self.drawn))
-            if epoch not in orders:
-                orders[epoch] = self._order(seed, epoch)
-            documents.append(self.drawn[orders[epoch][place]])
-        return tuple(documents)
-
-    def spares(self, seed: int, step: int, size: int, count: int) -> tuple[Document, ...]:
-        """Up to so many training documents beside a step's batch, as pure a function.
-
-        They are drawn from all others, and not from the next step's, which would see them twice.
-        """
-        if not count:
-            return ()
-        batch = {document.id for document in self.batch(seed, step, size)}
-        others = [document for document in self.drawn if document.id not in batch]
-        return tuple(random.Random(f"{seed}/spares/{step}").sample(others, min(count, len(others))))
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 over both parts: texts, questions and answers."""
         parts = [list(map(_content, part)) for part in (self.train, self.validation)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    def _order(self, seed: int, epoch: int) -> list[int]:
-        order = list(range(len(self.drawn)))
-        random.Random(f"{seed}/{epoch}").shuffle(order)
-        return order
 
 
 def load_corpus(config: DocumentsConfig) -> Corpus:

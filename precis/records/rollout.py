@@ -73,11 +73,13 @@ class Score:
         reward: what GRPO compares within a group.
         success: what a benchmark counts (won, solved); None where nothing is counted.
         metrics: the environment's own figures by name: turns, words.
+        details: what a person may want to see of it, as JSON: answers and verdicts.
     """
 
     reward: float
     success: bool | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
     cause: ClassVar[None] = None
 
 
@@ -159,6 +161,16 @@ class Rollout:
     def reward(self) -> float | None:
         """The reward; None where there is no score."""
         return self.score.reward
+
+    @property
+    def text(self) -> str:
+        """The text of the last answer; empty where there is none."""
+        return self.calls[-1].text if self.calls else ""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The metrics; none where there is no score."""
+        return self.score.metrics if isinstance(self.score, Score) else {}
 
 
 def encode_rollout(rollout: Rollout) -> dict[str, Any]:

@@ -5,61 +5,39 @@ so that ART's readers and charts work on a copy of it. `scan_trajectories` reads
 one table, and imports no ART, which takes seconds.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.documents import Document
-from precis.records.summary import JudgedSummary, Summary
-from precis.records.verdict import Answer, Ranked, Scored, Unscored, Verdict
+from precis.records.rollout import Call, Json, Rollout, Scenario, Score, Split, Unscored
+from precis.records.spend import Usage
 from precis.store import Store
 from precis.store.files import read_files
 
 if TYPE_CHECKING:
     import art
 
-Split = Literal["train", "val"]
-
-_METRICS = pl.Struct(
-    {
-        "words": pl.Int64,
-        "correct": pl.Int64,
-        "asked": pl.Int64,
-        "second_correct": pl.Int64,
-        "prose": pl.Float64,
-        "seconds": pl.Float64,
-        "prompt_tokens": pl.Int64,
-        "completion_tokens": pl.Int64,
-    }
-)
 _METADATA = pl.Struct(
     {
         "scenario_id": pl.String,
-        "topic": pl.String,
         "index": pl.Int64,
         "policy": pl.String,
+        "calls": pl.Int64,
         "finish": pl.String,
-        "verdict": pl.String,
+        "seconds": pl.Float64,
+        "prompt_tokens": pl.Int64,
+        "completion_tokens": pl.Int64,
+        "success": pl.Boolean,
         "cause": pl.String,
         "detail": pl.String,
-        "disqualified": pl.String,
-        "answers": pl.String,
+        "details": pl.String,
     }
-)
-_ANSWERS = pl.List(
-    pl.Struct(
-        {
-            "question_id": pl.String,
-            "answer": pl.String,
-            "correct": pl.Boolean,
-            "answerable": pl.Boolean,
-        }
-    )
 )
 _MESSAGES = pl.List(
     pl.Struct(
@@ -97,7 +75,8 @@ def put_trajectories(
     ART's format has no place for log probabilities, nor for exceptions and policy versions.
 
     Args:
-        groups: best those of `precis.sampling.transcript`, which leave nothing out.
+        groups: best those of `precis.environments.trajectories.transcript`, which leave nothing
+            out.
 
     Raises:
         StoreError: the store can't be written.
@@ -122,8 +101,9 @@ def scan_trajectories(
 ) -> pl.LazyFrame:
     """All rollouts of a model, a row each, ordered by step, group and index.
 
-    `reward` is null where there is no verdict, and `cause` then says why; `messages` are the
-    whole conversation, of which `summary` is the end. The files are fetched at once, as they
+    `reward` is null where there is no score, and `cause` then says why. Each metric is a column,
+    null where a rollout lacks it; `details` is JSON. `messages` are the whole conversation, of
+    which `text` is the end. The files are fetched at once, as they
     are, and decoded when the frame is collected.
 
     Args:
@@ -139,49 +119,61 @@ def scan_trajectories(
     keys = {step: trajectories_key(model, split, step) for step in wanted}
     contents = read_files(store, keys.values())
     files = [_scan(store, keys[step], contents[keys[step]], step) for step in wanted]
-    return _tidy(pl.concat(files) if files else _FILE.to_frame().lazy().with_columns(step=_step(0)))
+    empty = _FILE.to_frame().lazy().with_columns(step=_step(0))
+    return _tidy(pl.concat(files) if files else empty, _metrics_in(contents.values()))
 
 
-def read_judged(
-    store: Store, model: str, split: Split, step: int, documents: Iterable[Document]
-) -> list[JudgedSummary]:
-    """The summaries of a step that the store holds, with their verdicts, in their order.
+def read_rollouts(
+    store: Store, model: str, split: Split, step: int, scenarios: Iterable[Scenario]
+) -> list[Rollout]:
+    """The rollouts of a step that the store holds, in their order, each with its last call.
 
     Args:
-        documents: those that the summaries may be of; others are left out.
+        scenarios: those that the rollouts may be of; others are left out.
 
     Raises:
         StoreError: the store can't be read.
     """
-    known = {document.id: document for document in documents}
-    rows = scan_trajectories(store, model, split, [step]).collect().iter_rows(named=True)
-    judged = []
-    for row in rows:
-        if row["scenario_id"] in known:
-            judged.append(_read_summary(row, known[row["scenario_id"]]))
-    return judged
+    known = {scenario.id: scenario for scenario in scenarios}
+    keys = [trajectories_key(model, split, step)]
+    found = read_files(store, keys)
+    rollouts = []
+    for key in keys:
+        frame = _scan(store, key, found[key], step).collect()
+        for row in frame.iter_rows(named=True):
+            metadata = json.loads(row["metadata"])
+            scenario = known.get(metadata["scenario_id"])
+            if scenario is not None:
+                rollouts.append(_read_rollout(row, metadata, scenario))
+    return rollouts
 
 
-def _read_summary(row: dict[str, Any], document: Document) -> JudgedSummary:
-    summary = None
-    if row["finish"] is not None:
-        summary = Summary(
-            row["summary"] or "",
-            row["finish"],
-            row["seconds"],
-            row["prompt_tokens"],
-            row["completion_tokens"],
-        )
-    prose = 1.0 if row["prose"] is None else row["prose"]
-    return JudgedSummary(document, summary, _verdict(row), row["disqualified"], prose=prose)
+def _read_rollout(
+    row: Mapping[str, Any], metadata: Mapping[str, Any], scenario: Scenario
+) -> Rollout:
+    score: Score | Unscored
+    if metadata["cause"] is not None:
+        score = Unscored(metadata["cause"], metadata["detail"])
+    else:
+        details = json.loads(metadata["details"])
+        metrics = json.loads(row["metrics"] or "{}")
+        score = Score(row["reward"], metadata["success"], metrics, details)
+    calls: tuple[Call, ...] = ()
+    if metadata["calls"]:
+        messages = list(map(_read_message, row["messages"]))
+        usage = Usage(metadata["prompt_tokens"], metadata["completion_tokens"])
+        choice = {"index": 0, "finish_reason": metadata["finish"], "message": messages[-1]}
+        calls = (Call(tuple(messages[:-1]), choice, usage=usage, seconds=metadata["seconds"]),)
+    return Rollout(scenario, metadata["index"], calls, score)
 
 
-def _verdict(row: dict[str, Any]) -> Verdict:
-    if row["verdict"] == "unscored":
-        return Unscored(row["cause"], row["detail"])
-    if row["verdict"] == "ranked":
-        return Ranked(row["reward"])
-    return Scored(tuple(Answer(**answer) for answer in row["answers"]))
+def _read_message(row: Mapping[str, Any]) -> Json:
+    message = {"role": row["role"], "content": row["content"]}
+    if row["tool_calls"]:
+        message["tool_calls"] = json.loads(row["tool_calls"])
+    if row["tool_call_id"]:
+        message["tool_call_id"] = row["tool_call_id"]
+    return message
 
 
 def _scan(store: Store, key: str, content: bytes, step: int) -> pl.LazyFrame:
@@ -196,22 +188,32 @@ def _scan(store: Store, key: str, content: bytes, step: int) -> pl.LazyFrame:
     return pl.scan_parquet(content).select(_FILE.names()).with_columns(step=_step(step))
 
 
-def _tidy(frame: pl.LazyFrame) -> pl.LazyFrame:
-    metadata = pl.col("metadata")
-    metrics = pl.col("metrics")
+def _tidy(frame: pl.LazyFrame, metrics: Sequence[str]) -> pl.LazyFrame:
+    shape = pl.Struct(dict.fromkeys(metrics, pl.Float64()))
     decoded = frame.with_columns(
-        metadata=metadata.str.json_decode(_METADATA), metrics=metrics.str.json_decode(_METRICS)
+        metadata=pl.col("metadata").str.json_decode(_METADATA),
+        metrics=pl.col("metrics").str.json_decode(shape),
     )
     spoken = pl.col("messages").list.last().struct
     return decoded.select(
         "step",
         pl.col("group_index").alias("group"),
         pl.col("reward").fill_nan(None),
-        metadata.struct.unnest(),
-        metrics.struct.unnest(),
-        pl.when(spoken.field("trainable")).then(spoken.field("content")).alias("summary"),
+        pl.col("metadata").struct.unnest(),
+        *(pl.col("metrics").struct.field(name) for name in metrics),
+        pl.when(spoken.field("trainable")).then(spoken.field("content")).alias("text"),
         "messages",
-    ).with_columns(pl.col("answers").str.json_decode(_ANSWERS))
+    )
+
+
+def _metrics_in(contents: Iterable[bytes]) -> list[str]:
+    """The names of all metrics in some files, but of those that are columns of another kind."""
+    taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
+    names: dict[str, None] = {}
+    for content in contents:
+        for metrics in pl.read_parquet(BytesIO(content), columns=["metrics"])["metrics"]:
+            names.update(dict.fromkeys(json.loads(metrics or "{}")))
+    return [name for name in names if name not in taken]
 
 
 def _step(step: int) -> pl.Expr:
@@ -219,4 +221,5 @@ def _step(step: int) -> pl.Expr:
 
 
 def _folder(model: str, split: Split) -> str:
-    return f"{model}/trajectories/{split}/"
+    # ART's name for its second split.
+    return f"{model}/trajectories/{'train' if split == 'train' else 'val'}/"

@@ -1,19 +1,19 @@
-"""Which summaries a person should read: the best, the worst, and what training changed most."""
+"""Which rollouts a person should read: the best, the worst, and what training changed most."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from precis.records.summary import JudgedSummary
+from precis.records.rollout import Rollout
 
 
 @dataclass(frozen=True)
 class Validated:
-    """The held-out summaries of one adapter."""
+    """The held-out rollouts of one adapter."""
 
     step: int
-    summaries: tuple[JudgedSummary, ...]
+    rollouts: tuple[Rollout, ...]
 
 
 @dataclass(frozen=True)
@@ -26,31 +26,31 @@ class LatestSamples:
         last: the last one of this process.
     """
 
-    rollouts: tuple[JudgedSummary, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
     first: Validated | None = None
     last: Validated | None = None
 
-    def add_validation(self, step: int, summaries: Iterable[JudgedSummary]) -> Self:
+    def add_validation(self, step: int, rollouts: Iterable[Rollout]) -> Self:
         """What has been seen once adapter `step` was validated."""
-        new = Validated(step, tuple(summaries))
+        new = Validated(step, tuple(rollouts))
         return replace(self, first=self.first or new, last=new)
 
 
 @dataclass(frozen=True)
-class SummaryChange:
-    """A held-out document's summary, then and now."""
+class Change:
+    """A held-out scenario's rollout, then and now."""
 
     step: int
-    before: JudgedSummary
+    before: Rollout
     later_step: int
-    after: JudgedSummary
+    after: Rollout
 
 
-def best_and_worst(rollouts: Sequence[JudgedSummary]) -> tuple[JudgedSummary, JudgedSummary] | None:
+def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | None:
     """By score; None where not two of them have one."""
     scored = []
     for one in rollouts:
-        score = one.verdict.reward
+        score = one.reward
         if score is not None:
             scored.append((score, one))
     if len(scored) < 2:
@@ -59,21 +59,21 @@ def best_and_worst(rollouts: Sequence[JudgedSummary]) -> tuple[JudgedSummary, Ju
     return scored[-1][1], scored[0][1]
 
 
-def most_changed(seen: LatestSamples) -> SummaryChange | None:
-    """The held-out document whose summary shares the fewest words with its first one."""
+def most_changed(seen: LatestSamples) -> Change | None:
+    """The held-out scenario whose last answer shares the fewest words with its first one."""
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
-    before = {one.document.id: one for one in seen.first.summaries if one.text}
+    before = {one.scenario.id: one for one in seen.first.rollouts if one.text}
     least = 2.0
     change = None
-    for new in seen.last.summaries:
-        old = before.get(new.document.id)
+    for new in seen.last.rollouts:
+        old = before.get(new.scenario.id)
         if old is None or not new.text:
             continue
         common = common_words(old.text, new.text)
         if common < least:
             least = common
-            change = SummaryChange(seen.first.step, old, seen.last.step, new)
+            change = Change(seen.first.step, old, seen.last.step, new)
     return change
 
 

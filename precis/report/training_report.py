@@ -1,15 +1,17 @@
 """The report on a training run while it goes: a page of markdown, small at any number of steps."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from precis.records.ledger import Ledger
+from precis.records.rollout import Rollout
 from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import curve_of, learning_curve
-from precis.report.examples import LatestSamples, SummaryChange, best_and_worst, most_changed
-from precis.report.markdown import about, escape, example, picture, questions, quote, table
+from precis.report.escaping import escape, quote, table
+from precis.report.examples import Change, LatestSamples, best_and_worst, most_changed
+from precis.report.markdown import picture
 from precis.report.step_charts import phases, trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
 from precis.run.shortcomings import parted, shortcoming, stopped
@@ -26,6 +28,8 @@ class TrainingView:
     Attributes:
         links: where else to look, by name: an address, or a path or command as it is.
         caveat: what is to be known of all its figures; empty for nothing.
+        show: shows a rollout as Markdown.
+        noun: what a rollout is called: `summary`.
     """
 
     ledger: Ledger
@@ -33,10 +37,12 @@ class TrainingView:
     seen: LatestSamples = field(default_factory=LatestSamples)
     links: Mapping[str, str] = field(default_factory=dict)
     caveat: str = ""
+    show: Callable[[Rollout], str] = field(default=lambda rollout: quote(rollout.text))
+    noun: str = "rollout"
 
 
 def training_report(view: TrainingView) -> str:
-    """Learning curve, strips, totals with forecast, the last steps, and summaries to read."""
+    """Learning curve, strips, totals with forecast, the last steps, and rollouts to read."""
     return "\n\n".join(_fitting(_parts(view))) + "\n"
 
 
@@ -84,11 +90,11 @@ def _parts(view: TrainingView) -> Iterator[str]:
     yield _last_steps(ledger)
     both = best_and_worst(view.seen.rollouts)
     if both:
-        yield example("Best summary of the last step", both[0])
-        yield example("Worst summary of the last step", both[1])
+        yield f"### Best {view.noun} of the last step\n\n{view.show(both[0])}"
+        yield f"### Worst {view.noun} of the last step\n\n{view.show(both[1])}"
     change = most_changed(view.seen)
     if change:
-        yield _change(change)
+        yield _change(view, change)
     if view.links:
         lines = [f"- {escape(name)}: {_link(at)}" for name, at in view.links.items()]
         yield "\n".join(["### Where else to look", "", *lines])
@@ -119,7 +125,11 @@ def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
 def _last_validations(ledger: Ledger) -> str:
     """What a policy that pleases its judge and nobody else would show in."""
     shown = ledger.validations[-_STEPS_SHOWN:]
-    names = list(dict.fromkeys(name for one in shown for name in one.metrics))
+    measured: dict[str, None] = {}
+    for one in shown:
+        measured[one.measure] = None
+        measured.update(dict.fromkeys(name for name, found in one.metrics.items() if found.value))
+    names = list(measured)
     rows = []
     for one in shown:
         metrics = [one.metrics.get(name) for name in names]
@@ -153,15 +163,13 @@ def _last_steps(ledger: Ledger) -> str:
     return table([*head, "Seconds", "Judge"], rows)
 
 
-def _change(change: SummaryChange) -> str:
+def _change(view: TrainingView, change: Change) -> str:
     parts = [
-        "### Most changed summary",
-        f"After step {change.step}: {about(change.before)}",
-        quote(change.before),
-        questions(change.before),
-        f"After step {change.later_step}: {about(change.after)}",
-        quote(change.after),
-        questions(change.after),
+        f"### Most changed {view.noun}",
+        f"After step {change.step}:",
+        view.show(change.before),
+        f"After step {change.later_step}:",
+        view.show(change.after),
     ]
     return "\n\n".join(parts)
 
@@ -179,7 +187,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
     rows = {
         "Groups trained on": f"{sum(step.groups_trained for step in steps):,}",
         "Groups dropped": _sum(step.groups_dropped for step in steps),
-        "Groups of further documents": f"{sum(step.groups_added for step in steps):,}",
+        "Groups of further scenarios": f"{sum(step.groups_added for step in steps):,}",
         "Rollouts not scored": _sum(step.unscored for step in steps),
         "Judge": judge,
         "Spent, validation included": _dollars(ledger.usd, ahead) + _machine(ledger),

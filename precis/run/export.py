@@ -10,13 +10,14 @@ from precis.errors import StoreError
 from precis.records.ledger import Ledger, ledger_key, load_ledger
 from precis.records.manifests import manifest_key
 from precis.records.metrics import metrics_frame
-from precis.records.trajectories import Split, scan_trajectories, trajectory_steps
+from precis.records.rollout import Split
+from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.run.checkpoints import committed_steps, restore
 from precis.store import Store
 
 Format = Literal["parquet", "csv"]
 
-_NESTED = ("answers", "messages")
+_NESTED = ("details", "messages")
 _FORMULA = r"^([\s\x00]*[=+\-@＝＋－＠]|[\t\r\n])"
 
 
@@ -30,7 +31,7 @@ def export(
     """Write a run's metrics, trajectories, ledger and manifests to a folder; returns the files.
 
     What the ledger does not vouch for, such as a step that was begun and not committed, is left
-    out. CSV has no place for the questions' answers and the whole messages.
+    out. CSV has no place for the scores' details and the whole messages.
 
     Args:
         checkpoint: a step whose files to bring as well, verified, into `checkpoints/`.
@@ -62,7 +63,7 @@ def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
     # Step k samples from adapter k; the newest adapter has been validated, but not sampled from.
     begun: dict[Split, Callable[[int], bool]] = {
         "train": lambda step: step < ledger.next_step,
-        "val": lambda step: step <= ledger.next_step,
+        "validation": lambda step: step <= ledger.next_step,
     }
     frames = []
     for split, is_committed in begun.items():
@@ -72,7 +73,8 @@ def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
                 steps.append(step)
         frame = scan_trajectories(store, ledger.model, split, steps)
         frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
-    return pl.concat(frames)
+    # Each split has its own metrics.
+    return pl.concat(frames, how="diagonal")
 
 
 def _write_table(frame: pl.LazyFrame, path: Path) -> Path:

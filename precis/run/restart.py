@@ -15,7 +15,8 @@ import asyncio
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import checkpoint_key, checkpoints_key
-from precis.records.trajectories import Split, trajectories_key, trajectory_steps
+from precis.records.rollout import Split
+from precis.records.trajectories import trajectories_key, trajectory_steps
 from precis.run.checkpoints import committed_steps, complete_manifest, repair_pointer, verify
 from precis.run.lease import Lease, check_lease, leased, read_lease
 from precis.run.retention import remove, steps_begun
@@ -107,7 +108,7 @@ def _sweep(store: Store, model: str, step: int, lease: str) -> None:
         if later > step:
             remove(store, model, later, lease)
     # Step k trains adapter k, which is then still to do; validated adapter k is there.
-    stale: list[tuple[Split, int]] = [("train", step), ("val", step + 1)]
+    stale: list[tuple[Split, int]] = [("train", step), ("validation", step + 1)]
     for split, since in stale:
         for done in trajectory_steps(store, model, split):
             if done >= since:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain
 
-from precis.report.markdown import escape
+from precis.report.escaping import escape
 from precis.statistics.intervals import Interval
 from precis.sweep.ranking import SettingsResult, TrialResult
 from precis.sweep.trials import describe

@@ -6,19 +6,18 @@ Neither is a dataclass: Prefect walks through those, and all they hold, on every
 from collections import Counter
 from collections.abc import Sequence
 
-import art
-
 from precis.config import RolloutsConfig
+from precis.records.rollout import Rollout
 from precis.records.spend import Spend
-from precis.sampling.rollouts import Rollout, split_groups
+from precis.rollouts.filter import Group, split_groups
 
 
 class StepRollouts:
-    """All judged rollouts of a step, a row for each document.
+    """All scored rollouts of a step, a row for each scenario.
 
     Attributes:
         adapter: the step of the adapter that all of them were sampled from.
-        seconds: wall time that sampling and judging took.
+        seconds: wall time that sampling and scoring took.
         spend: what they cost, where nobody else asked the judge at the same time.
     """
 
@@ -45,7 +44,7 @@ class TrainingBatch:
     def __init__(
         self,
         rollouts: StepRollouts,
-        groups: Sequence[art.TrajectoryGroup],
+        groups: Sequence[Group],
         dropped: Counter[str],
     ) -> None:
         self.rollouts = rollouts
@@ -54,6 +53,6 @@ class TrainingBatch:
 
 
 def filter_groups(rollouts: StepRollouts, config: RolloutsConfig) -> TrainingBatch:
-    """Leave out the groups that teach nothing, or too few of whose summaries were scored."""
+    """Leave out the groups that teach nothing, or too few of whose rollouts were scored."""
     groups, dropped = split_groups(rollouts.rows, config)
     return TrainingBatch(rollouts, groups, dropped)

@@ -6,19 +6,16 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-import art
-
 from precis.config import TrainConfig
+from precis.environments.trajectories import group_of
 from precis.observe.completions import completions_of_step
 from precis.observe.observers import Observers, observing
-from precis.observe.samples import SAMPLE_COLUMNS, sample_rows
+from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog, wandb_log
 from precis.records.ledger import Ledger, Validation
 from precis.records.metrics import step_metrics, validation_metrics
-from precis.records.summary import JudgedSummary
-from precis.records.trajectories import Split
+from precis.records.rollout import Rollout, Split
 from precis.report.examples import LatestSamples
-from precis.sampling.rollouts import Rollout
 from precis.trainer.client import Model
 
 
@@ -51,7 +48,7 @@ class RunLog:
         return self._wandb.url if self._wandb else ""
 
     async def log_step(
-        self, ledger: Ledger, step: int, groups: Iterable[art.TrajectoryGroup] | None
+        self, ledger: Ledger, step: int, groups: Iterable[Sequence[Rollout]] | None
     ) -> None:
         """Append a committed step to ART's files and to W&B; doing it again appends it again.
 
@@ -60,7 +57,8 @@ class RunLog:
         """
         record = next(one for one in ledger.steps if one.step == step)
         metrics = step_metrics(ledger, record)
-        await self._model.log(groups, split="train", metrics=metrics, step=step)
+        trained = None if groups is None else list(map(group_of, groups))
+        await self._model.log(trained, split="train", metrics=metrics, step=step)
         if self._wandb:
             self._wandb.log(step, metrics)
 
@@ -92,14 +90,15 @@ class RunLog:
             step=step,
         )
         self._observers.completions(told)
-        if self._wandb and split == "val":
-            self._wandb.table(step, "samples", SAMPLE_COLUMNS, sample_rows(rollouts))
+        if self._wandb and split == "validation":
+            columns, table = sample_table(rollouts)
+            self._wandb.table(step, "samples", columns, table)
 
     def show_rollouts(self, rows: Sequence[Sequence[Rollout]]) -> None:
         """Have the report show these as the last step's."""
         rollouts = tuple(chain.from_iterable(rows))
         self.seen = replace(self.seen, rollouts=rollouts)
 
-    def show_validation(self, step: int, summaries: Iterable[JudgedSummary]) -> None:
+    def show_validation(self, step: int, rollouts: Iterable[Rollout]) -> None:
         """Have the report show these as of the validation of adapter `step`."""
-        self.seen = self.seen.add_validation(step, summaries)
+        self.seen = self.seen.add_validation(step, rollouts)

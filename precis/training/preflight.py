@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from precis.benchmark.measure import measure_ceiling
 from precis.checks import Check, check_wandb
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import TrainConfig
+from precis.environments.protocol import Environment
+from precis.environments.summaries.environment import Summaries
 from precis.errors import ConfigError
+from precis.judge import JudgeClient
 from precis.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
 from precis.models.licences import check_licence
-from precis.records.documents import Corpus
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.repair import refuse_lost_ledger
@@ -19,7 +22,8 @@ from precis.settings.tinker import TinkerTrainer
 from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import check_origin
-from precis.training.run import Services, identity_of, teacher_for, warm_start_of
+from precis.training.run import identity_of
+from precis.warm_start.teacher import teacher_of
 
 
 class Preflight:
@@ -32,29 +36,25 @@ class Preflight:
     """
 
     def __init__(
-        self, config: TrainConfig, corpus: Corpus, services: Services, warn: Callable[[str], None]
+        self, config: TrainConfig, environment: Environment, warn: Callable[[str], None]
     ) -> None:
         self.config = config
-        self._corpus = corpus
-        self._judge = services.judge
-        self._second = services.second
+        self._environment = environment
         self._warn = warn
 
     def checks(self) -> dict[str, Check]:
         """Each check, by its name in the table; all can be made at the same time."""
         checks: dict[str, Check] = {
-            "documents": self.documents,
-            "judge": self.judge,
+            self._environment.nouns.scenarios: self.scenarios,
+            "environment": self.environment,
             "store": self.store,
             "W&B": self.wandb,
             "licence": self.licence,
         }
         if self.config.trainer.kind == "tinker":
             checks["Tinker"] = self.tinker
-        if self._second:
-            checks["second judge"] = self.second_judge
-        if self.config.warm_start is not None:
-            checks["warm start"] = self.warm_start
+        if isinstance(self._environment, Summaries):
+            checks |= self._of_summaries(self._environment)
         if self.config.cluster.where == "local" and self.config.trainer.kind == "art":
             checks["GPU"] = self.gpus_here
         if self.config.cluster.where == "sky":
@@ -63,34 +63,32 @@ class Preflight:
             checks["budget"] = self.budget
         return checks
 
-    async def documents(self) -> str:
-        """How the corpus is split."""
-        return f"{len(self._corpus.train)} to train on, {len(self._corpus.validation)} held out"
+    def _of_summaries(self, summaries: Summaries) -> dict[str, Check]:
+        checks: dict[str, Check] = {"judge": partial(check_judge, summaries.judge)}
+        if summaries.second:
+            checks["second judge"] = partial(check_second_judge, summaries.judge, summaries.second)
+        if summaries.warm_start is not None:
+            checks["warm start"] = partial(check_warm_start, self.config, summaries)
+        return checks
 
-    async def warm_start(self) -> str:
-        """Whether there are summaries to begin with, or documents and somebody to write them."""
-        config = self.config
-        warm_start, _ = await asyncio.to_thread(warm_start_of, config, self._corpus)
-        teacher = teacher_for(config)
-        return f"{warm_start}, by {teacher.spec.contender}" if teacher else str(warm_start)
-
-    async def judge(self) -> str:
-        """Whether the judge answers a trial question."""
-        await self._judge.check()
-        return self._judge.identity["model"]
-
-    async def second_judge(self) -> str:
-        """Whether the second judge answers a trial question, and is another one than the first."""
-        assert self._second is not None
-        model = self._second.identity["model"]
-        if model == self._judge.identity["model"]:
+    async def scenarios(self) -> str:
+        """Count the scenarios of both splits."""
+        train = len(self._environment.scenarios("train"))
+        held_out = len(self._environment.scenarios("validation"))
+        if not train or not held_out:
             raise ConfigError(
-                f"The second judge is the first one again, {model}: it would see what the reward "
-                "sees.",
-                "Give second_judge another model, best another maker's, or leave it out.",
+                f"The environment has {train} {self._environment.nouns.scenarios} to train on and "
+                f"{held_out} held out.",
+                "Give at least one of each.",
             )
-        await self._second.check()
-        return model
+        return f"{train} to train on, {held_out} held out"
+
+    async def environment(self) -> str:
+        """Ask the environment what would keep it from working."""
+        problems = await self._environment.checks()
+        if problems:
+            raise ConfigError(" ".join(problems))
+        return "nothing is missing"
 
     async def store(self) -> str:
         """Check that the store can be written, and holds what the run continues or begins with."""
@@ -107,9 +105,9 @@ class Preflight:
         if found is None:
             refuse_lost_ledger(store, self.config.model)
             return
-        warm_start, corpus = warm_start_of(self.config, self._corpus)
-        identity = identity_of(self.config, corpus, self._judge, warm_start)
-        check_settings(found[0], self.config, identity, corpus.digest, store.url)
+        identity = identity_of(self.config, self._environment)
+        digest = self._environment.digest
+        check_settings(found[0], self.config, identity, digest, store.url)
 
     async def wandb(self) -> str:
         """Whether W&B's key can be one, and is there where W&B trains."""
@@ -147,12 +145,40 @@ class Preflight:
 
         To be called once all others are well: it costs calls of the judge.
         """
+        if not isinstance(self._environment, Summaries):
+            return "not measured"
         store = open_store(self.config.store)
-        found = await measure_ceiling(store, self._judge, self._corpus, CEILING_DOCUMENTS)
+        judge = self._environment.judge
+        corpus = self._environment.corpus
+        found = await measure_ceiling(store, judge, corpus, CEILING_DOCUMENTS)
         if found is None:
             return "not measured: the judge failed on a document"
-        model = self._judge.identity["model"]
-        warning = check_ceiling(found, self.config.ceiling_min, model)
+        warning = check_ceiling(found, self.config.ceiling_min, judge.identity["model"])
         if warning:
             self._warn(warning)
         return f"the judge answers {found:.0%} of the questions from the full documents"
+
+
+async def check_judge(judge: JudgeClient) -> str:
+    """Whether the judge answers a trial question."""
+    await judge.check()
+    return judge.identity["model"]
+
+
+async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
+    """Whether the second judge answers a trial question, and is another one than the first."""
+    model = second.identity["model"]
+    if model == first.identity["model"]:
+        raise ConfigError(
+            f"The second judge is the first one again, {model}: it would see what the reward sees.",
+            "Give second_judge another model, best another maker's, or leave it out.",
+        )
+    await second.check()
+    return model
+
+
+async def check_warm_start(config: TrainConfig, summaries: Summaries) -> str:
+    """Whether there are summaries to begin with, or documents and somebody to write them."""
+    teacher = teacher_of(config, summaries.task)
+    found = str(summaries.warm_start)
+    return f"{found}, by {teacher.spec.contender}" if teacher else found

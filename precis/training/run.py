@@ -2,26 +2,24 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import art
 
 from precis.config import RunConfig, TrainConfig
 from precis.environment import private_home
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import Summaries
 from precis.errors import BudgetReached
-from precis.judge import JudgeClient
-from precis.judge.ruler import RulerJudge
-from precis.processes.child import ChildService
 from precis.processes.kill_points import reached
-from precis.records.documents import Corpus, Document
+from precis.records.documents import Document
 from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.continuation import check_settings
 from precis.run.lease import Lease
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
-from precis.task import task_of
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
 from precis.training.ahead import SamplingAhead
@@ -29,29 +27,12 @@ from precis.training.commits import CommitPipeline
 from precis.training.connection import TrainerConnection
 from precis.training.log import RunLog
 from precis.training.stopwatch import Stopwatch
-from precis.warm_start.documents import WarmStart, prepare_warm_start
-from precis.warm_start.teacher import Teacher, teacher_of
 
 PROJECT = "precis"
 
 _NOTHING = Spend()
 _USD_MIN = 1e-9
 """Less is what sums of dollars are rounded by."""
-
-
-@dataclass(frozen=True)
-class Services:
-    """What answers requests during a run beside the trainer: the judge and the local stand-ins.
-
-    Attributes:
-        ruler: the same judge, ranking groups; None where `reward` asks questions.
-        second: another judge, for validations; None where none is asked.
-    """
-
-    judge: JudgeClient
-    ruler: RulerJudge | None
-    standins: ChildService
-    second: JudgeClient | None = None
 
 
 class Run:
@@ -65,8 +46,11 @@ class Run:
 
     Attributes:
         identity: digest of what decides the result (`TrainConfig.identity`).
+        environment: what the policy is trained to do.
+        recorder: every rollout asks the policy through it.
         warm_start: what is imitated as step 0; None where reinforcement begins at once.
-        corpus: what steps draw from it leaves out the documents of the warm start.
+        drawn: the scenarios that steps draw from.
+        held_out: the scenarios of validations.
         taught: what a teacher has cost since this process began.
         lease: held as long as the run lives; nobody else may write its checkpoints.
         commits: the commit that is under way beside the next step; at most one.
@@ -81,22 +65,23 @@ class Run:
     def __init__(
         self,
         config: TrainConfig,
-        corpus: Corpus,
-        services: Services,
+        environment: Environment,
+        recorder: Recorder,
         store: Store,
         lease: Lease,
         trainer: TrainerConnection,
     ) -> None:
         self.config = config
-        self.task = task_of(config.rollouts)
-        self.warm_start, self.corpus = prepare_warm_start(config.warm_start, corpus, self.task)
-        self.judge = services.judge
-        self.ruler = services.ruler
-        self.second = services.second
+        self.environment = environment
+        self.recorder = recorder
+        self.drawn = tuple(environment.scenarios("train"))
+        self.held_out = tuple(environment.scenarios("validation"))
+        self.warm_start = environment.warm_start if isinstance(environment, Summaries) else None
         self.store = store
         self.lease = lease
         self.trainer = trainer
-        self.identity = identity_of(config, self.corpus, self.judge, self.warm_start)
+        self.digest = environment.digest
+        self.identity = identity_of(config, environment)
         self.model = trainable(config)
         self.commits = CommitPipeline()
         self.ahead = SamplingAhead()
@@ -105,7 +90,7 @@ class Run:
         self.oldest_adapter = self.first_adapter
         self.log = RunLog(self.model)
         self.stopwatch = Stopwatch()
-        self.ledger = Ledger(model=config.model, config=self.identity, corpus=corpus.digest)
+        self.ledger = Ledger(model=config.model, config=self.identity, corpus=self.digest)
         self.taught = Spend()
         self._booked = Spend()
         self._ledger_version: str | None = None
@@ -118,11 +103,11 @@ class Run:
             UnusableRun: the ledger is damaged or lost.
         """
         ledger, version = await asyncio.to_thread(
-            read_ledger, self.store, self.name, self.identity, self.corpus.digest
+            read_ledger, self.store, self.name, self.identity, self.digest
         )
         if version is None:
             await asyncio.to_thread(refuse_lost_ledger, self.store, self.name)
-        check_settings(ledger, self.config, self.identity, self.corpus.digest, self.store.url)
+        check_settings(ledger, self.config, self.identity, self.digest, self.store.url)
         self.ledger = ledger
         self._ledger_version = version
 
@@ -255,9 +240,8 @@ class Run:
 
     @property
     def spend(self) -> Spend:
-        """What all judging and a teacher have cost since this process began."""
-        others = [one.spend for one in (self.ruler, self.second) if one]
-        return sum(others, self.judge.spend) + self.taught
+        """What the environment and a teacher have cost since this process began."""
+        return self.environment.spend + self.taught
 
     @property
     def name(self) -> str:
@@ -285,26 +269,11 @@ class Run:
         return work_folder(self.config) / "wandb"
 
 
-def warm_start_of(config: TrainConfig, corpus: Corpus) -> tuple[WarmStart | None, Corpus]:
-    """What a run will be warmed up on, and the corpus without it (`prepare_warm_start`)."""
-    return prepare_warm_start(config.warm_start, corpus, task_of(config.rollouts))
-
-
-def identity_of(
-    config: TrainConfig, corpus: Corpus, judge: JudgeClient, warm_start: WarmStart | None
-) -> str:
-    """Return the digest of what decides a run's result (`TrainConfig.identity`)."""
+def identity_of(config: TrainConfig, environment: Environment) -> str:
+    """The digest of what decides the result of a run."""
+    warm_start = environment.warm_start if isinstance(environment, Summaries) else None
     summaries = warm_start.digest if warm_start else ""
-    return config.identity(corpus.digest, judge.identity, summaries)
-
-
-def teacher_for(config: TrainConfig) -> Teacher | None:
-    """The teacher of a run; None where it has none.
-
-    Raises:
-        ConfigError: its key is not set.
-    """
-    return teacher_of(config, task_of(config.rollouts))
+    return config.identity(environment.digest, environment.identity, summaries)
 
 
 def trainable(config: RunConfig) -> Model:

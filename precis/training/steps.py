@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from precis.config import RolloutsConfig
+from precis.environments.protocol import Environment, Figure
 from precis.errors import JudgeUnavailable
-from precis.judge import Scored, Unscored, Verdict
 from precis.records.ledger import Ledger, Metric, StepRecord, Validation
+from precis.records.rollout import Rollout, Score
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
-from precis.sampling.rollouts import Rollout, count_causes, reward, reward_spread, split_groups
+from precis.rollouts.filter import count_causes, reward_spread, rewards_of, split_groups
 from precis.statistics.intervals import ratio_interval
-from precis.text import copied_share
 from precis.trainer.backend import SERVICE_USD
 from precis.trainer.protocol import TrainedStep
 from precis.training.batch import TrainingBatch
+
+_REWARD = "reward of a rollout"
+_SUCCESS = "success of a rollout"
+"""What a figure is of where the environment names none of its metrics; no name of one."""
 
 
 def step_record(
@@ -37,13 +41,12 @@ def step_record(
     sampled = batch.rollouts
     rollouts = sampled.rows
     everyone = list(chain.from_iterable(rollouts))
-    scored = [one for one in everyone if not isinstance(one.verdict, Unscored)]
     return StepRecord(
         step=step,
         digest="",
-        reward=statistics.fmean(list(map(reward, scored)) or [0.0]),
+        reward=statistics.fmean(rewards_of(everyone) or [0.0]),
         reward_std=reward_spread(rollouts),
-        metrics=mean_metrics([one.metrics for one in scored]),
+        metrics=mean_metrics(everyone),
         groups_trained=len(batch.groups),
         groups_dropped=dict(batch.dropped),
         groups_added=groups_added,
@@ -124,9 +127,7 @@ def variance_of(
 ) -> GroupVariance:
     """How many of an adapter's groups a step could learn from."""
     groups, dropped = split_groups(rollouts, config)
-    earned = []
-    for row in rollouts:
-        earned += [reward(one) for one in row if not isinstance(one.verdict, Unscored)]
+    earned = rewards_of(list(chain.from_iterable(rollouts)))
     return GroupVariance(
         step=step,
         groups=len(rollouts),
@@ -144,63 +145,89 @@ def _is_finite(figure: float | None) -> bool:
 
 
 def validation_of(
-    step: int, rollouts: Sequence[Rollout], seconds: float, second_judge: str = ""
+    step: int, rollouts: Sequence[Rollout], seconds: float, environment: Environment
 ) -> Validation:
-    """How adapter `step` did on the held-out documents.
+    """How adapter `step` did on the held-out scenarios.
 
     Args:
-        rollouts: one of each held-out document, in their order.
-        second_judge: the model whose second verdicts they carry, if they do.
+        rollouts: one of each held-out scenario, in their order.
 
     Raises:
-        JudgeUnavailable: not one of them could be judged.
+        JudgeUnavailable: not one of them has a score.
     """
-    judged = [one for one in rollouts if isinstance(one.verdict, Scored)]
     unscored = count_causes(rollouts)
-    if not judged:
-        raise JudgeUnavailable(f"No held-out summary could be judged: {dict(unscored)}.")
-    metrics = {"accuracy": accuracy_of([one.verdict for one in rollouts])}
-    if any(isinstance(one.second, Scored) for one in rollouts):
-        metrics["second_accuracy"] = accuracy_of([one.second for one in rollouts], second_judge)
-    words = statistics.fmean(one.words for one in judged)
-    copied = statistics.fmean(copied_share(one.text, one.document.text) for one in judged)
-    prose = statistics.fmean(one.prose for one in judged)
-    described = {
-        "words": Metric(value=words),
-        "copied": Metric(value=copied, is_share=True),
-        "prose": Metric(value=prose, is_share=True),
-    }
+    scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]
+    if not any(scores):
+        what = environment.nouns.rollout
+        raise JudgeUnavailable(f"No held-out {what} could be judged: {dict(unscored)}.")
+    metrics: dict[str, Metric] = {}
+    for figure in environment.figures or [_default_figure(scores, environment)]:
+        found = _measure(figure, scores)
+        if found is not None:
+            metrics[figure.name] = found
+    parts = {name for one in environment.figures for name in (one.part, one.whole)}
+    for name, value in mean_metrics(rollouts).items():
+        if name not in parts:
+            metrics.setdefault(name, Metric(value=value))
     return Validation(
         step=step,
-        measure="accuracy",
-        metrics={**metrics, **described},
+        measure=next(iter(metrics)),
+        metrics=metrics,
         seconds=seconds,
         unscored=dict(unscored),
     )
 
 
-def accuracy_of(verdicts: Sequence[Verdict | None], judge: str = "") -> Metric:
-    """The share of the questions that a judge could answer, over the documents that it scored."""
-    scored = [one if isinstance(one, Scored) else None for one in verdicts]
-    scores = tuple(None if one is None else one.correct for one in scored)
-    weights = tuple(None if one is None else one.asked for one in scored)
-    known = [one for one in scored if one is not None]
-    accuracy = ratio_interval([one.correct for one in known], [one.asked for one in known])
+def _default_figure(scores: Sequence[Score | None], environment: Environment) -> Figure:
+    """The share of successes; where nobody counts them, the mean reward."""
+    nouns = environment.nouns
+    if all(one is None or one.success is not None for one in scores):
+        return Figure(nouns.success, _SUCCESS, is_share=True)
+    return Figure(nouns.reward, _REWARD)
+
+
+def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
+    """A figure over the scenarios whose rollouts have it; None where none has."""
+    parts = [_value(figure.part, one) for one in scores]
+    wholes = [_value(figure.whole, one) if figure.whole else 1.0 for one in scores]
+    known = [
+        (part, whole)
+        for part, whole in zip(parts, wholes, strict=True)
+        if part is not None and whole
+    ]
+    if not known:
+        return None
+    if not figure.whole and figure.part not in (_SUCCESS, _REWARD):
+        mean = statistics.fmean(part for part, _ in known)
+        return Metric(value=mean, is_share=figure.is_share)
+    interval = ratio_interval([part for part, _ in known], [whole for _, whole in known])
     return Metric(
-        value=accuracy.mean,
-        low=accuracy.low,
-        high=accuracy.high,
-        is_share=True,
-        scores=scores,
-        weights=weights,
-        judge=judge,
+        value=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        is_share=figure.is_share,
+        scores=tuple(parts),
+        weights=tuple(
+            None if part is None else whole for part, whole in zip(parts, wholes, strict=True)
+        ),
+        judge=figure.judge,
     )
 
 
-def mean_metrics(rollouts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _value(name: str, score: Score | None) -> float | None:
+    if score is None:
+        return None
+    if name == _REWARD:
+        return score.reward
+    if name == _SUCCESS:
+        return None if score.success is None else float(score.success)
+    return score.metrics.get(name)
+
+
+def mean_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """The mean of each metric, over the rollouts that have it."""
     values: dict[str, list[float]] = {}
-    for metrics in rollouts:
-        for name, value in metrics.items():
+    for one in rollouts:
+        for name, value in one.metrics.items():
             values.setdefault(name, []).append(value)
     return {name: statistics.fmean(found) for name, found in values.items()}

@@ -1,6 +1,5 @@
 """A run as it stands, for its report."""
 
-from precis.records.cloze import crudeness_of
 from precis.report.training_report import TrainingView
 from precis.run.outlook import RunPlan
 from precis.training.run import Run, work_folder
@@ -15,5 +14,13 @@ def training_view(run: Run) -> TrainingView:
     if run.log.wandb_url:
         links["W&B"] = run.log.wandb_url
     plan = RunPlan.of(run.config, run.ledger)
-    caveat = crudeness_of(run.corpus.validation)
-    return TrainingView(run.ledger, plan, run.log.seen, links, caveat)
+    environment = run.environment
+    return TrainingView(
+        run.ledger,
+        plan,
+        run.log.seen,
+        links,
+        environment.caveat,
+        environment.show,
+        environment.nouns.rollout,
+    )

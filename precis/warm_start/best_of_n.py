@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from openai.types.chat.chat_completion import Choice
-
-from precis.sampling.rollouts import Rollout
+from precis.records.rollout import Call, Rollout
 from precis.warm_start.demonstrations import Demonstration
 
 
@@ -13,30 +11,33 @@ def choose_best(row: Sequence[Rollout]) -> Demonstration:
 
     One that earned nothing is no example: the document is left out.
     """
-    document_id = row[0].document.id
+    document_id = row[0].scenario.id
     best: Rollout | None = None
     most = 0.0
     for rollout in row:
-        earned = rollout.verdict.reward
+        earned = _earned(rollout)
         if earned is not None and earned > most:
             best = rollout
             most = earned
-    if best is not None and best.summary is not None:
+    if best is not None and best.calls:
         return Demonstration(
             document_id=document_id,
-            summary=best.summary.text,
-            tokens=_tokens(best),
+            summary=best.text,
+            tokens=_tokens(best.calls[-1]),
             reward=most,
         )
-    scored = any(rollout.verdict.reward is not None for rollout in row)
+    scored = any(rollout.reward is not None for rollout in row)
     return Demonstration(
         document_id=document_id, cause="nothing_earned" if scored else "not_scored"
     )
 
 
-def _tokens(rollout: Rollout) -> tuple[str, ...]:
-    """What the policy has sampled, token by token."""
-    choice = rollout.conversation[-1] if rollout.conversation else None
-    if not isinstance(choice, Choice) or choice.logprobs is None:
-        return ()
-    return tuple(one.token for one in choice.logprobs.content or ())
+def _earned(rollout: Rollout) -> float | None:
+    """The share of the questions; where there are none, the reward."""
+    asked = rollout.metrics.get("asked")
+    return rollout.metrics["correct"] / asked if asked else rollout.reward
+
+
+def _tokens(call: Call) -> tuple[str, ...]:
+    """What the policy has sampled, token by token, as a choice names them."""
+    return tuple(f"token_id:{one}" for one in call.token_ids)

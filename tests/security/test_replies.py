@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted_contender
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
+from precis.environments.recorder import Recorder
 from precis.errors import PrecisError
 from precis.judge import Endpoint, JudgeClient
 from precis.judge.ruler import RulerJudge
 from precis.llm.budget import Budget
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
-from precis.records.documents import Document, Question
-from precis.sampling.policy import policy_client
-from precis.sampling.rollouts import roll_out
+from precis.records.documents import Corpus, Document, Question
+from precis.rollouts.sample import adapter_policy, sample_each
 from precis.summaries.prompt import summary_messages
 from precis.summaries.task import Summarizing
 from tests.security.hostile import (
@@ -35,6 +35,7 @@ from tests.security.hostile import (
     quoting,
     quoting_in_the_status_line,
 )
+from tests.support.environments import summaries
 
 KEY = "sk-or-v1-4f8c1d9b7a2e6035c8"
 DOCUMENT = Document("d", "News", "The mayor spoke.", (Question("q", "Who?", "the mayor", True),))
@@ -69,9 +70,12 @@ async def ask_policy(url: str) -> object:
     http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
     async with (
         openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0, http_client=http) as client,
-        policy_client(client, "m", RolloutsConfig()) as policy,
+        Recorder() as recorder,
+        adapter_policy(client, "m", 0, RolloutsConfig()) as policy,
     ):
-        return await roll_out(policy, TASK, None, DOCUMENT, RolloutsConfig())
+        environment = summaries(Corpus((DOCUMENT,), ()), judge=None)
+        scenarios = environment.scenarios("train")
+        return await sample_each(recorder, policy, environment, scenarios, RolloutsConfig())
 
 
 ASKS = [ask_judge, ask_ruler, ask_contender, ask_policy]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from precis.config import FromCheckpoint
+from precis.environments.trajectories import transcript
 from precis.errors import ConfigError, StoreError, StoreRefused
 from precis.records.ledger import ledger_key, load_ledger
 from precis.records.manifests import manifest_key
@@ -17,7 +18,6 @@ from precis.run.overview import kept_checkpoints, list_runs
 from precis.run.repair import repair
 from precis.run.reports import report_file
 from precis.run.restart import restart
-from precis.sampling.transcript import transcript
 from precis.store.files import read_files
 from precis.store.s3 import S3Store
 from precis.training.deletion import delete
@@ -44,7 +44,7 @@ def store(server: str) -> S3Store:
 def test_trajectories_are_read_from_a_bucket(store: S3Store) -> None:
     for step in (1, 2):
         put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}"))
-    frame = scan_trajectories(store, "m", "train").filter(verdict="ranked").collect()
+    frame = scan_trajectories(store, "m", "train").filter(cause="rate_limited").collect()
     assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", 0.25), (2, "m@2", 0.25)]
 
 

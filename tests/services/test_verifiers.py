@@ -12,15 +12,17 @@ import openai
 import pytest
 
 from precis.config import DocumentsConfig, JudgeConfig, RolloutsConfig
+from precis.environments.recorder import Recorder
 from precis.inference.facts import open_judge
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
-from precis.records.documents import Document, load_corpus
-from precis.sampling.rollouts import Rollout, gather_greedy
+from precis.records.documents import Corpus, Document, load_corpus
+from precis.records.rollout import Rollout
+from precis.rollouts.sample import adapter_policy, sample_each
 from precis.summaries.baselines import baselines
 from precis.summaries.prompt import summary_messages
-from precis.task import task_of
 from tests.services.conftest import ROOT
+from tests.support.environments import summaries
 
 PACKAGE = ROOT / "environments" / "precis_summaries"
 UV = Path(sys.executable).with_name("uv")
@@ -71,8 +73,13 @@ async def by_precis(documents: tuple[Document, ...]) -> list[Rollout]:
             openai.AsyncOpenAI(base_url=url, api_key="key") as client,
         ):
             config = RolloutsConfig()
-            task = task_of(config)
-            return await gather_greedy(client, "lead-350", task, judge, documents, config)
+            environment = summaries(Corpus((), documents), judge)
+            scenarios = environment.scenarios("validation")
+            async with (
+                Recorder() as recorder,
+                adapter_policy(client, "lead-350", 0, config) as policy,
+            ):
+                return await sample_each(recorder, policy, environment, scenarios, config)
     finally:
         await server.stop()
 
@@ -82,14 +89,13 @@ async def test_it_asks_and_rewards_as_precis_does(python: Path) -> None:
     found = [one for one in episodes(python, "validation") if one["policy"] == "lead-350"]
     assert [one["document"] for one in found] == [document.id for document in documents]
     expected = await by_precis(documents)
-    assert [one["reward"] for one in found] == [one.verdict.reward for one in expected]
+    assert [one["reward"] for one in found] == [one.reward for one in expected]
     assert len({one["reward"] for one in found}) > 1, "the same rewards would prove little"
     for one, document, rollout in zip(found, documents, expected, strict=True):
-        assert rollout.summary is not None
         asked = [
             [message["role"], message["content"]] for message in summary_messages(document.text)
         ]
-        assert one["messages"] == [*asked, ["assistant", rollout.summary.text]]
+        assert one["messages"] == [*asked, ["assistant", rollout.text]]
         assert one["ok"]
 
 

@@ -16,5 +16,5 @@ SEEN = CompletionRecord(
     completion_tokens=3,
     usd=0.001,
     scores={"accuracy": 0.75, "words": 3.0},
-    notes={"split": "train", "step": "4", "document": "d", "topic": "Local News"},
+    notes={"split": "train", "step": "4", "scenario": "d"},
 )

@@ -1,59 +1,74 @@
-"""A document, and judged rollouts of it."""
+"""A document, and scored rollouts of it."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
-from openai.types.chat import ChatCompletionMessage
-from openai.types.chat.chat_completion import Choice, ChoiceLogprobs
-
-from precis.judge import Answer, Ranked, Scored, Unscored, Verdict
+from precis.environments.summaries.environment import scenario_of
+from precis.judge import Answer, Scored
 from precis.records.documents import Document, Question
-from precis.records.summary import Summary
-from precis.sampling.rollouts import Conversation, Rollout
+from precis.records.rollout import Call, Rollout, Score, Unscored
+from precis.records.spend import Usage
 from precis.summaries.prompt import summary_messages
-from precis.summaries.rewards import score_zero
 
 DOCUMENT = Document(
     "d7", "Local News", "The mayor opened it.", (Question("q", "Who?", "the mayor", True),)
 )
+SCENARIO = scenario_of(DOCUMENT)
 MESSAGES = tuple(summary_messages(DOCUMENT.text))
 RIGHT = Scored((Answer("q", "the mayor – “hers”", True, True),))
 
 
-def choice(text: str) -> Choice:
-    message = ChatCompletionMessage(role="assistant", content=text)
-    logprobs = ChoiceLogprobs(content=[])
-    return Choice(finish_reason="stop", index=0, message=message, logprobs=logprobs)
+def call(text: str, tokens: tuple[int, ...] = (3, 1)) -> Call:
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text},
+    }
+    return Call(
+        MESSAGES,
+        choice,
+        token_ids=tokens,
+        logprobs=tuple(-0.5 for _ in tokens),
+        usage=Usage(400, 30),
+        seconds=1.5,
+        asked_at=1_800_000_000.0,
+    )
 
 
-def rollout(index: int, text: str | None = "She did.") -> Rollout:
-    if text is None:
-        return Rollout(DOCUMENT, None, RIGHT, index=index, conversation=MESSAGES)
-    summary = Summary(text, "stop", 1.5, 400, 30)
-    conversation: Conversation = (*MESSAGES, choice(text))
-    return Rollout(DOCUMENT, summary, RIGHT, index=index, conversation=conversation)
+def score_of(verdict: Scored, words: float = 2) -> Score:
+    """What summaries make of a verdict."""
+    metrics = {"words": words, "correct": verdict.correct, "asked": verdict.asked}
+    details = {"answers": list(map(asdict, verdict.answers)), "disqualified": None}
+    return Score(verdict.accuracy, None, metrics, details)
 
 
-ROLLOUTS = [
-    [
-        rollout(0),
-        replace(rollout(1), verdict=Unscored("rate_limited", "The judge is busy.")),
-        replace(rollout(2, None), verdict=Unscored("generation_timeout", "Too late.")),
-    ],
-    [
-        replace(rollout(0), verdict=score_zero(DOCUMENT), disqualified="over_length"),
-        replace(rollout(1), verdict=Ranked(0.25), prose=0.5),
-    ],
-]
+def rollout(
+    index: int = 0, score: Score | Unscored | None = None, text: str | None = "She did."
+) -> Rollout:
+    calls = () if text is None else (call(text),)
+    return Rollout(SCENARIO, index, calls, score_of(RIGHT) if score is None else score)
 
 
 def scored(correct: bool) -> Scored:
     return Scored((Answer("q", "the mayor", correct, True),))
 
 
-def rollouts(*verdicts: Verdict | bool) -> list[Rollout]:
-    """A group of rollouts with these verdicts; a bool is a right or a wrong answer."""
+def rollouts(*scores: Score | Unscored | bool) -> list[Rollout]:
+    """A group of rollouts with these scores; a bool is a right or a wrong answer."""
     group = []
-    for index, verdict in enumerate(verdicts):
-        ruled = scored(verdict) if isinstance(verdict, bool) else verdict
-        group.append(replace(rollout(index), verdict=ruled))
+    for index, score in enumerate(scores):
+        given = score_of(scored(score)) if isinstance(score, bool) else score
+        group.append(rollout(index, given))
     return group
+
+
+ROLLOUTS = [
+    [
+        rollout(0),
+        rollout(1, Unscored("rate_limited", "The judge is busy.")),
+        rollout(2, Unscored("generation_timeout", "Too late."), text=None),
+    ],
+    [
+        replace(rollout(0, Score(0.0, False, {"over_length": 1.0}))),
+        rollout(1, Score(0.25, True)),
+    ],
+]

@@ -7,13 +7,13 @@ from tempfile import TemporaryDirectory
 from typer.testing import CliRunner
 
 from cli.runs import app
+from precis.environments.trajectories import transcript
 from precis.extractive import checkpoint_files
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.trajectories import put_trajectories
 from precis.run.checkpoints import commit
 from precis.run.holder import this_process
 from precis.run.lease import lease_key
-from precis.sampling.transcript import transcript
 from precis.store import FolderStore, Store
 from tests.support.ledgers import record, validation
 from tests.support.rollouts import ROLLOUTS

@@ -99,9 +99,7 @@ def group(*rewards: float) -> art.TrajectoryGroup:
             "index": 0,
             "finish_reason": "stop",
             "message": {"role": "assistant", "content": "words"},
-            "logprobs": {
-                "content": [{"token": "sentence_id:3", "logprob": -1.5, "top_logprobs": []}]
-            },
+            "logprobs": {"content": [{"token": "token_id:3", "logprob": -1.5, "top_logprobs": []}]},
         }
     )
     return art.TrajectoryGroup(

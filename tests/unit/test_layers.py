@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("precis", "tasks", "flows", "cli", "tools")
-ABOUT_SUMMARIES = ("task", "extractive", "standins", "models", "inference")
+ABOUT_SUMMARIES = ("task", "environments", "extractive", "standins", "models", "inference")
 
 
 def modules() -> dict[str, Path]:
@@ -77,9 +77,10 @@ def test_records_know_nobody_above_them(graph: dict[str, set[str]]) -> None:
 
 
 def test_only_what_is_about_summarizing_knows_the_task(graph: dict[str, set[str]]) -> None:
-    """A second task than summarizing must need no change to anything else.
+    """Another environment than summaries must need no change to anything else.
 
-    `precis.task` hands it to a run and a benchmark. The embedded policy is a summarizer and
+    `precis.environments.summaries` is what a run trains for, and `precis.task` hands it to a
+    benchmark. The embedded policy is a summarizer and
     nothing else; the stand-ins serve it its baselines and a ruler; what is trained is exported
     with its prompt, and writes summaries for whoever asks.
     """
@@ -89,12 +90,12 @@ def test_only_what_is_about_summarizing_knows_the_task(graph: dict[str, set[str]
 
 
 def test_who_samples_and_measures_is_handed_the_task() -> None:
-    """`task_of` decides which one, in two places; everybody else takes what these give."""
+    """`task_of` decides which one; everybody else takes what it gives."""
     deciding = set()
     for module, path in modules().items():
         if "task_of(" in path.read_text("utf-8"):
             deciding.add(module)
-    assert deciding == {"precis.task", "precis.training.run", "precis.benchmark.run"}
+    assert deciding == {"precis.task", "precis.benchmark.run", "cli.doctor"}
 
 
 def test_precis_has_at_most_a_dozen_modules_of_its_own() -> None:

@@ -59,8 +59,9 @@ class TinkerEndpoint:
             raise ApiError(400, str(error), "refused") from error
         model.count.read += len(prompt)
         model.count.sampled += sum(len(one.tokens) for one in answer.sequences)
-        choices = [_choice(one, model.tokenizer, asked.logprobs) for one in answer.sequences]
-        return Completion(f"{name}@{step}", choices, prompt_tokens=len(prompt))
+        choices = [_choice(one, model.tokenizer, asked) for one in answer.sequences]
+        ids = prompt if asked.return_token_ids else None
+        return Completion(f"{name}@{step}", choices, prompt_tokens=len(prompt), prompt_ids=ids)
 
     def _find(self, asked: str) -> tuple[str, int, TinkerModel]:
         name, _, wanted = asked.partition("@")
@@ -120,12 +121,14 @@ def _sampling_params(
 
 
 def _choice(
-    sequence: tinker.SampledSequence, tokenizer: ChatTokenizer, with_logprobs: bool
+    sequence: tinker.SampledSequence, tokenizer: ChatTokenizer, asked: ChatRequest
 ) -> Choice:
     tokens = list(sequence.tokens)
     entries: list[dict[str, Any]] | None = None
-    if with_logprobs:
+    if asked.logprobs:
         entries = []
         for token, logprob in zip(tokens, sequence.logprobs or [], strict=True):
             entries.append({"token": f"{_TOKEN}{token}", "logprob": logprob, "top_logprobs": []})
-    return Choice(tokenizer.decode(tokens), sequence.stop_reason, entries, len(tokens))
+    text = tokenizer.decode(tokens)
+    ids = tokens if asked.return_token_ids else None
+    return Choice(text, sequence.stop_reason, entries, len(tokens), token_ids=ids)

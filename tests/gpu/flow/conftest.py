@@ -9,7 +9,6 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,14 @@ import pytest
 
 from precis.cluster.local import LocalHost
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
+from precis.environments.protocol import Environment, Scenario, Split
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import scenario_of
+from precis.environments.trajectories import trajectory_of
 from precis.models.record import training_record, write_record
 from precis.records.documents import Document, load_corpus
 from precis.records.ledger import Ledger, write_ledger
-from precis.sampling.policy import SampledSummary, policy_client, sample
+from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sampled
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.task import task_of
@@ -108,35 +111,54 @@ async def _sample(
     step: int,
     chance: random.Random,
 ) -> art.TrajectoryGroup:
-    policy = policy_client(model.openai_client(), f"{model.name}@{step}", settings)
-    task = task_of(settings)
-    ask = partial(sample, policy, task.messages(document), task.tokens_max, settings.temperature)
-    asked = [ask(seed=step * 100 + at) for at in range(_SAMPLES)]
-    answers = await asyncio.gather(*asked)
-    await policy.close()
+    name = f"{model.name}@{step}"
+    each = settings.model_copy(update={"rollouts_per_group": _SAMPLES})
+    async with (
+        Recorder() as recorder,
+        adapter_policy(model.openai_client(), name, step, each) as greedy,
+    ):
+        policy = sampled(greedy, 100, step, settings.temperature)
+        scenario = scenario_of(document)
+        (rollouts,) = await sample_groups(recorder, policy, Writing(settings), [scenario], each)
     trajectories = []
-    for at, answer in enumerate(answers):
-        assert isinstance(answer, SampledSummary)
-        messages: Any = [{"role": "user", "content": document.text}, answer.choice]
-        reward = chance.random() if at else 2.0  # never all the same
-        trajectories.append(art.Trajectory(messages_and_choices=messages, reward=reward))
+    for at, one in enumerate(rollouts):
+        # Never all the same.
+        trajectories.append(trajectory_of(one, chance.random() if at else 2.0))
     return art.TrajectoryGroup(trajectories)
+
+
+class Writing(Environment):
+    """Has summaries written, and judges none of them."""
+
+    def __init__(self, settings: RolloutsConfig) -> None:
+        self._task = task_of(settings)
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        return []
+
+    async def rollout(self, model: Any, scenario: Scenario) -> float:
+        document = Document(scenario.id, "", scenario["text"], ())
+        await model.openai_client().chat.completions.create(
+            model=model.get_inference_name(),
+            messages=self._task.messages(document),
+            max_tokens=self._task.tokens_max,
+        )
+        return 1.0
 
 
 async def write_greedily(
     model: art.TrainableModel[Any, Any], documents: Sequence[Document], settings: RolloutsConfig
 ) -> list[str]:
     """One summary of each document, from the last step's adapter, one after another."""
-    policy = policy_client(model.openai_client(), f"{model.name}@{STEPS}", settings)
-    task = task_of(settings)
-    texts = []
-    for document in documents:
-        messages = task.messages(document)
-        answer = await sample(policy, messages, task.tokens_max, settings.temperature)
-        assert isinstance(answer, SampledSummary)
-        texts.append(answer.summary.text)
-    await policy.close()
-    return texts
+    alone = settings.model_copy(update={"in_flight": 1})
+    name = f"{model.name}@{STEPS}"
+    async with (
+        Recorder() as recorder,
+        adapter_policy(model.openai_client(), name, STEPS, alone) as policy,
+    ):
+        scenarios = list(map(scenario_of, documents))
+        found = await sample_each(recorder, policy, Writing(settings), scenarios, alone)
+    return [one.text for one in found]
 
 
 @asynccontextmanager

@@ -53,8 +53,8 @@ def test_a_conversation_shows_each_message_once() -> None:
     )
     shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
     assert shown == (
-        "**user**\n\nHeads or tails?\n\n**assistant**\n\nHeads.\n\n"
-        "**user**\n\nTails fell.\n\n**assistant**\n\nTails."
+        "**user**\n\n> Heads or tails?\n\n**assistant**\n\n> Heads.\n\n"
+        "**user**\n\n> Tails fell.\n\n**assistant**\n\n> Tails."
     )
 
 
@@ -64,7 +64,13 @@ def test_a_conversation_that_begins_anew_is_parted_from_the_one_before() -> None
         call({"role": "user", "content": "Sum up."}, answer={"content": "Nothing."}),
     )
     shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
-    assert "Heads.\n\n---\n\n**user**\n\nSum up." in shown
+    assert "> Heads.\n\n---\n\n**user**\n\n> Sum up." in shown
+
+
+def test_what_a_policy_wrote_is_text_and_no_markup() -> None:
+    hostile = call(ASKED, answer={"content": "# A heading\n<script>"})
+    shown = Coin().show(Rollout(Scenario("coin"), 0, (hostile,), Score(1.0)))
+    assert "# A" not in shown.replace("&#35;", "") and "<script>" not in shown
 
 
 def test_a_tool_call_is_shown_with_its_arguments() -> None:
@@ -74,4 +80,4 @@ def test_a_tool_call_is_shown_with_its_arguments() -> None:
         "tool_calls": [{"id": "1", "type": "function", "function": function}],
     }
     shown = Coin().show(Rollout(Scenario("coin"), 0, (call(ASKED, answer=answer),), Score(1.0)))
-    assert shown.endswith('**assistant**\n\n`throw({"side": "heads"})`')
+    assert shown.endswith("**assistant**\n\nthrow(&#123;&#34;side&#34;: &#34;heads&#34;&#125;)")

@@ -142,7 +142,7 @@ async def test_logprobs_name_the_sentences_in_the_order_of_picking(
     assert len({choice.message.content for choice in answer.choices}) == 3
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None and logprobs.content is not None
-    ids = [int(entry.token.removeprefix("sentence_id:")) for entry in logprobs.content]
+    ids = [int(entry.token.removeprefix("token_id:")) for entry in logprobs.content]
     assert ids != sorted(ids)
     assert all(entry.logprob < 0 for entry in logprobs.content)
     again = await complete(model, seed=1, n=1)

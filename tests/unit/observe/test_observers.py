@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from precis.environment import Environment
-from precis.judge import Answer, Scored, Unscored
+from precis.judge import Unscored
 from precis.llm.loop_server import LoopServer
 from precis.observe.completions import CompletionRecord, completions_of_step
 from precis.observe.observers import Observers, observing, services
@@ -185,10 +185,9 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     row = rollouts(True, lost)
     told = list(completions_of_step([row], run="r", policy="m@4", split="train", step=4))
     scored, unscored = told
-    assert isinstance(row[0].verdict, Scored) and isinstance(row[0].verdict.answers[0], Answer)
-    assert scored.scores == {"accuracy": 1.0, "words": 2}
-    assert unscored.scores == {"words": 2} and unscored.notes["unscored"] == "timeout"
-    assert scored.notes["document"] == DOCUMENT.id and scored.id != unscored.id
+    assert scored.scores == {"reward": 1.0, "words": 2, "correct": 1, "asked": 1}
+    assert unscored.scores == {} and unscored.notes["unscored"] == "timeout"
+    assert scored.notes["scenario"] == DOCUMENT.id and scored.id != unscored.id
     assert scored.messages[1]["content"].count(DOCUMENT.text) == 1
 
 

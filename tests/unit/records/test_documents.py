@@ -15,6 +15,7 @@ from precis.config import DocumentsConfig
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document, Question, load_corpus, read_documents
 from precis.records.rows import COLUMNS
+from precis.rollouts.draw import draw_batch
 from tests.support.corpora import Rows, corpus, rows, source, write_jsonl
 
 
@@ -227,19 +228,8 @@ def test_the_split_follows_from_its_seed_alone() -> None:
 def test_training_never_sees_a_held_out_document() -> None:
     one = corpus()
     held_out = {document.id for document in one.validation}
-    seen = {document.id for step in range(20) for document in one.batch(1, step, 3)}
+    seen = {document.id for step in range(20) for document in draw_batch(one.drawn, 1, step, 3)}
     assert not held_out & seen
-
-
-def test_a_batch_is_a_function_of_seed_and_step() -> None:
-    assert corpus().batch(1, 7, 3) == corpus().batch(1, 7, 3)
-    assert corpus().batch(1, 7, 3) != corpus().batch(2, 7, 3)
-
-
-def test_an_epoch_goes_through_every_document_once() -> None:
-    one = corpus()
-    epoch = [document.id for step in range(4) for document in one.batch(1, step, 2)]
-    assert sorted(epoch) == sorted(document.id for document in one.train)
 
 
 def test_the_digest_tells_corpora_apart() -> None:
@@ -260,18 +250,6 @@ def test_the_digest_follows_from_the_content_and_not_from_how_documents_are_writ
     for changed in (replace(question, answer="she"), replace(question, answerable=False)):
         other = replace(known.train[0], questions=(changed,))
         assert Corpus((other,), ()).digest != known.digest
-
-
-def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() -> None:
-    known = corpus()
-    batch = known.batch(1, 3, 2)
-    spares = known.spares(1, 3, 2, 4)
-    assert spares == known.spares(1, 3, 2, 4)
-    assert len(set(spares)) == 4 and not set(spares) & {*batch, *known.validation}
-    assert spares[:2] == known.spares(1, 3, 2, 2)
-    assert spares != known.spares(1, 4, 2, 4)
-    assert len(known.spares(1, 3, 2, 10_000)) == len(known.train) - 2
-    assert known.spares(1, 3, 2, 0) == ()
 
 
 def test_a_hub_that_cannot_be_reached_is_named_as_the_cause() -> None:

@@ -1,24 +1,24 @@
 """What the store keeps of a step's rollouts, and how it reads back."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from precis.environments.trajectories import transcript
 from precis.errors import StoreError
-from precis.records.summary import JudgedSummary
+from precis.records.rollout import Rollout
 from precis.records.trajectories import (
     put_trajectories,
-    read_judged,
+    read_rollouts,
     scan_trajectories,
     trajectories_key,
     trajectory_steps,
 )
-from precis.sampling.rollouts import Rollout
-from precis.sampling.transcript import transcript
 from precis.store import FolderStore
-from tests.support.rollouts import DOCUMENT, ROLLOUTS
+from tests.support.rollouts import DOCUMENT, ROLLOUTS, SCENARIO
 
 
 def put(store: FolderStore, step: int, rollouts: Sequence[Sequence[Rollout]] = ROLLOUTS) -> None:
@@ -30,46 +30,41 @@ def store(tmp_path: Path) -> FolderStore:
     return FolderStore(tmp_path / "store")
 
 
-def test_every_rollout_is_kept_with_its_verdict(store: FolderStore) -> None:
+def test_every_rollout_is_kept_with_its_score(store: FolderStore) -> None:
     put(store, 3)
     frame = scan_trajectories(store, "m", "train").collect()
-    columns = ["step", "group", "index", "reward", "verdict", "cause", "disqualified", "correct"]
+    columns = ["step", "group", "index", "reward", "success", "cause", "over_length", "correct"]
     assert frame.select(columns).rows() == [
-        (3, 0, 0, 1.0, "scored", None, None, 1),
-        (3, 0, 1, None, "unscored", "rate_limited", None, None),
-        (3, 0, 2, None, "unscored", "generation_timeout", None, None),
-        (3, 1, 0, 0.0, "scored", None, "over_length", 0),
-        (3, 1, 1, 0.25, "ranked", None, None, None),
+        (3, 0, 0, 1.0, None, None, None, 1),
+        (3, 0, 1, None, None, "rate_limited", None, None),
+        (3, 0, 2, None, None, "generation_timeout", None, None),
+        (3, 1, 0, 0.0, False, None, 1.0, None),
+        (3, 1, 1, 0.25, True, None, None, None),
     ]
     first = frame.row(0, named=True)
     assert (first["policy"], first["scenario_id"], first["words"]) == ("m@3", "d7", 2)
-    assert first["answers"] == [
-        {
-            "question_id": "q",
-            "answer": "the mayor – “hers”",
-            "correct": True,
-            "answerable": True,
-        }
-    ]
-    assert frame["summary"].to_list() == ["She did.", "She did.", None, "She did.", "She did."]
+    (answer,) = json.loads(first["details"])["answers"]
+    assert answer["answer"] == "the mayor – “hers”"
+    assert frame["text"].to_list() == ["She did.", "She did.", None, "She did.", "She did."]
     assert DOCUMENT.text in first["messages"][-2]["content"]
 
 
-def test_what_was_judged_reads_back_as_it_was(store: FolderStore) -> None:
+def test_what_was_kept_reads_back_as_it_was_but_for_token_ids(store: FolderStore) -> None:
     put(store, 0)
-    kept = read_judged(store, "m", "train", 0, [DOCUMENT])
-    assert kept == [
-        JudgedSummary(one.document, one.summary, one.verdict, one.disqualified, prose=one.prose)
-        for row in ROLLOUTS
-        for one in row
+    kept = read_rollouts(store, "m", "train", 0, [SCENARIO])
+    told = [one for group in ROLLOUTS for one in group]
+    assert [(one.index, one.score, one.text) for one in kept] == [
+        (one.index, one.score, one.text) for one in told
     ]
-    assert read_judged(store, "m", "train", 0, []) == []
+    (call,) = kept[0].calls
+    assert (call.messages, call.usage) == (told[0].calls[0].messages, told[0].calls[0].usage)
+    assert read_rollouts(store, "m", "train", 0, []) == []
 
 
 def test_all_steps_of_a_model_are_one_frame(store: FolderStore) -> None:
     for step in (10, 2, 9):
         put(store, step)
-    put_trajectories(store, "m", "val", 2, transcript(ROLLOUTS, "m@2"))
+    put_trajectories(store, "m", "validation", 2, transcript(ROLLOUTS, "m@2"))
     put_trajectories(store, "another", "train", 1, transcript(ROLLOUTS, "m@1"))
     assert trajectory_steps(store, "m", "train") == [2, 9, 10]
     frame = scan_trajectories(store, "m", "train")
@@ -84,7 +79,7 @@ def test_a_model_without_trajectories_has_an_empty_frame_of_the_same_columns(
 ) -> None:
     empty = scan_trajectories(store, "m", "train")
     assert empty.collect().is_empty()
-    put(store, 1)
+    put(store, 1, [ROLLOUTS[0][1:]])
     assert scan_trajectories(store, "m", "train").collect_schema() == empty.collect_schema()
 
 

@@ -18,7 +18,8 @@ from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import StepPoint
-from precis.report.markdown import benchmark_report, escape
+from precis.report.escaping import escape
+from precis.report.markdown import benchmark_report
 from precis.report.page import report_files, report_html
 from precis.report.page_data import reader_data
 from precis.statistics.nights import changes

@@ -19,7 +19,8 @@ from precis.records.verdict import Answer, Scored
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
-from precis.report.markdown import benchmark_report, escape
+from precis.report.escaping import escape
+from precis.report.markdown import benchmark_report
 from precis.report.page import report_files, report_html
 from precis.report.publish import own_folder, store_report
 from precis.store import FolderStore

@@ -2,11 +2,12 @@
 
 import random
 
-from precis.judge import Unscored
+from precis.environments.summaries.environment import scenario_of
+from precis.environments.summaries.show import show_summary
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, Metric
+from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
-from precis.records.summary import JudgedSummary, Summary
 from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, common_words, most_changed
 from precis.report.step_charts import phases, trends
@@ -16,6 +17,7 @@ from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record
 from tests.support.ledgers import validation as validated
 from tests.support.reports import HOSTILE, document, rendered, texts, verdict
+from tests.support.rollouts import call, score_of
 from tests.support.validations import correct, validation
 
 
@@ -41,9 +43,9 @@ def ledger_of(steps: int) -> Ledger:
     )  # fmt: skip
 
 
-def judged(index: int, text: str, correct: int = 2) -> JudgedSummary:
+def judged(index: int, text: str, correct: int = 2) -> Rollout:
     of = document(index)
-    return JudgedSummary(of, Summary(text), verdict(of, correct))
+    return Rollout(scenario_of(of), 0, (call(text),), score_of(verdict(of, correct)))
 
 
 SEEN = (
@@ -56,7 +58,8 @@ SEEN = (
 
 
 def view(steps: int, seen: LatestSamples = SEEN, **links: str) -> TrainingView:
-    return TrainingView(ledger_of(steps), RunPlan(max(steps, 1), 1), seen, links)
+    plan = RunPlan(max(steps, 1), 1)
+    return TrainingView(ledger_of(steps), plan, seen, links, show=show_summary, noun="summary")
 
 
 def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
@@ -138,14 +141,15 @@ def test_a_thousand_steps_and_huge_hostile_summaries_fit_into_an_artifact() -> N
 def test_questions_too_long_for_the_artifact_are_left_out() -> None:
     asked = tuple(Question(f"q{at}", "*" * 5000, "gold", True) for at in range(20))
     of = Document("d0", "topic", "Text.", asked)
-    huge = JudgedSummary(of, Summary("short"), verdict(of, 1))
+    huge = Rollout(scenario_of(of), 0, (call("short"),), score_of(verdict(of, 1)))
     report = training_report(view(3, LatestSamples(rollouts=(huge, huge))))
     assert len(report.encode()) < 500_000
     assert "Best summary" not in report
 
 
 def test_what_was_not_scored_is_neither_best_nor_worst() -> None:
-    unscored = JudgedSummary(document(0), Summary("x"), Unscored("timeout", ""))
+    lost = Unscored("timeout", "")
+    unscored = Rollout(scenario_of(document(0)), 0, (call("x"),), lost)
     assert best_and_worst([unscored, judged(0, "a")]) is None
     both = best_and_worst([unscored, judged(0, "a", 1), judged(1, "b", 3)])
     assert both is not None
@@ -156,7 +160,7 @@ def test_nothing_has_changed_after_one_validation() -> None:
     assert most_changed(LatestSamples().add_validation(0, [judged(0, "a")])) is None
     change = most_changed(SEEN)
     assert change is not None
-    assert (change.step, change.later_step, change.after.document.id) == (0, 10, "d3")
+    assert (change.step, change.later_step, change.after.scenario.id) == (0, 10, "d3")
 
 
 def test_words_in_common_are_counted_wherever_they_stand() -> None:

@@ -27,8 +27,8 @@ STEPS, BACK = 4, 1
 def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "store")
     make_run(store, "m", STEPS)
-    put_trajectories(store, "m", "val", BACK, [])
-    put_trajectories(store, "m", "val", STEPS, [])
+    put_trajectories(store, "m", "validation", BACK, [])
+    put_trajectories(store, "m", "validation", STEPS, [])
     return store
 
 
@@ -63,7 +63,7 @@ async def test_a_run_goes_back_and_forgets_what_came_after(store: FolderStore) -
     assert committed_steps(store, "m") == [0, BACK]
     assert not store.keys("m/checkpoints/0003/")
     assert trajectory_steps(store, "m", "train") == list(range(BACK))
-    assert trajectory_steps(store, "m", "val") == [BACK]
+    assert trajectory_steps(store, "m", "validation") == [BACK]
     pointer = store.get(pointer_key("m"))
     assert pointer is not None and pointer.data == b'{"step": 1}'
     async with leased(store, "m", "next"):

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from cli.runs import app
 from precis.config import TrainConfig
+from precis.environments.trajectories import transcript
 from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.trajectories import put_trajectories
@@ -18,7 +19,6 @@ from precis.run.checkpoints import committed_steps
 from precis.run.export import export
 from precis.run.lease import leased
 from precis.run.overview import kept_checkpoints, list_runs
-from precis.sampling.transcript import transcript
 from precis.store import Blob, FolderStore
 from tests.support.newest_checkpoint import file_key
 from tests.support.rollouts import ROLLOUTS
@@ -136,19 +136,19 @@ def test_an_export_can_be_read_without_precis(store: FolderStore, tmp_path: Path
 def test_a_csv_has_every_flat_column(store: FolderStore, tmp_path: Path) -> None:
     export(store, "m", tmp_path / "out", "csv")
     rows = pl.read_csv(tmp_path / "out" / "trajectories.csv")
-    assert {"step", "reward", "summary", "cause"} < set(rows.columns)
+    assert {"step", "reward", "text", "cause"} < set(rows.columns)
     assert rows.height == 15
 
 
 def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
     put_trajectories(store, "m", "train", 3, transcript(ROLLOUTS, "m"))
-    put_trajectories(store, "m", "val", 3, transcript(ROLLOUTS, "m"))
-    put_trajectories(store, "m", "val", 4, transcript(ROLLOUTS, "m"))
+    put_trajectories(store, "m", "validation", 3, transcript(ROLLOUTS, "m"))
+    put_trajectories(store, "m", "validation", 4, transcript(ROLLOUTS, "m"))
     export(store, "m", tmp_path / "out")
     rows = pl.read_parquet(tmp_path / "out" / "trajectories.parquet")
     assert rows.select("split", "step").unique().sort("split", "step").rows() == [
         *(("train", step) for step in range(3)),
-        ("val", 3),
+        ("validation", 3),
     ]
 
 

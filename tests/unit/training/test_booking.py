@@ -8,12 +8,12 @@ import pytest
 
 from precis.cluster.price import HourlyPrice
 from precis.config import TrainConfig
-from precis.processes.child import ChildService
 from precis.records.spend import Spend
 from precis.store import open_store
 from precis.training.meter import Meter
-from precis.training.run import Run, Services
+from precis.training.run import Run
 from tests.support.corpora import corpus
+from tests.support.environments import summaries_of
 from tests.support.ledgers import record
 
 
@@ -44,8 +44,10 @@ class Process:
         judge: Any = self.judge
         lease: Any = Lease()
         trainer: Any = SimpleNamespace(meter=meter)
-        services = Services(judge, None, ChildService("http://127.0.0.1:9", "token", pid=0))
-        self.run = Run(settings, corpus(), services, open_store(str(folder)), lease, trainer)
+        environment = summaries_of(settings, corpus(), judge)
+        nobody: Any = None
+        store = open_store(str(folder))
+        self.run = Run(settings, environment, nobody, store, lease, trainer)
 
 
 async def test_a_step_that_was_described_here_is_booked_however_its_ledger_is_written(

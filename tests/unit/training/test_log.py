@@ -73,7 +73,7 @@ async def test_steps_and_validations_stand_in_arts_files_without_any_key(log: Ru
 async def test_nobody_has_a_page_where_no_key_is_set(log: RunLog, tmp_path: Path) -> None:
     async with log.open(CONFIG, "run", tmp_path / "wandb"):
         assert log.wandb_url == ""
-        log.tell_samples([rollouts(True)], "run", "val", 0, 0)
+        log.tell_samples([rollouts(True)], "run", "validation", 0, 0)
     assert not (tmp_path / "wandb").exists()
 
 
@@ -85,7 +85,7 @@ async def test_the_observers_hear_of_samples_while_it_is_open(
     async with log.open(CONFIG, "run", tmp_path / "wandb"):
         log.tell_samples(group, "run", "train", 4, 3)
     assert [report["metadata"]["step"] for report in told] == ["4", "4"]
-    assert {report["metadata"]["score.accuracy"] for report in told} == {"1", "0"}
+    assert {report["metadata"]["score.reward"] for report in told} == {"1", "0"}
 
 
 def test_the_report_compares_the_last_validation_with_the_first(log: RunLog) -> None:

@@ -7,10 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from precis.config import TrainConfig
-from precis.processes.child import ChildService
 from precis.store import open_store
-from precis.training.run import Run, Services
+from precis.training.run import Run
 from tests.support.corpora import corpus
+from tests.support.environments import summaries_of
 
 
 def config(**given: Any) -> TrainConfig:
@@ -29,8 +29,8 @@ def run(folder: Path, **given: Any) -> Run:
     settings = config(store=str(folder), **given)
     judge: Any = Judge()
     nobody: Any = None
-    services = Services(judge, None, ChildService("http://127.0.0.1:9", "token", pid=0))
-    return Run(settings, corpus(), services, open_store(settings.store), nobody, nobody)
+    environment = summaries_of(settings, corpus(), judge)
+    return Run(settings, environment, nobody, open_store(settings.store), nobody, nobody)
 
 
 def adapters(of: Run, first: int = 0) -> list[int]:

@@ -2,25 +2,24 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from precis.checks import run_checks
 from precis.config import TrainConfig
 from precis.errors import ConfigError, JudgeRejected, UnusableRun
-from precis.judge import JudgeClient, Unscored
-from precis.processes.child import ChildService
+from precis.judge import Unscored
 from precis.records.documents import Document
 from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.verdict import Answer, Scored
 from precis.store import open_store
 from precis.training.preflight import Preflight
-from precis.training.run import Services
 from tests.support.corpora import corpus
+from tests.support.environments import summaries_of
 from tests.support.runs import make_run
 
-LOCAL = {"documents", "judge", "store", "W&B", "licence"}
+LOCAL = {"documents", "judge", "store", "W&B", "licence", "environment"}
 RENTED = {"SkyPilot's keys", "GPU", "budget"}
 
 
@@ -60,10 +59,9 @@ def preflight(
     folder: Path, judge: Judge, warnings: list[str] | None = None, **settings: Any
 ) -> Preflight:
     config = TrainConfig.model_validate({"store": str(folder / "store"), **settings})
-    standins = ChildService("http://127.0.0.1:9", "token", pid=0)
-    services = Services(cast(JudgeClient, judge), None, standins)
+    environment = summaries_of(config, corpus(), judge)
     told = [] if warnings is None else warnings
-    return Preflight(config, corpus(), services, told.append)
+    return Preflight(config, environment, told.append)
 
 
 async def test_a_run_on_this_machine_asks_nobody_for_a_gpu(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from precis.errors import ConfigError
 from precis.records.documents import Corpus
 from precis.training.forecast import forecast_judging, forecast_second_judge
 from precis.training.preflight import Preflight
-from precis.training.run import Services
+from tests.support.environments import summaries_of
 from tests.support.reports import document
 
 HELD_OUT = [document(number) for number in range(4)]
@@ -32,14 +32,14 @@ def config(**given: Any) -> TrainConfig:
 
 def preflight(first: str, second: str | None) -> Preflight:
     opinion = Judge(second) if second else None
-    services: Any = Services(Judge(first), None, None, opinion)  # type: ignore[arg-type]
-    return Preflight(config(), Corpus((), tuple(HELD_OUT)), services, print)
+    environment = summaries_of(config(), Corpus((), tuple(HELD_OUT)), Judge(first), opinion)
+    return Preflight(config(), environment, print)
 
 
 async def test_a_second_judge_that_is_the_first_again_is_refused() -> None:
     with pytest.raises(ConfigError, match="the first one again, flash"):
-        await preflight("flash", "flash").second_judge()
-    assert await preflight("flash", "gpt").second_judge() == "gpt"
+        await preflight("flash", "flash").checks()["second judge"]()
+    assert await preflight("flash", "gpt").checks()["second judge"]() == "gpt"
 
 
 def test_preflight_asks_the_second_judge_where_there_is_one() -> None:

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from precis.config import TrainConfig
+from precis.environments.summaries.environment import scenario_of
 from precis.errors import ConfigError, StoreConflict, StoreError
-from precis.records.summary import Summary
-from precis.records.verdict import Answer, Scored, Unscored
-from precis.sampling.rollouts import Rollout
+from precis.records.rollout import Rollout, Score, Unscored
 from precis.store import FolderStore
 from precis.summaries.prompt import request_in
 from precis.summaries.task import Summarizing
@@ -22,15 +21,15 @@ from precis.warm_start.demonstrations import (
     trajectories,
 )
 from tests.support.bridges import document
+from tests.support.rollouts import call
 
 
 def rollout(index: int, correct: int | None) -> Rollout:
     """One of a document with two questions; None was not scored."""
-    summary = Summary(f"Summary {index}.", "stop", 0.1, 1, 1)
-    if correct is None:
-        return Rollout(document(1), summary, Unscored("timeout", "No answer."), index=index)
-    answers = tuple(Answer(f"q{n}", "", n < correct, answerable=True) for n in range(2))
-    return Rollout(document(1), summary, Scored(answers), index=index)
+    score: Score | Unscored = Unscored("timeout", "No answer.")
+    if correct is not None:
+        score = Score(correct / 2, None, {"correct": correct, "asked": 2})
+    return Rollout(scenario_of(document(1)), index, (call(f"Summary {index}."),), score)
 
 
 def config(**settings: Any) -> TrainConfig:
@@ -46,6 +45,7 @@ def shown(number: int, cause: str = "", reward: float | None = None) -> Demonstr
 def test_the_summary_that_earned_most_is_imitated_and_of_several_the_first() -> None:
     best = choose_best([rollout(0, 1), rollout(1, 2), rollout(2, None), rollout(3, 2)])
     assert (best.summary, best.reward, best.cause) == ("Summary 1.", 1.0, "")
+    assert best.tokens == ("token_id:3", "token_id:1")
 
 
 def test_a_document_whose_summaries_earned_nothing_is_left_out() -> None:

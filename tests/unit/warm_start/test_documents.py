@@ -12,6 +12,7 @@ from precis.config import TrainConfig, WarmStartConfig
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger
+from precis.rollouts.draw import draw_batch
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.store import FolderStore
 from precis.summaries.task import Summarizing
@@ -44,7 +45,7 @@ def test_without_a_warm_start_nothing_is_set_apart() -> None:
 def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
     warm_start, corpus = prepared(documents=5)
     assert len(warm_start.documents) == 5
-    drawn = {one.id for step in range(20) for one in corpus.batch(1, step, 3)}
+    drawn = {one.id for step in range(20) for one in draw_batch(corpus.drawn, 1, step, 3)}
     assert drawn == ids(CORPUS.train) - ids(warm_start.documents)
     assert not ids(warm_start.documents) & ids(CORPUS.validation)
     assert prepared(documents=5) == (warm_start, corpus)
@@ -53,7 +54,9 @@ def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
 def test_a_corpus_keeps_its_digest_and_its_batches_where_nothing_is_set_apart() -> None:
     _, corpus = prepared(documents=5)
     assert corpus.digest == CORPUS.digest
-    assert replace(corpus, warm_start=()).batch(1, 3, 4) == CORPUS.batch(1, 3, 4)
+    assert draw_batch(replace(corpus, warm_start=()).drawn, 1, 3, 4) == draw_batch(
+        CORPUS.drawn, 1, 3, 4
+    )
 
 
 def test_a_quarter_is_set_apart_where_nobody_says_how_many() -> None:

@@ -1,0 +1,84 @@
+"""What summaries need to be up: the judges, and the local stand-ins that answer for them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from precis.config import JudgeConfig, RunConfig, TrainConfig
+from precis.environment import Environment, private_home
+from precis.judge import JudgeClient, endpoint_for
+from precis.judge.cache import CACHE_FILE, ReplyCache
+from precis.judge.endpoint import OWN_KEY, SECOND_KEY
+from precis.judge.ruler import RulerJudge
+from precis.llm.providers import Endpoint
+from precis.processes.child import ChildService, Launch, child_service
+
+
+@dataclass(frozen=True)
+class Services:
+    """What answers requests during a run beside the trainer: the judge and the local stand-ins.
+
+    Attributes:
+        ruler: the same judge, ranking groups; None where `reward` asks questions.
+        second: another judge, for validations; None where none is asked.
+        standins: the local judge and the baselines; None where nobody needs them.
+    """
+
+    judge: JudgeClient
+    ruler: RulerJudge | None = None
+    second: JudgeClient | None = None
+    standins: ChildService | None = None
+
+
+@asynccontextmanager
+async def start_services(
+    config: RunConfig, log: Path, launch: Launch = child_service
+) -> AsyncIterator[Services]:
+    """Judges and stand-ins, up while the block lasts.
+
+    Args:
+        log: the file for what the stand-ins print.
+    """
+    async with (
+        launch("precis.standins.serve", ["--with-parent"], log) as standins,
+        _connect_judge(config, standins) as (judge, ruler),
+        _connect_second_judge(config, standins) as second,
+    ):
+        yield Services(judge, ruler, second, standins)
+
+
+@asynccontextmanager
+async def _connect_judge(
+    config: RunConfig, standins: ChildService
+) -> AsyncIterator[tuple[JudgeClient, RulerJudge | None]]:
+    """The judge's client with its cache of replies, and, where asked for, its ranking."""
+    endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
+    with ReplyCache(private_home() / CACHE_FILE) as cache:
+        async with JudgeClient(endpoint, config.judge, cache=cache) as judge:
+            if config.rollouts.reward == "questions":
+                yield judge, None
+                return
+            async with RulerJudge(endpoint, config.judge, limiter=judge.limiter) as ruler:
+                yield judge, ruler
+
+
+@asynccontextmanager
+async def _connect_second_judge(
+    config: RunConfig, standins: ChildService
+) -> AsyncIterator[JudgeClient | None]:
+    """The client of a training's second judge; None where it has none."""
+    second = config.second_judge if isinstance(config, TrainConfig) else None
+    if second is None:
+        yield None
+        return
+    endpoint = _endpoint_of(second, standins, SECOND_KEY)
+    with ReplyCache(private_home() / CACHE_FILE) as cache:
+        async with JudgeClient(endpoint, second, cache=cache) as judge:
+            yield judge
+
+
+def _endpoint_of(config: JudgeConfig, standins: ChildService, own_key: str) -> Endpoint:
+    endpoint = endpoint_for(config, Environment().keys(), f"{standins.url}/v1", own_key)
+    local = config.provider == "lexical"
+    return replace(endpoint, api_key=standins.token) if local else endpoint

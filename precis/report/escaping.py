@@ -1,0 +1,48 @@
+"""Text of others as Markdown: whatever a document, a policy or a judge wrote stays text.
+
+It is escaped to the last punctuation mark: it can't become a heading, a link, a table or a tag.
+"""
+
+import re
+import string
+from collections.abc import Sequence
+
+_CHARACTERS_MAX = 6000
+_PLAIN = ",'.-+:;%?/()$="
+_ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark not in _PLAIN}
+"""Other punctuation becomes references. These marks stay: Prefect's page shows references in bold
+text as they are written, and they are in most figures."""
+_SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
+"""Where they are syntax all the same: a list, a table's rule, an address."""
+
+
+def escape(text: str) -> str:
+    """Text that any markdown renderer shows as it is, on one line, whatever it holds.
+
+    Punctuation that may be syntax becomes character references, which markdown never takes for it.
+    """
+    shortened = text if len(text) <= _CHARACTERS_MAX else f"{text[:_CHARACTERS_MAX]}…"
+    return _SYNTAX.sub(_reference, " ".join(shortened.split()).translate(_ENTITIES))
+
+
+def _reference(match: re.Match[str]) -> str:
+    syntax = match.group()
+    return f"{syntax[:-1]}&#{ord(syntax[-1])};"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of plain text."""
+    lines = [_line(head), _line(["---"] * len(head))]
+    for row in rows:
+        lines.append(_line(list(map(escape, row))))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def quote(text: str) -> str:
+    """A text as a quotation, line by line."""
+    lines = [f"> {escape(line)}" for line in text.splitlines() if line.strip()]
+    return "\n>\n".join(lines or ["> (empty)"])

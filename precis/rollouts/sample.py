@@ -1,0 +1,144 @@
+"""The rollouts of a step or a validation, asked of an adapter through the recorder."""
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import chain
+
+import openai
+
+from precis.config import RolloutsConfig
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
+from precis.environments.session import Limits, Policy
+from precis.llm.client import ChatClient, OwnServer
+from precis.llm.concurrency import run_for_each
+from precis.llm.limits import without_quota
+from precis.llm.providers import Endpoint
+from precis.records.rollout import Rollout, Scenario
+from precis.rollouts.filter import ZERO_VARIANCE, refuse_too_many_unscored, why_dropped
+
+_CALL_TIMEOUT_S = 1200.0
+"""Of one request; `RolloutsConfig.timeout_s` is the deadline that is met before it."""
+
+
+@asynccontextmanager
+async def adapter_policy(
+    client: openai.AsyncOpenAI, model: str, adapter: int, config: RolloutsConfig
+) -> AsyncIterator[Policy]:
+    """The greedy policy of an adapter, whose connections are closed when the block ends.
+
+    Its replies are bounded and never quote a key, and it tries as often and as long as a benchmark
+    of the same checkpoint does.
+
+    Args:
+        client: ART's client for the endpoint that serves it.
+        model: its name there, such as `rehearsal@7`.
+    """
+    url = str(client.base_url).rstrip("/")
+    endpoint = Endpoint(url, model, client.api_key, key_variable="", role=f"policy {model}")
+    settings = OwnServer(
+        without_quota(config.in_flight), _CALL_TIMEOUT_S, tries_max=1 + client.max_retries
+    )
+    limits = Limits(config.timeout_s, config.turns_max, config.tokens_max)
+    async with ChatClient(endpoint, settings, prices={}) as asked:
+        yield Policy(asked, limits, parameters={"temperature": 0.0}, step=adapter)
+
+
+def sampled(
+    policy: Policy, seed: int, step: int, temperature: float, trained: bool = True
+) -> Policy:
+    """Return the policy as a step samples from it, to be trained on.
+
+    The seed of each call follows from the run's seed, the step, the scenario, its index and the
+    turn, so a step that is done again samples the same.
+
+    Args:
+        trained: whether each answer must come with its token ids.
+    """
+    return Policy(
+        policy.client,
+        policy.limits,
+        parameters={"temperature": temperature, "logprobs": True},
+        seed_of=partial(_seed_of, seed, step),
+        step=policy.step,
+        trained=trained,
+    )
+
+
+async def sample_groups(
+    recorder: Recorder,
+    policy: Policy,
+    environment: Environment,
+    scenarios: Sequence[Scenario],
+    config: RolloutsConfig,
+    spares: Sequence[Scenario] = (),
+) -> list[list[Rollout]]:
+    """All rollouts of a step, at most `in_flight` at a time: a list for each scenario.
+
+    Each group without variance takes the next spare, and how many are taken does not depend on
+    which group is done first.
+
+    Args:
+        spares: scenarios to take, in this order, where a group has no variance.
+
+    Raises:
+        JudgeUnavailable: more than `unscored_share_max` of them went unscored.
+        RolloutError: the same, and mostly by the fault of policy or agent.
+    """
+    slots = asyncio.Semaphore(config.in_flight)
+
+    async def roll_out(scenario: Scenario, index: int) -> Rollout:
+        async with slots:
+            return await recorder.run(policy, environment, scenario, index)
+
+    async def roll_out_group(scenario: Scenario) -> list[Rollout]:
+        indices = range(config.rollouts_per_group)
+        group = await run_for_each(partial(roll_out, scenario), indices)
+        return list(await environment.rank(group))
+
+    drawn = [*scenarios, *spares]
+    unused = deque(range(len(scenarios), len(drawn)))
+    groups: dict[int, list[Rollout]] = {}
+
+    async def roll_out_until_varied(place: int) -> None:
+        groups[place] = await roll_out_group(drawn[place])
+        while unused and why_dropped(groups[place], config) == ZERO_VARIANCE:
+            place = unused.popleft()
+            groups[place] = await roll_out_group(drawn[place])
+
+    await run_for_each(roll_out_until_varied, range(len(scenarios)))
+    refuse_too_many_unscored(list(chain.from_iterable(groups.values())), config)
+    return [groups[place] for place in sorted(groups)]
+
+
+async def sample_each(
+    recorder: Recorder,
+    policy: Policy,
+    environment: Environment,
+    scenarios: Sequence[Scenario],
+    config: RolloutsConfig,
+) -> list[Rollout]:
+    """One rollout of each scenario, at most `in_flight` at a time."""
+    slots = asyncio.Semaphore(config.in_flight)
+
+    async def roll_out(scenario: Scenario) -> Rollout:
+        async with slots:
+            return await recorder.run(policy, environment, scenario)
+
+    return await run_for_each(roll_out, scenarios)
+
+
+def sample_seed(seed: int, step: int, scenario_id: str, index: int, turn: int = 0) -> int:
+    """Return a seed of 31 bits, as every inference server takes it, for one call of a rollout."""
+    key = f"{seed}/{step}/{scenario_id}/{index}"
+    if turn:
+        key += f"/turn {turn}"
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) >> 1
+
+
+def _seed_of(seed: int, step: int, scenario: Scenario, index: int, turn: int) -> int:
+    return sample_seed(seed, step, scenario.id, index, turn)

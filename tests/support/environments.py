@@ -1,0 +1,24 @@
+"""The summaries' environment with judges that are given."""
+
+from typing import Any
+
+from precis.config import RolloutsConfig, TrainConfig
+from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.services import Services
+from precis.records.documents import Corpus
+
+
+def services(judge: Any, ruler: Any = None, second: Any = None) -> Services:
+    return Services(judge, ruler, second)
+
+
+def summaries(
+    corpus: Corpus, judge: Any, ruler: Any = None, second: Any = None, **rollouts: Any
+) -> Summaries:
+    settings = RolloutsConfig.model_validate(rollouts)
+    return Summaries(corpus, settings, services(judge, ruler, second))
+
+
+def summaries_of(config: TrainConfig, corpus: Corpus, judge: Any, second: Any = None) -> Summaries:
+    """The environment of a training run."""
+    return Summaries.of(config, corpus, services(judge, second=second))

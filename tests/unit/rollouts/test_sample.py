@@ -1,0 +1,384 @@
+"""Sampling: what becomes of rollouts that go well, badly, or not at all."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import openai
+import pytest
+
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import local_contender
+from precis.config import RolloutsConfig
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import Summaries, scenario_of
+from precis.errors import (
+    JudgeUnavailable,
+    RolloutError,
+    StaleAdapter,
+    TrainerError,
+    TrainerLost,
+)
+from precis.judge import Unscored, Verdict
+from precis.llm.budget import Budget
+from precis.llm.loop_server import LoopServer
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
+from precis.llm.tls import tls_for
+from precis.records.documents import Corpus, Document
+from precis.records.rollout import Rollout, Scenario
+from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sample_seed, sampled
+from precis.statistics.standings import Contender
+from tests.support.environments import summaries
+from tests.support.rollouts import DOCUMENT, SCENARIO, scored
+
+CORPUS = Corpus((DOCUMENT,), ())
+HELD_OUT = Corpus((), (DOCUMENT,))
+LOST = Unscored("timeout", "late")
+
+
+class Policy:
+    """Answers every request with what `answer` returns for it."""
+
+    def __init__(self) -> None:
+        self.requests: list[ChatRequest] = []
+        self.answer: Callable[[ChatRequest], str] = lambda request: f"The mayor {request.seed}."
+        self.serves_as: str | None = None
+        self.failures = 0
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        if self.failures:
+            self.failures -= 1
+            raise ApiError(503, "not today", "code")
+        text = self.answer(request)
+        entries = [{"token": "token_id:7", "logprob": -0.5, "top_logprobs": []}]
+        choice = Choice(text, logprobs=entries, token_ids=[7])
+        return Completion(self.serves_as or request.model, [choice], prompt_ids=[1, 2])
+
+
+class Judge:
+    """Rules as it is told to."""
+
+    def __init__(self, rule: Callable[[str], Verdict] = lambda _: scored(True)) -> None:
+        self.rule = rule
+        self.asked = 0
+        self.identity = {"model": "second"}
+
+    async def score(self, document: Document, summary: str) -> Verdict:
+        self.asked += 1
+        return self.rule(summary)
+
+
+def failing(status: int, code: str) -> Callable[[ChatRequest], str]:
+    """What a policy answers that only has errors."""
+
+    def fail(_: ChatRequest) -> str:
+        raise ApiError(status, "no summary today", code)
+
+    return fail
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return Policy()
+
+
+@pytest.fixture
+async def client(policy: Policy) -> AsyncIterator[openai.AsyncOpenAI]:
+    server = LoopServer(completions_app(policy, lambda: ["m"], "none"))
+    await server.start()
+    url = f"http://127.0.0.1:{server.port}/v1"
+    http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
+    async with openai.AsyncOpenAI(
+        base_url=url, api_key="none", max_retries=0, http_client=http
+    ) as client:
+        yield client
+    await server.stop()
+
+
+def config(**settings: Any) -> RolloutsConfig:
+    return RolloutsConfig.model_validate({"rollouts_per_group": 4, "scored_min": 3, **settings})
+
+
+async def gather(
+    client: openai.AsyncOpenAI,
+    environment: Summaries,
+    settings: RolloutsConfig | None = None,
+    scenarios: Sequence[Scenario] = (SCENARIO,),
+    spares: Sequence[Scenario] = (),
+    step: int = 0,
+) -> list[list[Rollout]]:
+    """The groups of a step."""
+    settings = settings or config()
+    async with (
+        Recorder() as recorder,
+        adapter_policy(client, f"m@{step}", step, settings) as greedy,
+    ):
+        policy = sampled(greedy, 1, step, settings.temperature)
+        return await sample_groups(recorder, policy, environment, scenarios, settings, spares)
+
+
+async def roll_out(client: openai.AsyncOpenAI, environment: Summaries, **settings: Any) -> Rollout:
+    """One greedy rollout of the document."""
+    async with (
+        Recorder() as recorder,
+        adapter_policy(client, "m@0", 0, config(**settings)) as policy,
+    ):
+        (found,) = await sample_each(recorder, policy, environment, [SCENARIO], config(**settings))
+    return found
+
+
+async def test_a_step_samples_the_same_however_it_is_interleaved(
+    client: openai.AsyncOpenAI,
+) -> None:
+    found = []
+    for slots in (1, 64):
+        (group,) = await gather(client, summaries(CORPUS, Judge()), config(in_flight=slots))
+        found.append([one.text for one in group])
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 4
+
+
+def test_seeds_differ_by_turn() -> None:
+    seeds = {sample_seed(1, 0, "a", 0, turn) for turn in range(5)}
+    assert len(seeds) == 5
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_seeds_differ_by_step_scenario_and_index() -> None:
+    seeds = {sample_seed(1, step, name, at) for step in (0, 1) for name in "ab" for at in (0, 1)}
+    assert len(seeds) == 8
+
+
+async def test_each_sample_keeps_its_token_ids(client: openai.AsyncOpenAI) -> None:
+    (group,) = await gather(client, summaries(CORPUS, Judge()))
+    call = group[0].calls[0]
+    assert (call.token_ids, call.logprobs, call.prompt_ids) == ((7,), (-0.5,), (1, 2))
+
+
+async def test_validation_is_greedy_and_sends_the_request_that_a_benchmark_sends(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    environment = summaries(HELD_OUT, Judge())
+    await roll_out(client, environment)
+    spec = local_contender(
+        Contender("trained", 0),
+        "m@0",
+        str(client.base_url).rstrip("/"),
+        client.api_key,
+        tokens_max=environment.task.tokens_max,
+        in_flight=2,
+    )
+    async with ContenderClient(spec, environment.task, Budget(None), None) as contender:
+        await contender.write(DOCUMENT)
+    validated, benchmarked = policy.requests
+    assert validated.temperature == 0
+    assert validated == benchmarked
+
+
+async def test_a_stale_adapter_stops_the_step(client: openai.AsyncOpenAI, policy: Policy) -> None:
+    policy.serves_as = "m@3"
+    with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4' was asked for"):
+        await gather(client, summaries(CORPUS, Judge()), step=4)
+
+
+async def test_nobody_at_the_address_is_a_lost_trainer() -> None:
+    async with openai.AsyncOpenAI(
+        base_url="http://127.0.0.1:9", api_key="x", max_retries=0
+    ) as gone:
+        with pytest.raises(TrainerLost):
+            await gather(gone, summaries(CORPUS, Judge()))
+
+
+@pytest.mark.parametrize(
+    ("summary", "cause"),
+    [("word " * 351, "over_length"), ("", "empty"), ("мэр открыл новый мост", "wrong_script")],
+)
+async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
+    client: openai.AsyncOpenAI, policy: Policy, summary: str, cause: str
+) -> None:
+    policy.answer = lambda _: summary
+    judge = Judge()
+    found = await roll_out(client, summaries(CORPUS, judge))
+    assert (found.metrics[cause], found.reward, judge.asked) == (1.0, 0.0, 0)
+
+
+async def test_a_policy_that_fails_leaves_an_unscored_rollout(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = failing(500, "internal")
+    found = await roll_out(client, summaries(CORPUS, Judge()))
+    assert found.score.cause == "generation_server_error"
+
+
+async def test_a_passing_failure_costs_a_try_and_no_rollout(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.failures = 1
+    found = await roll_out(client.with_options(max_retries=2), summaries(CORPUS, Judge()))
+    assert found.reward == 1.0
+    assert len(policy.requests) == 2
+
+
+async def test_a_wrong_key_is_the_trainers_fault_and_is_not_told(
+    client: openai.AsyncOpenAI,
+) -> None:
+    stranger = client.with_options(api_key="sk-secret-key")
+    with pytest.raises(TrainerError, match="m@0 can't be asked") as raised:
+        await roll_out(stranger, summaries(CORPUS, Judge()))
+    assert not isinstance(raised.value, TrainerLost)
+    assert "sk-secret-key" not in str(raised.value)
+
+
+async def test_a_slow_rollout_costs_itself(client: openai.AsyncOpenAI) -> None:
+    class Slow(Judge):
+        async def score(self, document: Document, summary: str) -> Verdict:
+            await asyncio.sleep(10)
+            return scored(True)
+
+    found = await roll_out(client, summaries(CORPUS, Slow()), timeout_s=0.05)
+    assert found.score.cause == "rollout_timeout"
+
+
+async def test_too_many_unscored_rollouts_stop_the_step_with_their_causes(
+    client: openai.AsyncOpenAI,
+) -> None:
+    judge = Judge(lambda _: Unscored("rate_limited", "Too many requests."))
+    with pytest.raises(JudgeUnavailable, match=r"4 of 4 .*\(4 rate_limited\).*Too many requests"):
+        await gather(client, summaries(CORPUS, judge))
+
+
+class Ruler:
+    """Ranks groups as it is told to."""
+
+    def __init__(self, scores: list[float] | Unscored) -> None:
+        self.scores = scores
+
+    async def score_group(self, group: Any) -> list[float] | Unscored:
+        scores = self.scores
+        return scores if isinstance(scores, Unscored) else scores[: len(group.trajectories)]
+
+
+async def test_a_ruler_ranks_what_is_in_order_and_the_rest_scores_zero(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = lambda _: "word " * 351 if len(policy.requests) == 1 else "The mayor."
+    judge = Judge()
+    environment = summaries(CORPUS, judge, Ruler([0.9, 0.4, 0.1]))
+    (group,) = await gather(client, environment, config(in_flight=1))
+    assert [one.reward for one in group] == [0.0, 0.9, 0.4, 0.1]
+    assert judge.asked == 0
+
+
+async def test_a_ruler_that_fails_leaves_the_group_unscored(client: openai.AsyncOpenAI) -> None:
+    ruler = Ruler(Unscored("bad_verdict", "Scores out of range."))
+    with pytest.raises(JudgeUnavailable, match=r"4 bad_verdict"):
+        await gather(client, summaries(CORPUS, Judge(), ruler))
+
+
+async def test_a_model_that_is_not_there_is_the_trainers_fault(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = failing(404, "model_not_found")
+    with pytest.raises(TrainerError, match="m@7 can't be asked"):
+        await gather(client, summaries(CORPUS, Judge()), step=7)
+
+
+async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = failing(500, "internal")
+    with pytest.raises(RolloutError, match=r"4 generation_server_error") as caught:
+        await gather(client, summaries(CORPUS, Judge()))
+    assert not isinstance(caught.value, JudgeUnavailable)
+
+
+def numbered(*names: str) -> list[Document]:
+    """Documents by name; those called `flat…` have summaries that all earn the same."""
+    return [Document(name, "t", f"The {name} bridge.", DOCUMENT.questions) for name in names]
+
+
+class ByDocument(Judge):
+    """Right for every second seed, or for none where the document is flat."""
+
+    async def score(self, document: Document, summary: str) -> Verdict:
+        is_even = summary.endswith(("0.", "2.", "4.", "6.", "8."))
+        return scored(is_even and not document.id.startswith("flat"))
+
+
+@pytest.mark.parametrize(
+    ("names", "spares", "taken"),
+    [
+        (("a", "b"), ("c", "d"), ("a", "b")),
+        (("flat", "b"), ("c", "d"), ("flat", "b", "c")),
+        (("flat", "flat2"), ("c", "d", "e"), ("flat", "flat2", "c", "d")),
+        (("flat", "b"), ("flat2", "flat3", "c", "d"), ("flat", "b", "flat2", "flat3", "c")),
+        (("flat", "flat2"), ("flat3",), ("flat", "flat2", "flat3")),
+        (("flat", "b"), (), ("flat", "b")),
+    ],
+)
+async def test_a_group_without_variance_is_made_up_for_by_the_next_scenario(
+    names: tuple[str, ...],
+    spares: tuple[str, ...],
+    taken: tuple[str, ...],
+    client: openai.AsyncOpenAI,
+) -> None:
+    documents = numbered(*names, *spares)
+    environment = summaries(Corpus(tuple(documents), ()), ByDocument())
+    scenarios = list(map(scenario_of, documents))
+    drawn, more = scenarios[: len(names)], scenarios[len(names) :]
+    for slots in (1, 3, 64):
+        settings = config(in_flight=slots, rollouts_per_group=8)
+        groups = await gather(client, environment, settings, drawn, more)
+        assert tuple(group[0].scenario.id for group in groups) == taken
+
+
+async def test_a_group_that_nobody_could_judge_is_not_made_up_for(
+    client: openai.AsyncOpenAI,
+) -> None:
+    out = summaries(CORPUS, Judge(lambda _: LOST))
+    settings = config(unscored_share_max=1.0)
+    assert len(await gather(client, out, settings, spares=[SCENARIO])) == 1
+
+
+async def test_a_scenario_that_a_batch_has_twice_stays_twice(client: openai.AsyncOpenAI) -> None:
+    found = await gather(client, summaries(CORPUS, Judge()), scenarios=[SCENARIO, SCENARIO])
+    assert len(found) == 2
+
+
+async def test_length_costs_reward_in_training_and_not_in_validation(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = lambda request: "word " * (40 if request.seed is None else 38)
+    limits = {"words_max": 40, "length_ramp": 0.1}
+    (group,) = await gather(client, summaries(CORPUS, Judge(), **limits))
+    assert [one.reward for one in group] == [pytest.approx(0.5)] * 4
+    assert all(one.metrics["correct"] == 1 for one in group)
+    greedy = await roll_out(client, summaries(HELD_OUT, Judge(), **limits))
+    assert (greedy.metrics["words"], greedy.reward) == (40, 1.0)
+
+
+async def test_a_second_judge_rules_on_held_out_documents_and_earns_nothing(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    policy.answer = lambda _: "The mayor opened it today."
+    second = Judge(lambda _: scored(False))
+    found = await roll_out(client, summaries(HELD_OUT, Judge(), second=second))
+    assert (found.reward, found.metrics["second_correct"]) == (1.0, 0)
+    assert found.metrics["copied"] == 0.0
+    assert second.asked == 1
+    policy.answer = lambda _: ""
+    empty = await roll_out(client, summaries(HELD_OUT, Judge(), second=second))
+    assert (empty.metrics["second_correct"], second.asked) == (0, 1)
+    trained = await roll_out(client, summaries(CORPUS, Judge(), second=second))
+    assert "second_correct" not in trained.metrics
+
+
+async def test_a_second_judge_that_fails_has_no_opinion_and_costs_no_score(
+    client: openai.AsyncOpenAI,
+) -> None:
+    second = Judge(lambda _: Unscored("connection", "Nobody answers."))
+    found = await roll_out(client, summaries(HELD_OUT, Judge(), second=second))
+    assert found.reward == 1.0
+    assert "second_correct" not in found.metrics
