@@ -5,9 +5,8 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
-from cli.terminal import errors, sentences
+from cli.terminal import echo, note, sentences, warn
 from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.models.adapter import name_base
@@ -141,27 +140,27 @@ def push(
                 name_base(folder, known_as)
             write_card(folder, card_of(found, known_as, file_format, repo, benchmarked))
             message = f"{found.serving_name}, by Précis"
-            _print(push_folder(folder, repo, token, private, message))
+            echo(push_folder(folder, repo, token, private, message))
         if benchmarked is None:
-            _warn(f"{found.serving_name} was in no benchmark: its card says so.")
+            warn(f"{found.serving_name} was in no benchmark: its card says so.")
 
 
 def _vllm(command: list[str], name: str, address: ServerAddress, run: bool) -> None:
-    _print(as_shell(command))
+    echo(as_shell(command))
     key = _find_or_show_key() if run else ""
     _say_how_to_ask(name, address)
     if run:
         raise typer.Exit(run_vllm(command, key, address))
-    _note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
+    note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
 
 
 def _serve_policy(model: NamedCheckpoint, address: ServerAddress, run: bool) -> None:
     if not run:
-        _print(
+        echo(
             f"precis model serve {model.serving_name} --run --host {address.host} "
             f"--port {address.port}"
         )
-        _note(f"{model.serving_name} is the embedded policy: this command serves it by itself.")
+        note(f"{model.serving_name} is the embedded policy: this command serves it by itself.")
         return
     key = _find_or_show_key()
     _say_how_to_ask(model.serving_name, address)
@@ -173,20 +172,20 @@ def _find_or_show_key() -> str:
     """The key of the server that is started; a new one is shown once, to who started it."""
     key, is_new = find_or_make_key()
     if is_new:
-        _note(f"PRECIS_API_KEY is not set. The key of this server: {key}")
+        note(f"PRECIS_API_KEY is not set. The key of this server: {key}")
     return key
 
 
 def _say_how_to_ask(name: str, address: ServerAddress) -> None:
-    _note(f"Then: precis summarize FILE --url {address.url} --model {name}")
+    note(f"Then: precis summarize FILE --url {address.url} --model {name}")
 
 
 def _report(model: NamedCheckpoint, exported: Exported) -> None:
-    _print(f"{model.serving_name} is in {exported.folder}.")
+    echo(f"{model.serving_name} is in {exported.folder}.")
     proof = exported.proof
     if proof is None:
         return
-    _print(
+    echo(
         f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of their "
         f"type, and {proof.equal} are the base's own."
     )
@@ -198,9 +197,9 @@ def _warn_of_rounding(exported: Exported) -> None:
     if proof is None:
         return
     if proof.kept is None:
-        _warn("The adapter adds nothing yet: these weights are the base model's.")
+        warn("The adapter adds nothing yet: these weights are the base model's.")
     elif proof.kept < _KEPT_MIN:
-        _warn(
+        warn(
             f"Only {proof.kept:.0%} of what the adapter adds is left in 16 bits, since it is small "
             "beside the base's weights: take --dtype float32, or serve the adapter itself."
         )
@@ -211,15 +210,3 @@ def _find(name: str, step: str, store: str) -> NamedCheckpoint:
         raise ConfigError(f"{name!r} names a step already: leave out --step.")
     reference = Reference.parse(f"{name}@{step}" if step else name)
     return find_model(open_store(store or Environment().store), reference)
-
-
-def _print(line: str) -> None:
-    Console(highlight=False).print(line, markup=False, soft_wrap=True)
-
-
-def _note(line: str) -> None:
-    errors.print(line, markup=False, soft_wrap=True)
-
-
-def _warn(line: str) -> None:
-    errors.print(line, style="yellow", markup=False, soft_wrap=True)

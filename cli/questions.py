@@ -15,7 +15,8 @@ from cli.terminal import fail, say, sentences
 from precis.config import JudgeConfig
 from precis.errors import ConfigError, DocumentsError
 from precis.inference.facts import open_judge
-from precis.inference.texts import Text, find_files, read_text
+from precis.inference.reader import FileReader
+from precis.inference.texts import Text, find_files
 from precis.judge.prompts import UNANSWERABLE
 from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, Endpoint, key_of_server
 from precis.questions.corpus import rows_of, write_corpus
@@ -78,7 +79,7 @@ def make(
                 "Rules write for nothing, and the lexical judge tries what they write: leave "
                 "--judge out, or name a model with --url and --model."
             )
-        texts, unread = read_texts(folder)
+        texts = read_texts(folder)
         if not url:
             made = make_by_rules(texts, folder, out)
             typer.echo(CRUDE)
@@ -92,7 +93,7 @@ def make(
         problems = [one for one in made if one.problem]
         if problems:
             say("The same command tries those again, and pays for nothing else.")
-    if problems or unread:
+    if problems:
         raise typer.Exit(1)
 
 
@@ -125,25 +126,36 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
     typer.echo(_summary(rows, out, made))
 
 
-def read_texts(folder: Path) -> tuple[list[Text], int]:
-    """The texts, each once, and how many files could not be read; these are named."""
+def read_texts(folder: Path) -> list[Text]:
+    """Return the texts of a folder, each once; files that can't be read are named and counted.
+
+    Raises:
+        DocumentsError: none can be read.
+    """
+    return asyncio.run(_read_texts(folder))
+
+
+async def _read_texts(folder: Path) -> list[Text]:
     found: dict[str, Text] = {}
     unread = 0
     again = 0
-    for file in find_files([folder]):
-        try:
-            text = read_text(file)
-        except DocumentsError as error:
-            say(str(error))
-            unread += 1
-            continue
-        again += text.text in found
-        found.setdefault(text.text, text)
+    async with FileReader() as reader:
+        for file in find_files([folder]):
+            try:
+                text = await reader.read(file)
+            except DocumentsError as error:
+                say(str(error))
+                unread += 1
+                continue
+            again += text.text in found
+            found.setdefault(text.text, text)
     if again:
         typer.echo(f"{again} files hold the same as another, and are left out.")
     if not found:
         raise DocumentsError(f"{folder} holds no text that can be read.")
-    return list(found.values()), unread
+    if unread:
+        typer.echo(f"Files that could not be read, and are left out: {unread:,}.")
+    return list(found.values())
 
 
 def _endpoint(url: str, model: str) -> Endpoint:

@@ -94,7 +94,7 @@ def corpus_of(documents: str) -> str:
         return documents
     from cli.questions import make_by_rules, read_texts
 
-    texts, _ = read_texts(given)
+    texts = read_texts(given)
     place = hashlib.sha256(str(given.resolve()).encode()).hexdigest()[:8]
     out = private_home() / "corpora" / place / f"{_name_of(given)}.parquet"
     make_by_rules(texts, given, out)

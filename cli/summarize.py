@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.terminal import errors, say, sentences
+from cli.terminal import echo, note, say, sentences
 from precis.config import JudgeConfig
 from precis.environment import Environment
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
@@ -24,6 +24,7 @@ from precis.inference.facts import (
     read_questions,
 )
 from precis.inference.local_server import find_or_start_server
+from precis.inference.reader import FileReader
 from precis.inference.summarizer import (
     PolicySummarizer,
     ServedSummarizer,
@@ -31,7 +32,7 @@ from precis.inference.summarizer import (
     find_served,
     summarize_text,
 )
-from precis.inference.texts import Text, find_files, read_text
+from precis.inference.texts import Text, find_files
 from precis.llm.providers import NO_KEY, key_of_server
 from precis.models.own_servers import Server, key_of_own
 from precis.models.prompt import words_of
@@ -39,7 +40,7 @@ from precis.models.record import TrainingRecord, read_record
 from precis.models.reference import Reference, find_model, newest_model
 from precis.models.serving import CONTEXT_TOKENS
 from precis.store import open_store
-from precis.text import count_words
+from precis.text import count_words, without_controls
 
 Judge = Literal["lexical", "openrouter", "google", "url"]
 
@@ -144,10 +145,10 @@ async def _run(
         How many could not be.
     """
     failed = 0
-    async with _open_summarizer(options) as (summarizer, words):
+    async with _open_summarizer(options) as (summarizer, words), FileReader() as reader:
         for file in files:
             try:
-                text = read_text(file)
+                text = await reader.read(file)
                 result = await _summarize(summarizer, text, words, asked, judged_by)
             except ConfigError as error:
                 if not isinstance(error, DocumentsError):
@@ -173,7 +174,7 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
     found = find_model(store, Reference.parse(options.model or newest_model(store)))
     if found.kind == "adapter":
         async with (
-            find_or_start_server(found, options.context, _note) as server,
+            find_or_start_server(found, options.context, note) as server,
             _open_served(server, found.serving_name, found.record, options) as opened,
         ):
             yield opened
@@ -220,7 +221,7 @@ def _record_of(options: Options, served: str) -> TrainingRecord | None:
     try:
         return read_record(open_store(options.store or Environment().store), name)
     except (ConfigError, StoreError) as error:
-        _note(f"How {served} was trained is not known here: {error}")
+        note(f"How {served} was trained is not known here: {error}")
         return None
 
 
@@ -231,13 +232,14 @@ async def _summarize(
     asked: Sequence[FileQuestion],
     judged_by: JudgeConfig,
 ) -> Result:
-    done = await summarize_text(summarizer, text.text, words)
-    facts = await _facts(text, done.text, asked, judged_by)
+    done = await summarize_text(summarizer, text, words)
+    summary = without_controls(done.text)
+    facts = await _facts(text, summary, asked, judged_by)
     return Result(
         text.name,
         summarizer.model,
-        done.text,
-        count_words(done.text),
+        summary,
+        count_words(summary),
         count_words(text.text),
         done.parts,
         facts,
@@ -259,32 +261,28 @@ async def _facts(
 def _show(result: Result, options: Options, words: int, *, several: bool) -> None:
     """Print a summary; what there is to say about it goes to standard error."""
     if result.parts > 1:
-        _note(
+        note(
             f"{result.file} is longer than the model reads at once: it was summarized in "
             f"{result.parts} parts, and their summaries together."
         )
     if result.words > words:
-        _note(f"{result.file}: the summary has {result.words} words, over the {words} asked for.")
+        note(f"{result.file}: the summary has {result.words} words, over the {words} asked for.")
     if options.as_json:
-        typer.echo(json.dumps(asdict(result), ensure_ascii=False))
+        echo(json.dumps(asdict(result), ensure_ascii=False))
         return
     if several:
-        typer.echo(f"# {result.file}\n")
-    typer.echo(result.summary)
+        echo(f"# {result.file}\n")
+    echo(result.summary)
     _show_facts(result.facts)
     if several:
-        typer.echo()
+        echo("")
 
 
 def _show_facts(facts: Sequence[FactCheck]) -> None:
     if not facts:
         return
     kept = [fact.fate for fact in facts].count("kept")
-    typer.echo(f"\nFacts kept: {kept} of {len(facts)}.")
+    echo(f"\nFacts kept: {kept} of {len(facts)}.")
     for fact in facts:
         if fact.fate != "kept":
-            typer.echo(f"- {fact.fate}: {fact.question} {fact.answer}")
-
-
-def _note(sentence: str) -> None:
-    errors.print(sentence, markup=False, soft_wrap=True)
+            echo(f"- {fact.fate}: {fact.question} {fact.answer}")

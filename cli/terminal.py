@@ -10,6 +10,7 @@ from rich.console import Console
 
 from precis.errors import PrecisError
 from precis.settings.problems import problems_in
+from precis.text import without_controls
 
 CONTINUES = "The same command continues from the last committed step."
 
@@ -34,7 +35,26 @@ def sentences() -> Iterator[None]:
 
 def say(sentence: str) -> None:
     """Print what is wrong, and go on."""
-    errors.print(sentence, style="red", markup=False, soft_wrap=True)
+    _print_error(sentence, "red")
+
+
+def warn(sentence: str) -> None:
+    """Print what may be wrong."""
+    _print_error(sentence, "yellow")
+
+
+def note(sentence: str) -> None:
+    """Print what there is to say besides a command's results."""
+    _print_error(sentence, "")
+
+
+def echo(text: str) -> None:
+    """Print a result, without what a terminal would act on: it may come from anywhere."""
+    typer.echo(without_controls(text))
+
+
+def _print_error(sentence: str, style: str) -> None:
+    errors.print(without_controls(sentence), style=style, markup=False, soft_wrap=True)
 
 
 def fail(sentence: str) -> NoReturn:

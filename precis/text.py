@@ -5,7 +5,7 @@ import unicodedata
 
 from precis.words import UNDIVIDED, count_words
 
-__all__ = ["copied_share", "count_words", "sentences", "tokens"]
+__all__ = ["copied_share", "count_words", "sentences", "tokens", "without_controls"]
 
 _COMBINING = "".join(
     mark for mark in map(chr, range(0x300, 0xFE30)) if unicodedata.category(mark)[0] == "M"
@@ -16,11 +16,19 @@ _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,:'\-][a-z0-9]+)*")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|Inc|Ltd|Co|Jr|Sr|vs|etc|e\.g|i\.e|[ap]\.m|approx))\.$"
 )
+_ABBREVIATION_MAX = 16
+"""More characters than an abbreviation has, with its stop and what stands before it."""
 # A full stop of a script with spaces counts before a space; one of Chinese or Japanese anywhere.
 _BOUNDARY = re.compile(
     r"(?<=[.!?…؟۔।॥։።။។])[\"”’»)]?\s+(?=[\"“‘«(]?[^\W_])|(?<=[。！？｡])[」』”’）]*\s*|\n"
 )
 _OPENING = '"“‘«('
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROLS = re.compile(
+    # A terminal's sequences, whole where they are whole; other controls; halves of characters.
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
+)
 
 
 def tokens(text: str) -> list[str]:
@@ -47,9 +55,12 @@ def sentences(text: str) -> list[str]:
     start = 0
     for boundary in _BOUNDARY.finditer(text):
         closing = text[boundary.start() : boundary.end()].rstrip()
-        piece = text[start : boundary.start()] + closing
-        if "\n" not in boundary.group() and _goes_on(piece.strip(), text[boundary.end() :][:2]):
+        # No more of the text than decides, so that many stops that end nothing cost no more.
+        before = text[max(start, boundary.start() - _ABBREVIATION_MAX) : boundary.start()] + closing
+        after = text[boundary.end() : boundary.end() + 2]
+        if "\n" not in boundary.group() and _goes_on(before.strip(), after):
             continue
+        piece = text[start : boundary.start()] + closing
         if piece.strip():
             found.append(piece.strip())
         start = boundary.end()
@@ -57,6 +68,11 @@ def sentences(text: str) -> list[str]:
     if tail:
         found.append(tail)
     return found
+
+
+def without_controls(text: str) -> str:
+    """Return text with plain line ends, and without what a terminal would act on."""
+    return _CONTROLS.sub("", _LINE_ENDS.sub("\n", text))
 
 
 def copied_share(text: str, source: str, run: int = 5) -> float:

@@ -120,7 +120,7 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
 def _parse_question(where: str, line: str) -> FileQuestion:
     try:
         record: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DocumentsError(f"{where}: no JSON ({error}). Write one object a line.") from error
     if not isinstance(record, dict):
         raise DocumentsError(f'{where}: not an object: write {{"question": …, "answer": …}}.')

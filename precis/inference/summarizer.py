@@ -1,6 +1,7 @@
 """Who writes the summaries: the embedded policy in this process, or a server that is up."""
 
 import asyncio
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from precis.config import ContenderConfig
 from precis.errors import ConfigError, SummaryError
 from precis.extractive.endpoint import PolicyEndpoint
 from precis.inference.parts import split
+from precis.inference.texts import Text
 from precis.llm.budget import Budget
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.responses import BoundedClient, ReplyTooLarge
@@ -27,6 +29,7 @@ from precis.records.verdict import Unscored
 from precis.statistics.standings import Contender
 from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.summaries.task import Summarizing
+from precis.text import count_words, sentences
 
 _TRIES_MAX = 3
 _LIST_TIMEOUT_S = 10.0
@@ -42,6 +45,10 @@ class Summarizer(Protocol):
     @property
     def model(self) -> str:
         """What writes."""
+
+    @property
+    def picks_sentences(self) -> bool:
+        """Whether its summary consists of the text's own sentences, and reads as those do."""
 
     @property
     def context_tokens(self) -> int | None:
@@ -67,7 +74,7 @@ class LongSummary:
     parts: int
 
 
-async def summarize_text(summarizer: Summarizer, text: str, words_max: int) -> LongSummary:
+async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> LongSummary:
     """The summary of a text of any length.
 
     What is longer than the summarizer reads at once is split; the summaries of its parts are then
@@ -77,7 +84,8 @@ async def summarize_text(summarizer: Summarizer, text: str, words_max: int) -> L
         SummaryError: there is none; the message says why.
     """
     room = room_for_text(summarizer.context_tokens, words_max)
-    first = [text] if room is None else split(text, room)
+    read = text.prose if summarizer.picks_sentences else text.text
+    first = [read] if room is None else split(read, room)
     parts = first
     for _ in range(_PASSES_MAX):
         summaries = await asyncio.gather(*(summarizer.write(part, words_max) for part in parts))
@@ -115,6 +123,7 @@ class PolicySummarizer:
         folder: with the model's `checkpoints/0030/`.
     """
 
+    picks_sentences = True
     context_tokens = None
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -122,14 +131,20 @@ class PolicySummarizer:
         self._endpoint = PolicyEndpoint({name.partition("@")[0]: folder})
 
     async def write(self, text: str, words_max: int) -> str:
-        """See `Summarizer.write`."""
-        messages: list[dict[str, Any]] = [*summary_messages(text, words_max)]
+        """See `Summarizer.write`; of a sentence that is too long, a part may be picked."""
+        pieces: list[str] = []
+        for sentence in sentences(text):
+            pieces.extend(_cut(sentence, words_max))
+        messages: list[dict[str, Any]] = [*summary_messages("\n".join(pieces), words_max)]
         asked = ChatRequest(model=self.model, messages=messages, temperature=0.0)
         try:
             completion = await self._endpoint.complete(asked)
         except ApiError as error:
             raise SummaryError(str(error)) from error
-        return completion.choices[0].content
+        summary = completion.choices[0].content
+        if not summary.strip():
+            raise SummaryError(f"No sentence of it fits into {words_max} words.", "Raise --words.")
+        return summary
 
 
 class ServedSummarizer:
@@ -137,6 +152,8 @@ class ServedSummarizer:
 
     `async with ServedSummarizer(url, model, key) as summarizer: await summarizer.write(…)`
     """
+
+    picks_sentences = False
 
     def __init__(self, url: str, model: str, key: str, context_tokens: int | None) -> None:
         self.model = model
@@ -268,6 +285,18 @@ class _Models(BaseModel):
     """The part of OpenAI's list of models that is read."""
 
     data: list[_Model]
+
+
+def _cut(sentence: str, words_max: int) -> list[str]:
+    """A sentence, in pieces between words if it has more than so many."""
+    words = count_words(sentence)
+    if words <= words_max:
+        return [sentence]
+    width = max(1, len(sentence) * words_max // words * 9 // 10)
+    cut: list[str] = []
+    for piece in textwrap.wrap(sentence, width, break_on_hyphens=False):
+        cut.extend([piece] if len(piece) == 1 else _cut(piece, words_max))
+    return cut
 
 
 def _parameters(words_max: int) -> Mapping[str, Any]:

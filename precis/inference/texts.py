@@ -1,9 +1,12 @@
-"""From files to text: plain text, Markdown, PDF, HTML and Word documents."""
+"""From files to text: plain text, Markdown, PDF, HTML and Word documents.
+
+What a file holds is not trusted: `precis.inference.reader` has it read in a process of its own.
+"""
 
 import logging
 import re
-import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import zip_longest
@@ -11,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from precis.errors import DocumentsError
+from precis.inference.prose import prose
+from precis.text import without_controls
 
 STANDARD_INPUT = "-"
 INPUT_NAME = "standard input"
@@ -18,16 +23,31 @@ _WIDTH_MAX = 140
 """A longer line than this was not broken to fit a page: it is a paragraph."""
 _FULL_LINE = 0.6
 """A shorter line than this share of the longest ends a paragraph, or is a heading."""
-_LIST_ITEM = re.compile(r"[-*+•#>|]|\d+[.)]\s")
+_LIST_ITEM = re.compile(r"[-*+•#>|`~]|\d+[.)]\s")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
+
+
+_EDGE_MAX = 2
+"""So many lines at the top and at the bottom of a page may be running headers and footers."""
+_RUNNING_PAGES_MIN = 3
+_RUNNING_SHARE = 0.25
+_CHARACTERS_MAX = 5_000_000
+"""Of a text: some 800,000 words, which take ten seconds to summarize."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """What is to be summarized, and the name of the file that it is from."""
+    """A document to summarize.
+
+    Attributes:
+        name: of the file that it is from.
+        text: all of it, as Markdown where the file has headings, lists and tables.
+        prose: its sentences alone (`precis.inference.prose`); empty where nobody needs them.
+    """
 
     name: str
     text: str
+    prose: str = ""
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
@@ -42,29 +62,42 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def read_text(path: Path) -> Text:
-    """The text of a file; of standard input where the path is `-`.
+def kind_of(path: Path, content: bytes) -> str:
+    """Return the suffix that says how to read a file; of standard input, the one it would have."""
+    if str(path) != STANDARD_INPUT:
+        return path.suffix.lower()
+    start = content[:512].lstrip().lower()
+    if start.startswith(b"%pdf-"):
+        return ".pdf"
+    if start.startswith(b"pk\x03\x04"):
+        return ".docx"
+    return ".html" if start.startswith((b"<!doctype html", b"<html")) else ".txt"
+
+
+def read_content(name: str, kind: str, content: bytes) -> Text:
+    """Return the text of a file's content.
+
+    Args:
+        name: of the file, for messages.
+        kind: its suffix.
 
     Raises:
         DocumentsError: it can't be read, or holds no text.
     """
-    if str(path) == STANDARD_INPUT:
-        content = sys.stdin.buffer.read()
-        name = INPUT_NAME
-        kind = _kind_of(content)
-    else:
-        content = _content(path)
-        name = str(path)
-        kind = path.suffix.lower()
     if kind not in _READERS:
         raise DocumentsError(
             f"{name}: {kind or 'a file without a suffix'} can't be read.",
             f"Give one of {', '.join(sorted(_READERS))}, or text on standard input (-).",
         )
-    text = _READERS[kind](name, content).strip()
-    if not text:
+    text, sentences = _READERS[kind](name, content)
+    if not text.strip():
         raise DocumentsError(f"{name} holds no text: there is nothing to summarize.")
-    return Text(name, text)
+    if len(text) > _CHARACTERS_MAX:
+        raise DocumentsError(
+            f"{name} holds {len(text):,} characters, where {_CHARACTERS_MAX:,} can be read.",
+            "Split it.",
+        )
+    return Text(name, text.strip(), sentences)
 
 
 def unwrap(text: str) -> str:
@@ -94,7 +127,8 @@ def _is_full(line: str, width: int) -> bool:
 def _files_in(folder: Path) -> list[Path]:
     readable = []
     for file in sorted(folder.rglob("*")):
-        if file.is_file() and _is_shown(file, folder) and file.suffix.lower() in _READERS:
+        is_readable = file.suffix.lower() in _READERS and _is_shown(file, folder)
+        if is_readable and file.is_file():
             readable.append(file)
     if not readable:
         raise DocumentsError(f"The folder {folder} holds no {', '.join(sorted(_READERS))} file.")
@@ -105,30 +139,20 @@ def _is_shown(file: Path, folder: Path) -> bool:
     return not any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DocumentsError(f"Can't read {path}: {error.strerror}.") from error
+def _plain(name: str, content: bytes) -> tuple[str, str]:
+    text = unwrap(_decode(name, content))
+    # What is one line now is a paragraph, a heading or a row, and no line goes on in the next.
+    return text, prose(text.replace("\n", "\n\n"))
 
 
-def _kind_of(content: bytes) -> str:
-    """The suffix that content without a name would have."""
-    start = content[:512].lstrip().lower()
-    if start.startswith(b"%pdf-"):
-        return ".pdf"
-    if start.startswith(b"pk\x03\x04"):
-        return ".docx"
-    return ".html" if start.startswith((b"<!doctype html", b"<html")) else ".txt"
-
-
-def _plain(name: str, content: bytes) -> str:
-    return unwrap(_decode(name, content))
+def _markdown(name: str, content: bytes) -> tuple[str, str]:
+    text = _decode(name, content)
+    return unwrap(text), prose(text)
 
 
 def _decode(name: str, content: bytes) -> str:
     try:
-        return content.decode("utf-8-sig")
+        return without_controls(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DocumentsError(
@@ -136,7 +160,7 @@ def _decode(name: str, content: bytes) -> str:
         ) from error
 
 
-def _pdf(name: str, content: bytes) -> str:
+def _pdf(name: str, content: bytes) -> tuple[str, str]:
     import pypdf
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it tells of every oddity of a file
@@ -144,30 +168,79 @@ def _pdf(name: str, content: bytes) -> str:
         reader = pypdf.PdfReader(BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DocumentsError(f"{name} is encrypted.", "Remove its password first.")
-        pages = [page.extract_text() for page in reader.pages]
-    except DocumentsError:
+        pages = [without_controls(page.extract_text()) for page in reader.pages]
+    except (DocumentsError, MemoryError, RecursionError):
         raise
     except Exception as error:  # of a damaged file pypdf raises whatever it stumbles over
-        raise DocumentsError(f"{name} can't be read as PDF: {_reason(error)}.") from error
+        raise DocumentsError(f"{name} can't be read as PDF: {reason(error)}.") from error
     if not any(page.strip() for page in pages):
         raise DocumentsError(
             f"{name} has no text in it, only pictures of pages.", "Run OCR on it first."
         )
-    return "\n\n".join(map(unwrap, pages))
+    text = unwrap(_join_pages(without_running_lines(pages)))
+    return text, prose(text.replace("\n", "\n\n"), is_print=True)
 
 
-def _word(name: str, content: bytes) -> str:
+def without_running_lines(pages: Sequence[str]) -> list[str]:
+    """Return pages without the headers, footers and numbers that a good part of them share."""
+    seen: Counter[str] = Counter()
+    for page in pages:
+        lines = [line for line in page.splitlines() if line.strip()]
+        edge = _edge(lines)
+        seen.update({_shape(line) for line in [*lines[:edge], *lines[len(lines) - edge :]]})
+    enough = max(_RUNNING_PAGES_MIN, _RUNNING_SHARE * len(pages))
+    running = {shape for shape, count in seen.items() if count >= enough}
+    bare = [_without_edges(page, running) for page in pages]
+    return bare if any(bare) else list(pages)
+
+
+def _edge(lines: Sequence[str]) -> int:
+    """How many lines at either end of a page may be a header or footer."""
+    return max(1, min(_EDGE_MAX, len(lines) // 4))
+
+
+def _without_edges(page: str, running: set[str]) -> str:
+    lines = page.strip().splitlines()
+    edge = _edge(lines)
+    for at in (0, -1):
+        for _ in range(edge):
+            if lines and _shape(lines[at]) in running:
+                lines.pop(at)
+    return "\n".join(lines).strip()
+
+
+def _shape(line: str) -> str:
+    """A line as it is on other pages: numbers count on."""
+    return re.sub(r"\d+", "0", " ".join(line.split()).casefold())
+
+
+def _join_pages(pages: Sequence[str]) -> str:
+    """One text of all pages; a sentence may go on from one to the next."""
+    joined = ""
+    for page in pages:
+        goes_on = page.lstrip()[:1].islower()
+        joined = f"{joined.rstrip()}\n{page}" if goes_on else f"{joined}\n\n{page}"
+    return joined
+
+
+def _word(name: str, content: bytes) -> tuple[str, str]:
     import mammoth
 
     try:
         html: str = mammoth.convert_to_html(BytesIO(content)).value
+    except (MemoryError, RecursionError):
+        raise
     except Exception as error:  # a damaged archive, a missing part, broken XML: all its own
-        raise DocumentsError(f"{name} can't be read as a Word file: {_reason(error)}.") from error
-    return _markdown_of(html)
+        raise DocumentsError(f"{name} can't be read as a Word file: {reason(error)}.") from error
+    return _both(without_controls(_markdown_of(html)))
 
 
-def _html(name: str, content: bytes) -> str:
-    return _markdown_of(_decode(name, content))
+def _html(name: str, content: bytes) -> tuple[str, str]:
+    return _both(without_controls(_markdown_of(_decode(name, content))))
+
+
+def _both(markdown: str) -> tuple[str, str]:
+    return markdown, prose(markdown)
 
 
 def _markdown_of(html: str) -> str:
@@ -198,15 +271,15 @@ def _markdown_of(html: str) -> str:
     return str(converter.convert(html))
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """The first line of what went wrong, or its kind."""
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 
-_READERS: dict[str, Callable[[str, bytes], str]] = {
+_READERS: dict[str, Callable[[str, bytes], tuple[str, str]]] = {
     ".txt": _plain,
-    ".md": _plain,
-    ".markdown": _plain,
+    ".md": _markdown,
+    ".markdown": _markdown,
     ".pdf": _pdf,
     ".html": _html,
     ".htm": _html,

@@ -82,6 +82,37 @@ def test_a_folder_goes_on_after_a_file_that_cannot_be_read(store: FolderStore, s
     assert done.stdout.startswith(f"# {story.parent / 'folder' / 'good.txt'}")
 
 
+def test_a_summary_reads_as_prose(store: FolderStore, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# The mill in 1784\n\n| year | owner |\n|---|---|\n| 1784 | Thomas Aldery |\n\n"
+        "It was **built** in 1784 by [Thomas Aldery](https://mill.example/1784).\n\n"
+        "```\nprint('1784 Thomas Aldery')\n```\n\n- It closed in <b>1967</b>.\n"
+    )
+    done = summarize(page, store=store)
+    assert done.stdout == "It was built in 1784 by Thomas Aldery. It closed in 1967.\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the mill was built in 1784 and closed in 1967 " * 60,
+        "word" * 20_000,
+        "水車小屋は一七八四年に建てられた" * 200,
+        "| a | 1784 |\n" * 100,
+        "# One heading and nothing else",
+        "* * *",
+    ],
+)
+def test_no_text_gives_an_empty_summary(store: FolderStore, story: Path, text: str) -> None:
+    story.write_text(text)
+    done = summarize(story, "--words", 20, store=store)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.strip()
+    assert count_words(done.stdout) <= 20
+    assert set(done.stdout) <= set(text + " \n")
+
+
 def test_facts_that_were_not_kept_are_told_of(
     store: FolderStore, story: Path, questions: Path
 ) -> None:
@@ -111,6 +142,7 @@ def test_a_question_may_name_standard_input(store: FolderStore, questions: Path,
     [
         ("{", "questions.jsonl, line 1: no JSON"),
         ("[]", "questions.jsonl, line 1: not an object"),
+        ("[" * 100_000, "questions.jsonl, line 1: no JSON"),
         ('\n{"question": "?"}', "questions.jsonl, line 2: 'answer' is missing"),
         (" ", "holds no questions"),
         ('{"question": "?", "answer": "1", "file": "b.txt"}', "no document is called b.txt"),

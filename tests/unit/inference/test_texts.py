@@ -1,7 +1,5 @@
 """Files of each kind become text, and what can't be read is said in one sentence."""
 
-import zipfile
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -10,8 +8,10 @@ from hypothesis import strategies as st
 
 from precis.errors import DocumentsError
 from precis.inference.parts import split
-from precis.inference.texts import find_files, read_text, unwrap
+from precis.inference.prose import prose
+from precis.inference.texts import Text, find_files, kind_of, read_content, unwrap
 from precis.llm.tokens import estimate_most_tokens
+from tests.support.files import pdf, word_file
 
 PAGE = """<!doctype html><html><head><title>T</title><style>p {color: red}</style></head><body>
 <nav><a href="/">Home</a></nav><h1>The mill</h1>
@@ -20,69 +20,23 @@ PAGE = """<!doctype html><html><head><title>T</title><style>p {color: red}</styl
 <footer>© a firm</footer></body></html>"""
 
 WORD = (
-    '<?xml version="1.0"?><w:document '
-    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
     '<w:p><w:r><w:t xml:space="preserve">It was built in </w:t></w:r><w:r><w:rPr><w:b/></w:rPr>'
     "<w:t>1784</w:t></w:r><w:r><w:t>.</w:t></w:r></w:p><w:p><w:r><w:t>It closed in 1967."
-    "</w:t></w:r></w:p></w:body></w:document>"
+    "</w:t></w:r></w:p>"
 )
 
 
-def a_word_file() -> bytes:
-    parts = {
-        "[Content_Types].xml": '<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.'
-        'org/package/2006/content-types"><Default Extension="rels" ContentType="application/'
-        'vnd.openxmlformats-package.relationships+xml"/><Override PartName="/word/document.xml" '
-        'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.'
-        'main+xml"/></Types>',
-        "_rels/.rels": '<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.'
-        'org/package/2006/relationships"><Relationship Id="a" Type="http://schemas.openxmlformats'
-        '.org/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/>'
-        "</Relationships>",
-        "word/document.xml": WORD,
-    }
-    file = BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    return file.getvalue()
+def a_text(name: str, content: bytes | str) -> Text:
+    encoded = content.encode() if isinstance(content, str) else content
+    return read_content(name, kind_of(Path(name), encoded), encoded)
 
 
-def a_pdf(lines: list[str], password: str = "") -> bytes:
-    """One page with these lines under each other."""
-    from pypdf import PdfWriter
-    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
-
-    writer = PdfWriter()
-    page = writer.add_blank_page(600, 800)
-    font = DictionaryObject(
-        {
-            NameObject("/Type"): NameObject("/Font"),
-            NameObject("/Subtype"): NameObject("/Type1"),
-            NameObject("/BaseFont"): NameObject("/Helvetica"),
-        }
-    )
-    fonts = DictionaryObject({NameObject("/F1"): font})
-    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
-    shown = "".join(f"({line}) Tj 0 -14 Td " for line in lines)
-    content = DecodedStreamObject()
-    content.set_data(f"BT /F1 12 Tf 20 700 Td {shown} ET".encode())
-    page[NameObject("/Contents")] = writer._add_object(content)
-    if password:
-        writer.encrypt(password, algorithm="RC4-128")
-    file = BytesIO()
-    writer.write(file)
-    return file.getvalue()
+def read(name: str, content: bytes | str) -> str:
+    return a_text(name, content).text
 
 
-def read(folder: Path, name: str, content: bytes | str) -> str:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_text(path).text
-
-
-def test_a_page_is_read_without_what_stands_around_it(tmp_path: Path) -> None:
-    text = read(tmp_path, "page.html", PAGE)
+def test_a_page_is_read_without_what_stands_around_it() -> None:
+    text = read("page.html", PAGE)
     assert text.startswith("# The mill")
     assert "It was built in 1784 by Thomas Aldery." in text
     assert "214 people" in text
@@ -90,17 +44,17 @@ def test_a_page_is_read_without_what_stands_around_it(tmp_path: Path) -> None:
         assert noise not in text
 
 
-def test_a_word_file_is_read_by_paragraph(tmp_path: Path) -> None:
-    text = read(tmp_path, "letter.docx", a_word_file())
+def test_a_word_file_is_read_by_paragraph() -> None:
+    text = read("letter.docx", word_file(WORD))
     assert text.split("\n\n") == ["It was built in 1784.", "It closed in 1967."]
 
 
-def test_the_lines_of_a_pdf_are_joined_to_sentences(tmp_path: Path) -> None:
+def test_the_lines_of_a_pdf_are_joined_to_sentences() -> None:
     lines = [
         "The mill was built in 1784 by Thomas Al-",
         "dery, who had come from Leeds.",
     ]
-    assert read(tmp_path, "mill.pdf", a_pdf(lines)) == (
+    assert read("mill.pdf", pdf(lines)) == (
         "The mill was built in 1784 by Thomas Aldery, who had come from Leeds."
     )
 
@@ -126,16 +80,65 @@ def test_a_long_line_is_a_paragraph_of_its_own() -> None:
         ("a.txt", b"", "holds no text"),
         ("a.xls", b"1", ".xls can't be read"),
         ("a", b"1", "without a suffix"),
-        ("a.pdf", a_pdf(["secret"], "password"), "is encrypted"),
-        ("b.pdf", a_pdf([]), "only pictures of pages"),
+        ("a.pdf", pdf(["secret"], password="password"), "is encrypted"),
+        ("b.pdf", pdf([]), "only pictures of pages"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_sentence(
-    tmp_path: Path, name: str, content: bytes, said: str
-) -> None:
+def test_what_cannot_be_read_is_said_in_a_sentence(name: str, content: bytes, said: str) -> None:
     with pytest.raises(DocumentsError, match=said) as raised:
-        read(tmp_path, name, content)
+        read(name, content)
     assert "\n" not in str(raised.value)
+
+
+def test_pages_are_read_without_what_they_all_begin_and_end_with() -> None:
+    pages = []
+    for number in range(1, 7):
+        head = "The Mill at Leeds" if number % 2 else "Chapter 3: Looms"
+        body = [f"The mill had {number}00 looms in that", f"year, said the clerk {number}."]
+        pages.append([head, *body, f"Page {number} of 6"])
+    text = a_text("book.pdf", pdf(*pages))
+    sentences = [f"The mill had {n}00 looms in that year, said the clerk {n}." for n in range(1, 7)]
+    assert text.text.split("\n\n") == sentences
+    assert text.prose.splitlines() == sentences
+
+
+def test_a_sentence_goes_on_on_the_next_page() -> None:
+    first = ["The Mill", "It was built in 1784 by Thomas"]
+    second = ["The Mill", "aldery, a weaver from Leeds."]
+    text = read("mill.pdf", pdf(first, second, ["The Mill", "It closed in 1967."]))
+    assert (
+        text == "It was built in 1784 by Thomas aldery, a weaver from Leeds.\n\nIt closed in 1967."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentences"),
+    [
+        ("a.md", "Title\n=====\n\nIt *was* `built`. It\nclosed.", ["It was built. It closed."]),
+        ("a.md", "- 214 people\n- It was sold.\n1. It burnt!", ["It was sold.", "It burnt!"]),
+        ("a.md", "It was built.[^1]\n\n[^1]: By a weaver.", ["It was built.", "By a weaver."]),
+        ("a.md", "<div><p>It <i>was</i> built &amp; sold.</p></div>", ["It was built & sold."]),
+        ("a.md", "<script>\nlet mill = 'It was built.'\n</script>\n\nIt burnt.", ["It burnt."]),
+        ("a.md", "![A wheel.](wheel.png) It stood.<br>It fell.", ["It stood.", "It fell."]),
+        ("a.html", PAGE, ["It was built in 1784 by Thomas Aldery."]),
+        ("a.docx", word_file(WORD), ["It was built in 1784.", "It closed in 1967."]),
+        ("a.txt", "THE MILL\n\nIt was built.\n\nAda   36   Leeds.", ["It was built."]),
+        ("a.pdf", pdf(["3.1 Looms", "It made 2*3*4 yards of a_b_c."]),
+         ["It made 2*3*4 yards of a_b_c."]),
+        ("a.txt", "milk\n\neggs\n\nbread", ["milk", "eggs", "bread"]),
+        ("a.md", "# Only\n\n## headings", ["Only", "headings"]),
+        ("a.md", "It was «built». \u201cIt burnt.\u201d", ["It was «built». “It burnt.”"]),
+    ],
+)  # fmt: skip
+def test_sentences_are_what_is_left_without_headings_tables_code_and_marks(
+    name: str, content: bytes | str, sentences: list[str]
+) -> None:
+    assert a_text(name, content).prose.splitlines() == sentences
+
+
+@given(st.text(max_size=300))
+def test_a_text_that_says_something_has_prose(text: str) -> None:
+    assert bool(prose(text).strip()) == bool(text.strip())
 
 
 def test_a_folder_is_all_its_files_that_can_be_read(tmp_path: Path) -> None:

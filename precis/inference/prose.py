@@ -1,0 +1,106 @@
+"""The sentences of a text: without headings, tables, code, and Markdown's and HTML's marks.
+
+What picks sentences out of a document picks from these, so that its summary reads as prose.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import unescape
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+_MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+_LINES = MarkdownIt("zero").enable("list")
+"""Knows paragraphs and lists alone: in print `*` and `_` are no marks."""
+
+_ENDS = ".!?…。！？؟۔।"
+_CLOSING = "\"'”’»)]」』）*_"
+_HEADING_MAX = 100
+"""Characters: what is longer, and mostly letters, is a sentence without its stop."""
+_LETTERS_MIN = 0.6
+_BULLET = re.compile(r"[•▪◦‣·–—]\s+")
+_GAP = re.compile(r"\S(?: {3,}| ?\t| \|)(?=\s*\S)")
+"""Between two cells of a table that Markdown does not know as one."""
+_TAG = re.compile(r"<[^<>]*>")
+_NO_TEXT = ("<script", "<style", "<pre", "<!--", "<?", "<!")
+_FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,40}\]:?")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A piece of a document, by what it is."""
+
+    kind: str
+    text: str
+
+
+def prose(text: str, *, is_print: bool = False) -> str:
+    """Return the sentences of a text, a paragraph or list item a line.
+
+    A text that consists of something else, such as a list of names or a table, gives that, without
+    its marks: no text gives nothing.
+
+    Args:
+        is_print: the text is from a page, where no character is a mark.
+    """
+    blocks = list(_blocks((_LINES if is_print else _MARKDOWN).parse(text)))
+    spoken = [block.text for block in blocks if block.kind == "paragraph"]
+    sentences = [one for one in spoken if _is_sentence(one)]
+    if 2 * _size(sentences) >= _size(spoken) > 0 and sentences:
+        return "\n".join(sentences)
+    return "\n".join(spoken or (block.text for block in blocks)) or text.strip()
+
+
+def _blocks(tokens: Sequence[Token]) -> Iterator[_Block]:
+    """The pieces of a parsed document; those without a word are left out."""
+    kind = "paragraph"
+    for token in tokens:
+        if token.type in ("heading_open", "table_open"):
+            kind = "other"
+        elif token.type in ("heading_close", "table_close"):
+            kind = "paragraph"
+        elif token.type in ("fence", "code_block"):
+            yield from _named("other", token.content)
+        elif token.type == "html_block":
+            is_text = not token.content.lstrip().lower().startswith(_NO_TEXT)
+            yield from _named("paragraph" if is_text else "other", _without_tags(token.content))
+        elif token.type == "inline":
+            is_row = token.content.startswith("|") or len(_GAP.findall(token.content)) > 1
+            yield from _named("other" if is_row else kind, _words(token))
+
+
+def _named(kind: str, text: str) -> Iterator[_Block]:
+    for line in text.splitlines():
+        shown = _BULLET.sub("", " ".join(line.split()), count=1)
+        if any(map(str.isalnum, shown)):
+            yield _Block(kind, shown)
+
+
+def _words(inline: Token) -> str:
+    """What a reader sees of a paragraph."""
+    shown = ""
+    for token in inline.children or ():
+        if token.type == "softbreak":
+            shown += " "
+        elif token.type == "hardbreak" or token.content.lower().startswith("<br"):
+            shown += "\n"
+        elif token.type in ("text", "code_inline"):
+            shown += token.content
+    return _FOOTNOTE.sub("", shown)
+
+
+def _without_tags(html: str) -> str:
+    return unescape(_TAG.sub(" ", html))
+
+
+def _is_sentence(text: str) -> bool:
+    if text.rstrip(_CLOSING)[-1:] in _ENDS:
+        return True
+    letters = sum(map(str.isalpha, text))
+    return len(text) > _HEADING_MAX and letters >= _LETTERS_MIN * len(text)
+
+
+def _size(texts: Sequence[str]) -> int:
+    return sum(map(len, texts))

@@ -1,0 +1,173 @@
+"""Reading files that nobody vouches for: each costs at most itself, in bounded time and memory.
+
+A small file may unpack to gigabytes, or keep a parser busy for an hour. So another process reads
+(`precis.inference.reader_process`), which is ended where a file is too much for it, and serves all
+files until then.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from precis.errors import DocumentsError
+from precis.inference.reader_process import OUT_OF_MEMORY
+from precis.inference.texts import INPUT_NAME, STANDARD_INPUT, Text, kind_of
+
+_MODULE = "precis.inference.reader_process"
+_KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
+"""What the process is given of the environment, which holds keys."""
+_DEATH_S = 5.0
+_PLAIN = "Save it as plain text, and give that."
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """What one file may take: `ReadLimits(memory_bytes=2 * 2**30)`.
+
+    Attributes:
+        file_bytes: its size.
+        memory_bytes: of the process that reads it.
+        cpu_s: seconds of computing that any file may take.
+        cpu_s_per_mb: more of them for each megabyte of it.
+        cpu_s_max: the most.
+        patience: how many times as long it may take by the clock, on a busy machine.
+    """
+
+    file_bytes: int = 100_000_000
+    memory_bytes: int = 2**30
+    cpu_s: float = 10.0
+    cpu_s_per_mb: float = 10.0
+    cpu_s_max: float = 120.0
+    patience: float = 10.0
+
+
+class FileReader:
+    """Reads files, one after the other.
+
+    `async with FileReader() as reader: text = await reader.read(path)`
+    """
+
+    def __init__(self, limits: ReadLimits | None = None) -> None:
+        self._limits = limits or ReadLimits()
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
+
+    async def read(self, path: Path) -> Text:
+        """Return the text of a file; of standard input where the path is `-`.
+
+        Raises:
+            DocumentsError: it can't be read, holds no text, or takes too much to read.
+        """
+        name = INPUT_NAME if str(path) == STANDARD_INPUT else str(path)
+        limits = self._limits
+        content = _content(path, name, limits.file_bytes)
+        cpu_s = limits.cpu_s + limits.cpu_s_per_mb * len(content) / 1e6
+        asked = {
+            "name": name.encode("utf-8", "replace").decode(),  # it may hold half a character
+            "kind": kind_of(path, content),
+            "bytes": len(content),
+            "cpu_s": min(cpu_s, limits.cpu_s_max),
+            "memory_bytes": limits.memory_bytes,
+        }
+        answer = await self._ask(asked, content)
+        if "what" in answer:
+            raise DocumentsError(answer["what"], answer["remedy"])
+        return Text(name, answer["text"], answer["prose"])
+
+    async def _ask(self, asked: Mapping[str, Any], content: bytes) -> dict[str, Any]:
+        """The process's answer; it is ended where there is none.
+
+        Raises:
+            DocumentsError: it took too long, or died of the file.
+        """
+        answer: dict[str, Any] | None = None
+        if self._process is None or self._process.returncode is not None:
+            self._process = await _start()
+        process = self._process
+        assert process.stdin and process.stdout
+        try:
+            async with asyncio.timeout(asked["cpu_s"] * self._limits.patience):
+                process.stdin.write(json.dumps(asked).encode() + b"\n" + content)
+                await process.stdin.drain()
+                size = int(await process.stdout.readline())
+                answer = json.loads(await process.stdout.readexactly(size))
+        except TimeoutError:
+            raise _too_slow(asked) from None
+        except (ValueError, ConnectionError, asyncio.IncompleteReadError):
+            raise _describe_death(asked, await self._end(grace_s=_DEATH_S)) from None
+        finally:
+            if answer is None:
+                await self._end()
+        return answer
+
+    async def _end(self, grace_s: float = 0.0) -> int | None:
+        """End the process, if it does not end by itself within that time; its exit status."""
+        process = self._process
+        self._process = None
+        if process is None:
+            return None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), grace_s)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+        return process.returncode
+
+
+def _too_slow(asked: Mapping[str, Any]) -> DocumentsError:
+    what = f"{asked['name']} takes more than {asked['cpu_s']:.0f} s to read."
+    return DocumentsError(what, _PLAIN)
+
+
+def _describe_death(asked: Mapping[str, Any], status: int | None) -> DocumentsError:
+    """What to say of a file that the process has died of."""
+    if status == -signal.SIGXCPU:
+        return _too_slow(asked)
+    what = f"{asked['name']} can't be read: the process that read it ended ({status})."
+    if status == OUT_OF_MEMORY:
+        what = f"{asked['name']} takes more than {asked['memory_bytes'] / 2**30:.1f} GB to read."
+    return DocumentsError(what, _PLAIN)
+
+
+async def _start() -> asyncio.subprocess.Process:
+    known = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", _MODULE),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        # The folder that a user summarizes files in may hold modules of any name.
+        env={**known, "PYTHONSAFEPATH": "1"},
+        start_new_session=True,  # Ctrl-C is for us
+    )
+
+
+def _content(path: Path, name: str, bytes_max: int) -> bytes:
+    """The content of a file or of standard input.
+
+    Raises:
+        DocumentsError: it can't be read, or is too large.
+    """
+    try:
+        if str(path) == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(bytes_max + 1)
+        else:
+            with path.open("rb") as file:
+                content = file.read(bytes_max + 1)
+    except OSError as error:
+        raise DocumentsError(f"Can't read {name}: {error.strerror}.") from error
+    if len(content) > bytes_max:
+        raise DocumentsError(f"{name} is larger than {bytes_max / 1e6:g} MB.", "Split it.")
+    return content

@@ -1,0 +1,77 @@
+"""The process that reads files, in bounded memory and time, for `precis.inference.reader`.
+
+It is asked by a line of JSON with the file's content behind it, and answers by a line with the
+length of the JSON that follows. It is given no key, and writes nothing.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from precis.errors import DocumentsError
+from precis.inference.texts import read_content, reason
+
+OUT_OF_MEMORY = 77
+"""Exit status."""
+_RECURSION = 10_000
+"""Calls deep: a page is nested a few hundred, and each level takes several."""
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    asked_by = sys.stdin.buffer
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    sys.setrecursionlimit(_RECURSION)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, 0)
+    while line := asked_by.readline():
+        asked = json.loads(line)
+        content = asked_by.read(asked["bytes"])
+        _limit(resource.RLIMIT_AS, asked["memory_bytes"])
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + asked["cpu_s"]) + 1)
+        try:
+            answer = _read(asked["name"], asked["kind"], content)
+            answers.write(b"%d\n" % len(answer) + answer)
+            answers.flush()
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)  # too little may be left to say so
+
+
+def _read(name: str, kind: str, content: bytes) -> bytes:
+    """The text, or why there is none, as JSON.
+
+    Raises:
+        MemoryError: it takes more than there is.
+    """
+    try:
+        return _json(asdict(read_content(name, kind, content)))
+    except MemoryError:
+        raise
+    except DocumentsError as error:
+        return _json({"what": error.what, "remedy": error.remedy})
+    except RecursionError:
+        return _json({"what": f"{name} is nested too deeply to be read.", "remedy": ""})
+    except Exception as error:  # whatever the libraries stumble over is the file's
+        return _json({"what": f"{name} can't be read: {reason(error)}.", "remedy": ""})
+
+
+def _json(answer: Mapping[str, Any]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _limit(what: int, most: int) -> None:
+    """Set a soft limit, where the system has it."""
+    with contextlib.suppress(ValueError, OSError):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (most, hard))
+
+
+if __name__ == "__main__":
+    main()

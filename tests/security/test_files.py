@@ -1,0 +1,169 @@
+"""A file that is made to do harm costs itself: the others are read, and nothing else happens."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from precis.errors import DocumentsError
+from precis.inference.reader import FileReader, ReadLimits
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.processes.child import is_running
+from precis.store import FolderStore
+from precis.text import sentences
+from tests.support.command import run_precis
+from tests.support.files import pdf, word_file
+from tests.support.local_server import served
+from tests.support.runs import train_policy
+
+STORY = "The mill was built in 1784 by Thomas Aldery."
+PARAGRAPH = "<w:p><w:r><w:t>It was built.</w:t></w:r></w:p>"
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[31m\x9b5m\x00"
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Path:
+    path = tmp_path / "story.txt"
+    path.write_text(STORY)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    found = FolderStore(tmp_path / "store")
+    train_policy(found, "mine", tmp_path / "trainer")
+    return found
+
+
+def summarize(*arguments: object, store: FolderStore, **environment: str) -> Result:
+    return run_precis("summarize", *arguments, store=store, **environment)
+
+
+SHORT = ReadLimits(cpu_s=1.0, cpu_s_per_mb=0.0, patience=60.0)
+NARROW = ReadLimits(cpu_s=100.0, memory_bytes=200 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "limits", "said"),
+    [
+        ("bomb.docx", word_file(PARAGRAPH * 1_000_000), SHORT, "takes more than 1 s"),
+        ("bomb.docx", word_file(PARAGRAPH * 1_000_000), NARROW, "takes more than 0.2 GB"),
+        ("slow.pdf", pdf(["It was built."], times=200_000), SHORT, "takes more than 1 s"),
+        ("deep.html", b"<div>" * 100_000, ReadLimits(), "nested too deeply"),
+        ("large.txt", b"It was built. " * 400_000, ReadLimits(), "characters, where 5,000,000"),
+        (
+            "large.txt",
+            b"It was built. " * 8,
+            ReadLimits(file_bytes=100),
+            "is larger than 0.0001 MB",
+        ),
+    ],
+)
+async def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_is_read(
+    tmp_path: Path, story: Path, name: str, content: bytes, limits: ReadLimits, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    async with FileReader(limits) as reader:
+        assert (await reader.read(story)).text == STORY
+        with pytest.raises(DocumentsError, match=said) as raised:
+            await reader.read(tmp_path / name)
+        assert "\n" not in str(raised.value)
+        assert (await reader.read(story)).text == STORY
+
+
+async def test_a_page_may_be_nested_four_hundred_deep(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(f"<body>{'<div>' * 400}{STORY}{'</div>' * 400}")
+    async with FileReader() as reader:
+        assert (await reader.read(tmp_path / "page.html")).text == STORY
+
+
+async def test_a_process_that_stands_still_costs_one_file(story: Path) -> None:
+    async with FileReader() as reader:
+        await reader.read(story)
+        reader._limits = ReadLimits(cpu_s=1.0, patience=1.0)
+        first = reader_of(reader)
+        os.kill(first, signal.SIGSTOP)
+        with pytest.raises(DocumentsError, match="takes more than 1 s"):
+            await reader.read(story)
+        assert not is_running(first)
+
+
+async def test_one_process_reads_a_folder_and_knows_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-or-v1-0123456789")
+    async with FileReader() as reader:
+        seen = set()
+        for number in range(300):
+            path = tmp_path / f"{number}.md"
+            path.write_text(f"Mill {number} was built.")
+            assert (await reader.read(path)).text == f"Mill {number} was built."
+            seen.add(reader_of(reader))
+        (pid,) = seen
+        assert b"sk-or-v1" not in Path(f"/proc/{pid}/environ").read_bytes()
+    assert not is_running(pid)
+
+
+def reader_of(reader: FileReader) -> int:
+    assert reader._process is not None
+    return reader._process.pid
+
+
+def test_a_folder_goes_on_after_files_that_are_made_to_do_harm(
+    store: FolderStore, story: Path
+) -> None:
+    folder = story.parent / "folder"
+    folder.mkdir()
+    (folder / "a.html").write_text("<b>" * 100_000)
+    (folder / "b.docx").write_bytes(b"PK\x03\x04")
+    (folder / "c.pdf").write_bytes(b"%PDF-")
+    (folder / f"d{ESCAPES[:-1]}.md").write_text(ESCAPES)
+    (folder / "e.txt").write_text(STORY)
+    done = summarize(folder, store=store)
+    assert done.exit_code == 1
+    assert len(done.stderr.splitlines()) == 4
+    assert STORY in done.stdout
+    assert not set("\x1b\x9b\x07") & set(done.output)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_a_document_says_to_the_terminal_does_not_reach_it(
+    store: FolderStore, story: Path, options: tuple[str, ...]
+) -> None:
+    story.write_text(f"{ESCAPES}The mill was {ESCAPES}built in 1784.\r\x0b\x85It closed in 1967.")
+    done = summarize(story, *options, store=store)
+    shown = json.loads(done.stdout)["summary"] if options else done.stdout.strip()
+    assert sentences(shown) == ["The mill was built in 1784.", "It closed in 1967."]
+    assert not set("\x1b\x9b\x00\x07\r") & set(shown + done.output)
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    async def complete(_: ChatRequest) -> Completion:
+        return Completion("m", [Choice(f"{ESCAPES}The mill\x1b[0m closed.")])
+
+    with served(completions_app(complete, lambda: ["m"])) as url:
+        yield f"{url}/v1"
+
+
+def test_what_a_server_says_to_the_terminal_does_not_reach_it(
+    store: FolderStore, story: Path, server: str
+) -> None:
+    done = summarize(story, "--url", server, store=store)
+    assert done.stdout == "The mill closed.\n"
+    as_json = summarize(story, "--url", server, "--json", store=store)
+    assert json.loads(as_json.stdout)["summary"] == "The mill closed."
+
+
+def test_a_text_of_many_stops_that_end_nothing_is_divided_soon() -> None:
+    """It took time in the square of their number: minutes for these."""
+
+    async def divide() -> list[str]:
+        return await asyncio.wait_for(asyncio.to_thread(sentences, "e.g. a mill, " * 300_000), 60)
+
+    assert len(asyncio.run(divide())) == 1
