@@ -73,7 +73,8 @@ async def run_training(
                 benchmark = benchmark_with(environment.services, run.trainer)
                 report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
                 return completed(run.ledger, report, idle)
-    announce_trained(config)
+    if isinstance(environment, Summaries):
+        announce_trained(config)
     return completed(run.ledger, None, idle)
 
 

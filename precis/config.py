@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from precis.environment import Environment
 from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.cluster import ClusterConfig
+from precis.settings.environment import EnvironmentSettings, SummariesSettings
 from precis.settings.identity import ByIdentity, Decides, MayChange, Since, decisive_settings
 from precis.settings.store import StoreUrl
 from precis.settings.trainer import ExtractiveTrainer, Trainer
@@ -99,9 +100,9 @@ class RolloutsConfig(Record):
     """Summaries that are generated or judged at the same time."""
     timeout_s: MayChange[BoundedFloat] = Field(300, gt=0)
     """Deadline of one rollout, judging included, in seconds."""
-    turns_max: Decides[BoundedInt] = Field(50, ge=1)
+    turns_max: Annotated[Decides[BoundedInt], Since(50)] = Field(50, ge=1)
     """Calls to the model that one rollout may make."""
-    tokens_max: Decides[BoundedInt] = Field(8192, ge=1)
+    tokens_max: Annotated[Decides[BoundedInt], Since(8192)] = Field(8192, ge=1)
     """Tokens that one rollout may sample, in all its calls together."""
     scored_min: MayChange[BoundedInt] = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
@@ -248,8 +249,13 @@ class RunConfig(Record):
     """Name of the model; its checkpoints, ledger and results lie under it in the store."""
     seed: Decides[Seed] = 1
     """Seed of the untrained policy, the batches and every sample."""
+    environment: Annotated[Decides[EnvironmentSettings], Since(SummariesSettings())] = (
+        SummariesSettings()
+    )
+    """What the policy is trained to do: `summaries`, or the path of a Python file with `scenarios`
+    and `rollout`."""
     documents: ByIdentity[DocumentsConfig] = Field(default_factory=DocumentsConfig)
-    """Which documents to train on, and which to hold out."""
+    """Which documents to train on, and which to hold out; of summaries alone."""
     trainer: Decides[Trainer] = ExtractiveTrainer()
     """What is trained, and how."""
     cluster: MayChange[ClusterConfig] = ClusterConfig()
@@ -267,6 +273,15 @@ class RunConfig(Record):
     store: MayChange[StoreUrl] = Field("", validate_default=True)
     """Folder or s3://bucket/prefix for checkpoints, ledger and results; empty takes the variable
     PRECIS_STORE, or else .precis/store."""
+
+    @model_validator(mode="after")
+    def _embedded_policy_picks_sentences(self) -> Self:
+        if self.environment.kind != "summaries" and self.trainer.kind == "extractive":
+            raise ValueError(
+                "trainer.kind is 'extractive', whose policy picks sentences of documents: give "
+                f"environment.kind {self.environment.kind!r} another trainer"
+            )
+        return self
 
     @model_validator(mode="after")
     def _services_rent_nothing(self) -> Self:
@@ -403,7 +418,7 @@ class TrainConfig(RunConfig):
     """Another judge, which rules on every validation beside the reward's, and earns nothing: where
     the two part ways, the policy learns to please the first. Empty asks none."""
     benchmark: MayChange[bool] = True
-    """Whether to run the benchmark at the end."""
+    """Whether to run the benchmark at the end; there is one of summaries alone."""
     retention: MayChange[Retention] = Retention()
     """Which checkpoints stay in the store."""
     from_checkpoint: Annotated[Decides[FromCheckpoint | None], Since(None)] = Field(
@@ -417,6 +432,23 @@ class TrainConfig(RunConfig):
     best of the policy's own summaries. Empty begins with reinforcement."""
     take_over: MayChange[bool] = False
     """Take the model from another run that holds it, which then stops."""
+
+    @model_validator(mode="after")
+    def _only_summaries_have_judges(self) -> Self:
+        if self.environment.kind == "summaries":
+            return self
+        given = {
+            "warm_start": self.warm_start is not None,
+            "second_judge": self.second_judge is not None,
+            "rollouts.reward 'ruler'": self.rollouts.reward == "ruler",
+        }
+        for name, is_given in given.items():
+            if is_given:
+                raise ValueError(
+                    f"{name} is a setting of summaries: leave it out with environment.kind "
+                    f"{self.environment.kind!r}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _best_checkpoint_stays(self) -> Self:
@@ -543,6 +575,15 @@ class BenchmarkConfig(RunConfig):
     unscored, and is made up for by a later benchmark. Empty sets no limit."""
     compare_nights: BoundedInt = Field(7, ge=0)
     """Earlier benchmarks of the model that this one is compared with; 0 compares with none."""
+
+    @model_validator(mode="after")
+    def _measures_summaries(self) -> Self:
+        if self.environment.kind != "summaries":
+            raise ValueError(
+                "a benchmark measures summaries: a run with environment.kind "
+                f"{self.environment.kind!r} has its validations instead"
+            )
+        return self
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -17,6 +17,7 @@ from precis.cluster.task import Work
 from precis.config import RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.environments.protocol import Environment
+from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
@@ -39,14 +40,19 @@ async def open_environment(
     """The environment that a run trains for, with all that it needs, while the block lasts.
 
     Raises:
+        ConfigError: the environment's file can't be used.
         DocumentsError: the documents can't be read, or are too few.
     """
+    if config.environment.kind == "python":
+        async with await asyncio.to_thread(load_python, config.environment.file) as environment:
+            yield environment
+        return
     corpus = await load_documents(config)
     async with (
         start_services(config, standins_log(config), launch) as services,
-        Summaries.of(config, corpus, services) as environment,
+        Summaries.of(config, corpus, services) as summaries,
     ):
-        yield environment
+        yield summaries
 
 
 def standins_log(config: RunConfig) -> Path:

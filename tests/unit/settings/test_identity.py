@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, RolloutsConfig, TrainConfig, WarmStartConfig
 from precis.record import Record
+from precis.settings.environment import PythonSettings, SummariesSettings
 from precis.settings.identity import Effect, effect_of
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, EngineConfig, ExtractiveTrainer, ServerlessTrainer
@@ -24,6 +25,8 @@ MARKED: tuple[type[Record], ...] = (
     EngineConfig,
     ServerlessTrainer,
     TinkerTrainer,
+    SummariesSettings,
+    PythonSettings,
 )
 
 

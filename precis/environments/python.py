@@ -1,0 +1,159 @@
+"""An environment that is one Python file: `scenarios(split)` and `async rollout(model, scenario)`.
+
+It is the user's code, in the process of the flow. What else an environment may have (`nouns`,
+`figures`, `checks`, `rank`, `baselines`, `show`, `open`, `close`) it may define under its name.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from precis.environments.protocol import Environment, Figure, Nouns
+from precis.errors import ConfigError
+from precis.llm.server import Complete
+from precis.records.rollout import Rollout, Scenario, Score, Split, Unscored
+
+if TYPE_CHECKING:
+    import art
+
+_SPLITS: tuple[Split, ...] = ("train", "validation")
+
+
+class PythonEnvironment(Environment):
+    """The environment of a module.
+
+    Args:
+        module: has `scenarios` and `rollout`.
+        where: names the file in messages.
+        digest: of the file's content.
+    """
+
+    def __init__(self, module: ModuleType, where: str, digest: str) -> None:
+        self._module = module
+        self._where = where
+        self._digest = digest
+        self._scenarios = {split: self._read(split) for split in _SPLITS}
+
+    @property
+    def nouns(self) -> Nouns:
+        nouns: Nouns = getattr(self._module, "nouns", Nouns())
+        return nouns
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        figures: Sequence[Figure] = getattr(self._module, "figures", ())
+        return figures
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {"kind": "python", "file": self._digest}
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        return self._scenarios[split]
+
+    async def rollout(
+        self, model: "art.Model[Any, Any]", scenario: Scenario
+    ) -> "Score | Unscored | float | art.Trajectory":
+        """Have the file's function attempt a scenario."""
+        returned: float = await self._module.rollout(model, scenario)
+        return returned
+
+    async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
+        ranked: Sequence[Rollout] = group
+        if hasattr(self._module, "rank"):
+            ranked = await self._module.rank(group)
+        return ranked
+
+    def baselines(self) -> Mapping[str, Complete]:
+        baselines = getattr(self._module, "baselines", super().baselines)
+        found: Mapping[str, Complete] = baselines()
+        return found
+
+    async def checks(self) -> Sequence[str]:
+        problems: Sequence[str] = ()
+        if hasattr(self._module, "checks"):
+            problems = await self._module.checks()
+        return problems
+
+    def show(self, rollout: Rollout) -> str:
+        show = getattr(self._module, "show", super().show)
+        return str(show(rollout))
+
+    async def open(self) -> None:
+        if hasattr(self._module, "open"):
+            await self._module.open()
+
+    async def close(self) -> None:
+        if hasattr(self._module, "close"):
+            await self._module.close()
+
+    def _read(self, split: Split) -> tuple[Scenario, ...]:
+        try:
+            given = list(self._module.scenarios(split))
+            scenarios = tuple(map(Scenario.of, given))
+        except Exception as error:
+            raise ConfigError(
+                f"{self._where}: scenarios({split!r}) failed: {type(error).__name__}: {error}",
+                "Have it return dictionaries with an `id` and what else is JSON.",
+            ) from error
+        if not scenarios:
+            raise ConfigError(
+                f"{self._where}: scenarios({split!r}) returned none.",
+                "Give scenarios to both splits, 'train' and 'validation'.",
+            )
+        ids = [scenario.id for scenario in scenarios]
+        if len(set(ids)) < len(ids):
+            twice = next(one for one in ids if ids.count(one) > 1)
+            raise ConfigError(f"{self._where}: two scenarios have the id {twice!r}.")
+        return scenarios
+
+
+def load_python(file: str) -> PythonEnvironment:
+    """The environment of a file.
+
+    Raises:
+        ConfigError: it can't be imported, or lacks what an environment needs; says in a sentence.
+    """
+    path = Path(file).expanduser().resolve()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"The environment {file} can't be read: {error.strerror}.",
+            "Give `environment` the path of a Python file.",
+        ) from error
+    module = _import(path, file)
+    for name in ("scenarios", "rollout"):
+        if not callable(getattr(module, name, None)):
+            raise ConfigError(
+                f"The environment {file} has no function `{name}`.",
+                "Define `scenarios(split)` and `async rollout(model, scenario)`.",
+            )
+    if not inspect.iscoroutinefunction(module.rollout):
+        raise ConfigError(f"The environment {file} has a `rollout` that is not `async def`.")
+    return PythonEnvironment(module, file, hashlib.sha256(content).hexdigest())
+
+
+def _import(path: Path, file: str) -> ModuleType:
+    """Run the file as a module, which may import others that lie beside it."""
+    name = f"precis_environment_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"The environment {file} is no Python file.", "Name it `….py`.")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ConfigError(
+            f"The environment {file} can't be imported: {type(error).__name__}: {error}."
+        ) from error
+    return module

@@ -1,0 +1,41 @@
+"""What a policy is trained to do: the settings of each kind of environment.
+
+environment: {kind: summaries}                       # of the documents of `documents`
+environment: {kind: python, file: my_agent.py}       # of a file of one's own
+environment: my_agent.py                             # the same
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from precis.record import Record
+from precis.settings.identity import ByIdentity, Decides
+
+
+class SummariesSettings(Record):
+    """Summaries of documents, judged by the questions that they answer."""
+
+    kind: Decides[Literal["summaries"]] = "summaries"
+    """Documents, judge and word limit have settings of their own."""
+
+
+class PythonSettings(Record):
+    """A Python file with `scenarios(split)` and `async rollout(model, scenario)`."""
+
+    kind: Decides[Literal["python"]] = "python"
+    """Its code runs in the process of the flow."""
+    file: ByIdentity[str] = Field(min_length=1)
+    """The file's path; its content decides what a run is, and not where it lies."""
+
+
+def _kind_of(given: Any) -> Any:
+    """A name as what it is short for."""
+    if not isinstance(given, str):
+        return given
+    return {"kind": "summaries"} if given == "summaries" else {"kind": "python", "file": given}
+
+
+EnvironmentSettings = Annotated[
+    SummariesSettings | PythonSettings, Field(discriminator="kind"), BeforeValidator(_kind_of)
+]

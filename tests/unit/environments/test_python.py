@@ -1,0 +1,156 @@
+"""An environment of one file: what it may hold, and the sentence for one that can't be used."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from precis.config import BenchmarkConfig, TrainConfig
+from precis.environments.python import PythonEnvironment, load_python
+from precis.errors import ConfigError
+from precis.records.rollout import Rollout, Scenario, Score
+
+AGENT = """
+from precis.environments.protocol import Nouns
+
+nouns = Nouns("game", "games", "board", "boards", success="win rate")
+
+
+def scenarios(split):
+    seeds = range(4) if split == "train" else range(4, 6)
+    return [{"id": f"game-{seed}", "seed": seed} for seed in seeds]
+
+
+async def rollout(model, scenario):
+    return scenario["seed"] % 2 == 0
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    file = folder / "agent.py"
+    file.write_text(text)
+    return str(file)
+
+
+async def test_two_functions_are_an_environment(tmp_path: Path) -> None:
+    model: Any = None
+    async with load_python(write(tmp_path, AGENT)) as environment:
+        train = environment.scenarios("train")
+        assert [one.id for one in train] == ["game-0", "game-1", "game-2", "game-3"]
+        assert await environment.rollout(model, train[0]) is True
+        assert environment.nouns.success == "win rate"
+        assert (environment.figures, environment.baselines()) == ((), {})
+        assert await environment.checks() == ()
+        assert environment.show(Rollout(train[0], 0, (), Score(1.0))) == ""
+
+
+async def test_what_else_it_defines_is_taken(tmp_path: Path) -> None:
+    more = """
+async def checks():
+    return ["The board is missing."]
+
+
+def show(rollout):
+    return f"reward {rollout.reward}"
+
+
+async def rank(group):
+    return group[:1]
+
+
+opened = []
+
+
+async def open():
+    opened.append(True)
+"""
+    async with load_python(write(tmp_path, AGENT + more)) as environment:
+        played = Rollout(Scenario("game-0"), 0, (), Score(1.0))
+        assert await environment.checks() == ["The board is missing."]
+        assert environment.show(played) == "reward 1.0"
+        assert await environment.rank([played, played]) == [played]
+
+
+def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
+    def identity(environment: PythonEnvironment) -> str:
+        config = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
+        return config.identity(environment.digest, environment.identity)
+
+    first = load_python(write(tmp_path, AGENT))
+    rewarded = load_python(write(tmp_path, AGENT.replace("== 0", "== 1")))
+    assert first.digest == rewarded.digest
+    assert identity(first) != identity(rewarded)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert identity(load_python(write(elsewhere, AGENT))) == identity(first)
+
+
+def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "chess_rules_of_this_test.py").write_text("BOARDS = 3\n")
+    text = "from chess_rules_of_this_test import BOARDS\n" + AGENT
+    assert len(load_python(write(tmp_path, text)).scenarios("train")) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("def scenarios(:", "can't be imported: SyntaxError"),
+        ("import no_such_package_of_anybody", "can't be imported: ModuleNotFoundError"),
+        ("raise SystemExit(3)", "can't be imported: SystemExit"),
+        ("def scenarios(split): return []", "has no function `rollout`"),
+        ("async def rollout(model, scenario): return 1.0", "has no function `scenarios`"),
+        (AGENT.replace("async def", "def"), "`rollout` that is not `async def`"),
+        (AGENT.replace("range(4, 6)", "range(0)"), r"scenarios\('validation'\) returned none"),
+        (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios have the id 'game'"),
+        (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),
+        (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
+        (AGENT.replace("range(4)", "1 / 0"), "ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_can_t_be_used_gets_a_sentence(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        load_python(write(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_or_no_python_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="can't be read: No such file"):
+        load_python(str(tmp_path / "nothing.py"))
+    (tmp_path / "agent.txt").write_text(AGENT)
+    with pytest.raises(ConfigError, match="is no Python file"):
+        load_python(str(tmp_path / "agent.txt"))
+
+
+ART = {"trainer": {"kind": "art"}}
+
+
+def test_the_settings_take_a_path_as_it_is() -> None:
+    config = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
+    whole = {"kind": "python", "file": "agent.py"}
+    assert config.environment.model_dump() == whole
+    same = TrainConfig.model_validate({"store": "s", **ART, "environment": whole})
+    assert same.environment == config.environment
+    assert TrainConfig.model_validate({"store": "s"}).environment.kind == "summaries"
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"trainer": {"kind": "extractive"}}, "picks sentences of documents"),
+        ({"warm_start": {}}, "warm_start is a setting of summaries"),
+        ({"second_judge": {}}, "second_judge is a setting of summaries"),
+        ({"rollouts": {"reward": "ruler"}}, "rollouts.reward 'ruler' is a setting of summaries"),
+    ],
+)
+def test_what_only_summaries_have_is_refused(given: dict[str, Any], complaint: str) -> None:
+    settings = {"store": "s", **ART, "environment": "agent.py", **given}
+    with pytest.raises(ValidationError, match=complaint):
+        TrainConfig.model_validate(settings)
+
+
+def test_a_benchmark_is_of_summaries() -> None:
+    run = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
+    with pytest.raises(ValidationError, match="a benchmark measures summaries"):
+        BenchmarkConfig.of(run)
