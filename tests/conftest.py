@@ -1,11 +1,13 @@
 """What all tests share."""
 
+from collections.abc import Generator
 from contextlib import ExitStack
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.guard import guarded
+from tests.support.watchdog import watched
 
 # How long an example takes on a machine that others use too says nothing about the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,3 +20,21 @@ def pytest_configure(config: pytest.Config) -> None:
         run = ExitStack()
         run.enter_context(guarded())
         config.add_cleanup(run.close)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    with watched(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with watched(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    with watched(item):
+        return (yield)

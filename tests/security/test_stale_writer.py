@@ -31,7 +31,7 @@ from precis.run.retention import prune
 from precis.store import Blob, FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.reconcile import reconcile
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 from tests.support.ledgers import record
 from tests.support.newest_checkpoint import file_key
 from tests.support.runs import make_run
@@ -73,7 +73,7 @@ class PausingStore(FolderStore):
     def _request(self) -> None:
         if self.requests == self._stops_before:
             self.has_stopped.set()
-            assert self.may_go_on.wait(PATIENCE_S)
+            assert self.may_go_on.wait(patience_s())
         self.requests += 1
 
 
@@ -96,11 +96,11 @@ class Writer(threading.Thread):
 
     def run_until_it_stops(self) -> None:
         self.start()
-        assert self.store.has_stopped.wait(PATIENCE_S)
+        assert self.store.has_stopped.wait(patience_s())
 
     def run_to_its_end(self) -> None:
         self.store.may_go_on.set()
-        self.join(PATIENCE_S)
+        self.join(patience_s())
         assert not self.is_alive()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.async_api import Locator, Page, async_playwright
 
 from tests.services.needs import need
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 
 SCREENSHOTS = Path(__file__).parents[2] / "artifacts" / "screenshots"
 
@@ -47,7 +47,7 @@ async def chromium_page(*, every_frame: bool = False) -> AsyncIterator[Page]:
         )
         if not every_frame:
             await page.add_init_script(_FIVE_FRAMES_A_SECOND)
-        page.set_default_timeout(PATIENCE_S * 1000)
+        page.set_default_timeout(patience_s() * 1000)
         try:
             yield page
         except BaseException:

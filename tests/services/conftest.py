@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, read_to_end
 from tests.services.prefect_api import PASSWORD
 from tests.services.switched_judge import JUDGE_KEY
 from tests.support.guard import shared_folder
@@ -36,10 +36,10 @@ except PrecisError as error:
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("precis")
-SERVER = f"""
+SERVER = """
 from cli import prefect_server
 
-prefect_server._READY_TIMEOUT_S = {PATIENCE_S}
+prefect_server._READY_TIMEOUT_S = {ready_timeout_s}
 prefect_server.find_or_start().wait()
 """
 
@@ -96,7 +96,7 @@ class Precis:
             "COLUMNS": "120",
         }
 
-    def python(self, program: str) -> str:
+    def python(self, program: str, timeout_s: float | None = None) -> str:
         """Run a few lines of Python in this home; what they printed, if they did not fail."""
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -106,7 +106,7 @@ class Precis:
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            timeout=PATIENCE_S,
+            timeout=timeout_s or patience_s(),
         )
         return done.stdout
 
@@ -114,10 +114,15 @@ class Precis:
         """Start this home's Prefect server."""
         with the_migrated() as database:
             if not database.exists():
-                self.python(SERVER)
+                self._start_server()
                 return self._give(database)
             self.take(database)
-        self.python(SERVER)
+        self._start_server()
+
+    def _start_server(self) -> None:
+        # The program says why the server is not there, so it may take longer than the server.
+        ready_timeout_s = patience_s()
+        self.python(SERVER.format(ready_timeout_s=ready_timeout_s), 2 * ready_timeout_s)
 
     def take(self, database: Path) -> None:
         """Have its server, once it starts, begin with a copy of the database, if it is there."""
@@ -151,7 +156,7 @@ class Precis:
 
     def outcome(self, *arguments: str, **environment: str) -> tuple[str, None, int]:
         process = self.start(*arguments, **environment)
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output = read_to_end(process)
         return output, None, process.returncode
 
     def prefect(self, *arguments: str, **environment: str) -> str:
@@ -163,7 +168,7 @@ class Precis:
             env={**self.environment, "PREFECT_API_URL": api, **environment},
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=patience_s(),
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -229,4 +234,4 @@ def deployed(deployments: Precis) -> Iterator[Precis]:
     )
     yield precis
     worker.send_signal(signal.SIGTERM)
-    worker.wait(timeout=PATIENCE_S)
+    worker.wait(timeout=patience_s())

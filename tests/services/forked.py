@@ -40,7 +40,7 @@ from precis.processes.child import TOKEN_VARIABLE, ChildService, Launch, is_runn
 from tasks.parameters import named, takes_settings
 from tasks.states import says_why_it_stops
 from tests.services.crash_points import Kills, arm, sign_in
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import Patience, until
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__, "tests.services.warmed"])
@@ -90,11 +90,19 @@ def start_flow(config: Mapping[str, Any], kills: Kills, log: Path, desk: Desk) -
 
 
 def end_of(flow: ForkServerProcess, log: Path) -> int:
-    """Its exit status, once it has ended; one that hangs is killed."""
-    flow.join(PATIENCE_S)
-    if flow.exitcode is None:
+    """Its exit status, once it has ended; one that logs nothing for too long is killed."""
+    patience = Patience("a word of the flow, or its end", lambda: log.read_text()[-3000:])
+    seen = -1
+    try:
+        while flow.exitcode is None:
+            flow.join(0.5)
+            size = log.stat().st_size if log.exists() else 0
+            if size != seen:
+                patience.renew()
+            seen = size
+            patience.check()
+    finally:
         flow.kill()
-        raise AssertionError(f"the flow hangs: {log.read_text()[-3000:]}")
     return int(flow.exitcode)
 
 
@@ -161,8 +169,7 @@ def _forked_service(kills: Kills, desk: Desk) -> Any:
             finally:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                while is_running(pid):
-                    await asyncio.sleep(0.01)
+                await until(lambda: not is_running(pid), f"the end of {module}")
 
     return service
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import Patience, patience_s, wait_until
 
 PASSWORD = f"tests:{secrets.token_urlsafe(24)}"
 """What the tests' servers ask for."""
@@ -43,12 +43,14 @@ class _PatientAsync(httpx.AsyncHTTPTransport):
 def client_of(api: str, **options: Any) -> httpx.Client:
     """A client of the server whose API is at this address."""
     given = {"auth": AUTH, **options}
-    return httpx.Client(base_url=api, transport=_Patient(), timeout=PATIENCE_S, **given)
+    return httpx.Client(base_url=api, transport=_Patient(), timeout=patience_s(), **given)
 
 
 def async_client_of(api: str) -> httpx.AsyncClient:
     """The same for a test that is a coroutine."""
-    return httpx.AsyncClient(base_url=api, transport=_PatientAsync(), timeout=PATIENCE_S, auth=AUTH)
+    return httpx.AsyncClient(
+        base_url=api, transport=_PatientAsync(), timeout=patience_s(), auth=AUTH
+    )
 
 
 def created(api: httpx.Client, deployment: str, config: dict[str, Any]) -> str:
@@ -75,17 +77,24 @@ def _store_of(run: dict[str, Any]) -> Any:
     return given.get("store") or (given.get("config") or {}).get("store")
 
 
-def reached(
-    api: httpx.Client, run: str, *wanted: str, seconds: float = PATIENCE_S
-) -> dict[str, Any]:
-    """Wait until a run is in one of these types of state; the run."""
-    deadline = time.monotonic() + seconds
-    found: dict[str, Any] = api.get(f"/flow_runs/{run}").raise_for_status().json()
-    while found["state_type"] not in wanted:
-        assert time.monotonic() < deadline, f"{found['name']} is {found['state']}, not {wanted}"
-        time.sleep(0.3)
+def reached(api: httpx.Client, run: str, *wanted: str) -> dict[str, Any]:
+    """Wait until a run is in one of these types of state; the run.
+
+    Its name says which step it has come to: as long as that or the state changes, it may run on.
+    """
+    found: dict[str, Any] = {}
+    patience = Patience(f"{' or '.join(wanted)} of a run", lambda: found)
+    seen = None
+    while True:
         found = api.get(f"/flow_runs/{run}").raise_for_status().json()
-    return found
+        if found["state_type"] in wanted:
+            return found
+        now = (found["name"], found["state_id"])
+        if now != seen:
+            patience.renew()
+        seen = now
+        patience.check()
+        time.sleep(0.3)
 
 
 def states_of(api: httpx.Client, run: str) -> list[dict[str, Any]]:
@@ -118,8 +127,12 @@ def logs_of(api: httpx.Client, run: str, last: str) -> list[str]:
 def _awaited(
     api: httpx.Client, path: str, query: dict[str, Any], until: Callable[[Any], bool]
 ) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + PATIENCE_S
-    while not until(found := api.post(path, json=query).raise_for_status().json()):
-        assert time.monotonic() < deadline, f"{path} has only {found}"
-        time.sleep(0.3)
-    return list(found)
+    found: list[dict[str, Any]] = []
+
+    def is_there() -> bool:
+        nonlocal found
+        found = api.post(path, json=query).raise_for_status().json()
+        return until(found)
+
+    wait_until(is_there, f"what is looked for at {path}", told=lambda: found, pause_s=0.3)
+    return found

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
+from precis.records.ledger import Ledger
 from precis.records.results import TRAINED, scan_results
 from precis.report.nights import REGRESSION
 from precis.run.checkpoints import committed_steps
@@ -25,9 +26,8 @@ from precis.standins.judge import MODEL, lexical_judge
 from precis.store import open_store
 from precis.summaries.baselines import baselines
 from tests.services.conftest import ROOT, Precis
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, until
 from tests.services.prefect_api import async_client_of
-from tests.services.test_retry import ledger, trainer_of
 from tests.support.faulty import FaultyServer
 
 _RUN = """
@@ -114,7 +114,7 @@ async def start(precis: Precis, config: dict[str, Any], home: Path) -> asyncio.s
 
 async def finished(process: asyncio.subprocess.Process) -> tuple[dict[str, Any], str]:
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        output, _ = await asyncio.wait_for(process.communicate(), patience_s())
     finally:
         if process.returncode is None:
             process.kill()
@@ -131,12 +131,12 @@ async def test_killed_in_the_middle_and_run_again_it_pays_for_nothing_twice(
     settings = config(precis, url, store)
     hosts.answers = 30
     killed = await start(precis, settings, tmp_path / "a")
-    await until(lambda: hosts.answers == 0)
+    await until(lambda: hosts.answers == 0, "the last answer that is given")
     await settled(store)
     children = psutil.Process(killed.pid).children(recursive=True)
     os.kill(killed.pid, signal.SIGKILL)
     await killed.communicate()
-    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
+    _, alive = psutil.wait_procs(children, timeout=patience_s())
     assert not alive, "a child outlived the benchmark"
     assert sum(hosts.paid.values()) == 30
     hosts.release()
@@ -180,17 +180,17 @@ async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     shared = {name: settings[name] for name in ("model", "store", "documents", "judge")}
     trained = {**shared, "steps": 10, "benchmark": True}
     training = await precis.start_training(trained, log := tmp_path / "training.log")
-    await until(lambda: len(ledger(store, "served").steps) > 0)
+    await until(lambda: ledger(store, "served").steps, "the first step")
     shutil.rmtree(store / "ceilings")  # preflight's: the next one is the benchmark's
-    await until(lambda: list(store.glob("ceilings/*")))
+    await until(lambda: list(store.glob("ceilings/*")), "the benchmark's ceiling")
     trainer_of(precis, "served").kill()
-    assert await asyncio.wait_for(training.wait(), PATIENCE_S) == 0, log.read_text()
+    assert await asyncio.wait_for(training.wait(), patience_s()) == 0, log.read_text()
     assert "It is brought up again" in log.read_text()
     assert_all_scored(store, "served")
     # And one that the benchmark has started itself.
     shutil.rmtree(store / "ceilings")
     alone = await start(precis, {**shared, "baselines": [], "every": 1}, precis.home)
-    await until(lambda: list(store.glob("ceilings/*")))
+    await until(lambda: list(store.glob("ceilings/*")), "the benchmark's ceiling")
     trainer_of(precis, "served").kill()
     _, output = await finished(alone)
     assert "It is brought up again" in output
@@ -210,17 +210,35 @@ async def the_event(precis: Precis, model: str) -> dict[str, Any]:
     """The regression of the model that the Prefect server knows of."""
     of_model = {"event": {"name": [REGRESSION]}, "resource": {"id": [f"precis.model.{model}"]}}
     wanted = {"filter": of_model, "limit": 1}
-    async with async_client_of(precis.api) as api, asyncio.timeout(PATIENCE_S):
-        while not (found := (await api.post("/events/filter", json=wanted)).json()["events"]):
-            await asyncio.sleep(0.2)
+    async with async_client_of(precis.api) as api:
+
+        async def events() -> list[dict[str, Any]]:
+            answer = await api.post("/events/filter", json=wanted)
+            found: list[dict[str, Any]] = answer.raise_for_status().json()["events"]
+            return found
+
+        found = await until(events, f"the event that {model} has got worse", pause_s=0.2)
     event: dict[str, Any] = found[0]
     return event
 
 
-async def until(condition: Any, timeout_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.02)
+def ledger(store: Path, model: str) -> Ledger:
+    path = store / model / "ledger.json"
+    if not path.exists():
+        return Ledger(model=model, config="", corpus="")
+    return Ledger.model_validate_json(path.read_text())
+
+
+def trainer_of(precis: Precis, model: str) -> psutil.Process:
+    """The process that trains a model in this home, which its folder names."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = " ".join(process.info["cmdline"] or [])
+        is_trainer = "precis.trainer.server" in command and "supervisor" not in command
+        if is_trainer and f"{precis.home}/work/{model}-" in command:
+            found.append(process)
+    (trainer,) = found
+    return trainer
 
 
 async def settled(store: Path) -> None:

@@ -11,14 +11,14 @@ from playwright.async_api import Page, expect
 
 from tests.services.browser import chromium_page, colours_of, log_in, photograph
 from tests.services.conftest import ROOT, Precis
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import LONG_S
 from tests.services.prefect_api import PASSWORD, async_client_of
 from tests.services.switched_judge import SwitchedJudge
 
 pytestmark = pytest.mark.long  # drawing Prefect's pages takes most of three minutes of CPU
 
 STEPS = 12
-LONG = PATIENCE_S * 1000
+LONG = LONG_S * 1000
 """In milliseconds."""
 
 
@@ -110,7 +110,7 @@ async def submitted(page: Page, deployed: Precis, model: str) -> str:
     async with async_client_of(deployed.api) as api:
         for _ in range(5):
             await page.get_by_role("button", name="Submit").click()
-            deadline = time.monotonic() + PATIENCE_S / 5
+            deadline = time.monotonic() + LONG_S / 5
             while time.monotonic() < deadline:
                 found = await api.post("/flow_runs/filter", json={"sort": "ID_DESC"})
                 for run in found.raise_for_status().json():

@@ -15,7 +15,7 @@ from tests.services.composed import processes
 from tests.services.composed.file import COMPOSE, services
 from tests.services.composed.rehearsal import STEPS, rehearse
 from tests.services.needs import leave_out, need
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 from tests.services.postgres_server import binaries
 from tests.support.guard import current_run
 from tests.support.repository import ROOT
@@ -43,7 +43,7 @@ def _compose_runs() -> bool:
     """Whether Docker's daemon answers, and knows Compose."""
     for command in (["docker", "info"], ["docker", "compose", "version"]):
         try:
-            done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
+            done = subprocess.run(command, capture_output=True, timeout=patience_s())
         except FileNotFoundError:
             return False
         if done.returncode:

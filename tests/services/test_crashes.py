@@ -14,6 +14,7 @@ import pytest
 from tests.services.conftest import Precis
 from tests.services.crash_points import INTERRUPTED, POINTS, VICTIMS, Kill, Kills, Role
 from tests.services.lives import Life, Undisturbed, first_life, one_a_step, undisturbed_by
+from tests.services.prefect_api import client_of, runs_in, states_of
 from tests.services.s3_server import s3_server
 
 SHORT = [
@@ -38,9 +39,14 @@ def undisturbed(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Undist
 
 
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
-    first: Life, undisturbed: Undisturbed, tmp_path: Path
+    first: Life, undisturbed: Undisturbed, tmp_path: Path, precis: Precis
 ) -> None:
-    assert_lives_through(first.named("short"), one_a_step(SHORT), undisturbed, tmp_path)
+    life = first.named("short")
+    assert_lives_through(life, one_a_step(SHORT), undisturbed, tmp_path)
+    with client_of(precis.api) as api:
+        *_, first_run = runs_in(api, life.config["store"])
+        names = [state["name"] for state in states_of(api, first_run["id"])]
+    assert names[:5] == ["Pending", "Running", "Preempted", "Recovering", "Running"]
 
 
 @pytest.mark.long

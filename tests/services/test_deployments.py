@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from precis.records.ledger import load_ledger
 from precis.records.results import scan_results
 from precis.store import FolderStore
 from tests.services.conftest import Precis
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import wait_until
 from tests.services.prefect_api import client_of, created, logs_of, reached, runs_in, tasks_of
 from tests.support.corpora import rows, write_jsonl
 
@@ -63,10 +62,7 @@ def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed
         assert schedule["schedule"]["cron"] == "0 3 * * *"
         assert schedule["schedule"]["timezone"] == "Europe/Berlin"
         assert nightly["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
-        deadline = time.monotonic() + PATIENCE_S
-        while not (found := _upcoming(api, nightly["id"])) and time.monotonic() < deadline:
-            time.sleep(0.5)
-    assert found, "the scheduler has planned no night"
+        wait_until(lambda: _upcoming(api, nightly["id"]), "a night that the scheduler plans")
 
 
 def test_a_schedule_that_was_switched_off_stays_off_when_all_is_deployed_again(
@@ -106,28 +102,6 @@ def test_a_deployed_run_trains_and_benchmarks_and_leaves_nothing_running(
         deployed, "benchmark/rehearsal", {**again, "store": str(store), "every": 3}
     )
     assert benchmark["state_type"] == "COMPLETED", benchmark["state"]
-
-
-@pytest.mark.long  # as the benchmark of no model does below; and the next
-def test_a_run_that_can_not_work_fails_with_its_sentence(deployed: Precis, tmp_path: Path) -> None:
-    config = {**CONFIG, "store": str(tmp_path), "documents": {"source": "no-such.csv"}}
-    run = run_deployment(deployed, "train/rehearsal", config)
-    assert run["state_type"] == "FAILED"
-    assert "no-such.csv is neither a file or folder here" in run["state"]["message"]
-
-
-@pytest.mark.long
-def test_a_benchmark_on_other_documents_than_were_held_out_is_refused(
-    deployed: Precis, trained: tuple[Path, dict[str, Any]]
-) -> None:
-    other = {
-        "model": "deployed",
-        "store": str(trained[0]),
-        "documents": {**CONFIG["documents"], "seed": 2},
-    }
-    run = run_deployment(deployed, "benchmark/rehearsal", other)
-    assert run["state_type"] == "FAILED"
-    assert "some of the held-out ones may have been trained on" in run["state"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 
 from precis.config import JudgeConfig, RateLimits
-from precis.judge import Endpoint, JudgeClient, Scored, Unscored, Verdict
+from precis.judge import Endpoint, JudgeClient, Unscored, Verdict
 from precis.judge.cache import ReplyCache
 from precis.llm.server import completions_app
 from precis.records.documents import Document, Question
@@ -68,20 +68,6 @@ async def scored(
 ) -> list[Verdict]:
     async with server as url, JudgeClient(Endpoint(url, "lexical-judge", "key"), config) as judge:
         return await asyncio.gather(*(judge.score(document(), text) for text in texts))
-
-
-@pytest.mark.long  # test_judge_in_the_flow.py has as many faults among fewer verdicts
-async def test_a_thousand_verdicts_with_a_fifth_of_faults_are_those_without_any() -> None:
-    texts = summaries(1000)
-    faults = Faults.evenly(0.2, seed=5, retry_after_s=0.02, slow_s=10, drip_s=0.1)
-    server = FaultyServer(judge_app(), faults)
-    verdicts = await scored(server, texts)
-    assert verdicts == await scored(FaultyServer(judge_app()), texts)
-    assert all(isinstance(verdict, Scored) for verdict in verdicts)
-    injected = server.counts.total() - server.counts["ok"]
-    assert 0.17 < injected / server.requests < 0.23
-    assert set(server.counts) == {*Fault, "ok"}
-    assert server.peak(60) <= _REQUESTS_PER_MINUTE
 
 
 @pytest.mark.parametrize("fault", list(Fault))

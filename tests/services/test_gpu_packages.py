@@ -15,7 +15,7 @@ import pytest
 from precis.settings.trainer import ArtTrainer
 from tests.services.conftest import ROOT
 from tests.services.gpu_lock import LOCK, OVERRIDES, RUN, fetch, normal, pins, resolve
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 
 _ROUND_TRIP = """
 import art
@@ -125,7 +125,7 @@ def test_rollouts_reach_that_release_as_they_were_sent(art_there: Path) -> None:
     environment["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     command = [sys.executable, "-c", _ROUND_TRIP]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patience_s()
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(art_there))
@@ -133,7 +133,7 @@ def test_rollouts_reach_that_release_as_they_were_sent(art_there: Path) -> None:
 
 def test_the_trainer_needs_no_package_that_is_not_locked() -> None:
     command = [sys.executable, "-c", _IMPORTED]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience_s())
     assert done.returncode == 0, done.stderr
     locked = set(pins(LOCK))
     imported = set(map(normal, done.stdout.split())) - {"precis"}

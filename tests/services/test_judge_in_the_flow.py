@@ -1,7 +1,6 @@
 """The training flow with a judge behind HTTP that fails, refuses, costs money, or ranks."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from precis.llm.server import completions_app
 from precis.records.ledger import Ledger
 from precis.standins.judge import MODEL, lexical_judge
 from tests.services.conftest import Precis
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import until
 from tests.services.prefect_api import client_of, reached, runs_in
 from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
@@ -101,8 +100,7 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
         settings["off_policy_steps"] = off_policy_steps
         settings["judge"] |= {"tries_max": 1}
         run = asyncio.create_task(precis.train(settings, **home))
-        await _until(lambda: (tmp_path / "judged" / "latest.json").exists())
-        await _until(lambda: len(ledger(tmp_path).steps) >= 1)
+        await until(lambda: _has_committed(tmp_path, 1), "the first step")
         out._faults = Faults({Fault.UNAVAILABLE: 1.0})
         await _resume_when_paused(precis, tmp_path, lambda: setattr(out, "_faults", Faults()))
         code, output = await run
@@ -189,15 +187,11 @@ def _state_of(precis: Precis, store: Path) -> dict[str, Any]:
     return state
 
 
-async def _until(condition: Any, timeout_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while True:
-            try:
-                if condition():
-                    return
-            except (OSError, json.JSONDecodeError):
-                pass
-            await asyncio.sleep(0.02)
+def _has_committed(store: Path, steps: int) -> bool:
+    try:
+        return len(ledger(store).steps) >= steps
+    except OSError:
+        return False
 
 
 async def _resume_when_paused(precis: Precis, store: Path, repair: Any) -> None:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from precis.processes.child import is_running
 from tests.services import held_open
 from tests.services.conftest import ROOT
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import wait_until
 from tests.support.guard import carriers, temporary_folders, writers_in
 
 HELD = {
@@ -53,11 +52,12 @@ class Run:
 
     def _wait(self, output: Path) -> str:
         """Wait until all is up; the run's id."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self._ready.exists():
+
+        def is_ready() -> bool:
             assert self.process.poll() is None, output.read_text()
-            assert time.monotonic() < deadline, output.read_text()
-            time.sleep(0.1)
+            return self._ready.exists()
+
+        wait_until(is_ready, "what the run holds open", told=output.read_text)
         return self._ready.read_text()
 
     def processes(self) -> list[psutil.Process]:
@@ -88,10 +88,11 @@ def test_what_a_killed_run_has_started_ends_with_it(what: str, tmp_path: Path) -
     lines = "\n".join(" ".join(process.cmdline()) for process in started)
     assert all(words in lines for words in HELD[what]), lines
     run.kill()
-    deadline = time.monotonic() + PATIENCE_S
-    while alive := [process for process in started if is_running(process.pid)]:
-        assert time.monotonic() < deadline, alive
-        time.sleep(0.1)
+
+    def alive() -> list[psutil.Process]:
+        return [process for process in started if is_running(process.pid)]
+
+    wait_until(lambda: not alive(), "the end of what it had started", told=alive)
 
 
 def test_what_a_run_left_that_was_killed_with_its_guard_ends_with_the_next(

@@ -12,7 +12,7 @@ import pytest
 
 from precis.errors import TrainerError
 from precis.processes.child import child_service
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 
 _PARENT = """
 import asyncio, pathlib, sys
@@ -61,10 +61,10 @@ async def test_a_child_goes_when_its_parent_is_killed(tmp_path: Path) -> None:
         sys.executable, "-c", _PARENT, str(tmp_path / "log"), stdout=asyncio.subprocess.PIPE
     )
     assert parent.stdout is not None
-    child = psutil.Process(int(await asyncio.wait_for(parent.stdout.readline(), PATIENCE_S)))
+    child = psutil.Process(int(await asyncio.wait_for(parent.stdout.readline(), patience_s())))
     os.kill(parent.pid, signal.SIGKILL)
     await parent.wait()
-    psutil.wait_procs([child], timeout=PATIENCE_S)
+    psutil.wait_procs([child], timeout=patience_s())
     assert not child.is_running()
 
 
@@ -75,7 +75,7 @@ async def test_a_child_never_waits_for_a_reader_of_what_it_prints(
     chatty.write_text(_CHATTY)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
     async with child_service("chatty", [], tmp_path / "log") as up, httpx.AsyncClient() as client:
-        assert (await client.get(up.url, timeout=PATIENCE_S)).text == "printed"
+        assert (await client.get(up.url, timeout=patience_s())).text == "printed"
     log = (tmp_path / "log").read_text()
     assert log.count("the child's line") == 20_000
     assert log.count("the grandchild's line") == 20_000

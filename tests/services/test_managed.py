@@ -52,7 +52,7 @@ class Laptop(Rented):
     def launch(self, api: httpx.Client, model: str) -> tuple[dict[str, Any], list[str]]:
         """The launching run once it has ended, and its log."""
         run = created(api, "train/managed", self.config(model))
-        ended = reached(api, run, "COMPLETED", "FAILED", "CRASHED", seconds=300)
+        ended = reached(api, run, "COMPLETED", "FAILED", "CRASHED")
         assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
         return ended, logs_of(api, run, "sky jobs cancel")
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,7 +20,7 @@ from precis.errors import StoreError
 from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from tests.services.conftest import ROOT, Precis
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, wait_until
 from tests.services.prefect_api import client_of, reached, states_of
 
 pytestmark = pytest.mark.long  # nine lives of the flow as a program
@@ -66,7 +65,7 @@ class Machine:
         os.killpg(self.process.pid, signal.SIGTERM)
 
     def ends(self) -> int:
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(patience_s())
 
 
 class Job:
@@ -89,11 +88,11 @@ class Job:
         return Machine(self._precis, self.run, self._folder / uuid4().hex)
 
     def wait_for_step(self, step: int, machine: Machine) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while self.committed < step:
+        def has_come() -> bool:
             assert machine.process.poll() is None, machine.log.read_text()
-            assert time.monotonic() < deadline, machine.log.read_text()
-            time.sleep(0.05)
+            return self.committed >= step
+
+        wait_until(has_come, f"step {step}", told=machine.log.read_text)
 
     @property
     def committed(self) -> int:

@@ -12,7 +12,7 @@ from prefect_aws.workers.ecs_worker import ECSWorker
 from prefect_kubernetes.worker import KubernetesWorker
 
 from tests.services.conftest import ROOT, Precis
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 from tests.services.prefect_api import client_of
 
 pytestmark = pytest.mark.long  # two providers' workers render every deployment
@@ -62,7 +62,7 @@ def rendered(precis: Precis, kind: str, name: str) -> dict[str, Any]:
         env={**settings, **SECRET_OF_KUBERNETES, "PREFECT_API_URL": precis.api},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=patience_s(),
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

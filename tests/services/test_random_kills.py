@@ -18,7 +18,7 @@ import pytest
 from tests.services.conftest import Precis
 from tests.services.crash_points import VICTIMS, Role
 from tests.services.lives import Life, first_life, nobody
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import Patience
 from tests.services.s3_server import s3_server
 
 KILLS, KILLS_A_RUN, STEPS = 40, 20, 15
@@ -78,11 +78,11 @@ def named(first: Life, name: str, off_policy_steps: int) -> Life:
 
 def _harassed(life: Life, folder: Path) -> Iterator[Path]:
     """Start a run as often as it takes to end; yields whenever flow and trainer are up anew."""
-    deadline = time.monotonic() + PATIENCE_S
+    patience = Patience("the end of a run that is killed", lambda: life.log.read_text()[-3000:])
     code: int | None = -signal.SIGKILL
     while code != 0:
         assert code == -signal.SIGKILL, life.log.read_text()[-3000:]
-        assert time.monotonic() < deadline
+        patience.check()
         _forget_ids(folder)
         process = life.start(nobody(folder))
         while process.exitcode is None:

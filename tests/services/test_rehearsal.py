@@ -2,16 +2,11 @@
 
 import html
 import json
-import random
 import signal
-import subprocess
-import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import polars as pl
-import psutil
 import pytest
 
 from precis.config import DocumentsConfig, TrainConfig
@@ -20,16 +15,10 @@ from precis.records.documents import read_documents
 from precis.records.ledger import Ledger
 from precis.training.run import work_folder
 from tests.services.conftest import Precis
-from tests.services.lives import TIMES
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import read_to_end, wait_until
 from tests.services.prefect_api import client_of, runs_in, tasks_of
 
 STEPS = 8
-KILLS = 4
-"""Of the command; `test_random_kills.py` kills the flow that it runs 200 times."""
-KILL_SEED = 20260
-
-
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
 """The documents of a rehearsal whose figures nobody reads."""
 _OF_A_STEP = {
@@ -50,17 +39,6 @@ def folder(store: Path) -> Path:
 
 def ledger_of(store: Path) -> Ledger:
     return Ledger.model_validate_json((folder(store) / "ledger.json").read_text())
-
-
-def decisive(ledger: Ledger) -> Any:
-    """What must be the same for two runs with one seed: everything but time, money and ids."""
-    steps = [step.model_dump(exclude=TIMES) for step in ledger.steps]
-    return steps, [one.model_dump(exclude={"seconds"}) for one in ledger.validations]
-
-
-def weights(store: Path) -> dict[str, bytes]:
-    checkpoints = folder(store) / "checkpoints"
-    return {path.parent.name: path.read_bytes() for path in checkpoints.glob("*/policy.json")}
 
 
 @pytest.fixture(scope="module")
@@ -151,62 +129,22 @@ def test_a_folder_of_texts_comes_to_a_result_that_says_its_questions_are_crude(
         assert "made by rules" in artifacts[key]["data"]
 
 
-@pytest.fixture(scope="module")
-def of_few(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of a run of a few documents that nobody disturbed."""
-    store = tmp_path_factory.mktemp("few")
-    rehearse(precis, store, STEPS, **FEW)
-    return store
-
-
-@pytest.mark.long  # five lives of the command; test_crashes.py kills the flow
-def test_killed_at_random_it_ends_with_the_same_weights(
-    of_few: Path, precis: Precis, tmp_path: Path
-) -> None:
-    print(f"kill seed {KILL_SEED}")
-    moments = random.Random(KILL_SEED)
-    for _ in range(KILLS):
-        process = precis.start("rehearse", "--steps", str(STEPS), "--store", str(tmp_path), **FEW)
-        _kill_at(process, moments, tmp_path)
-    rehearse(precis, tmp_path, STEPS, **FEW)
-    assert decisive(ledger_of(tmp_path)) == decisive(ledger_of(of_few))
-    assert weights(tmp_path) == weights(of_few)
-
-
-def _kill_at(process: subprocess.Popen[str], moments: random.Random, store: Path) -> None:
-    """SIGKILL within 1.5 s of the run touching the store; its children must go with it."""
-    seen = _touched(store)
-    deadline = time.monotonic() + PATIENCE_S
-    while _touched(store) == seen and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    children = psutil.Process(process.pid).children(recursive=True) if not process.poll() else []
-    time.sleep(moments.uniform(0, 1.5))
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
-    assert not alive, "a child outlived its parent"
-
-
-def _touched(store: Path) -> float:
-    return max((path.stat().st_mtime for path in store.rglob("*")), default=0.0)
-
-
-@pytest.mark.long  # as tests/security/test_stale_writer.py does at each point of a step
+@pytest.mark.long  # the words of the command; tests/security/test_stale_writer.py has the writes
 def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
     precis: Precis, tmp_path: Path
 ) -> None:
     first = precis.start("rehearse", "--steps", "1000", "--store", str(tmp_path), **FEW)
-    deadline = time.monotonic() + PATIENCE_S
-    while not (folder(tmp_path) / "ledger.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until((folder(tmp_path) / "ledger.json").exists, "the first run's ledger")
     output, _, code = precis.outcome("rehearse", "--steps", "1000", "--store", str(tmp_path), **FEW)
     assert code == 1
     assert f"(process {first.pid} on " in output.replace("\n", " ")
     done = len(ledger_of(tmp_path).steps)
-    deadline = time.monotonic() + PATIENCE_S
-    while len(ledger_of(tmp_path).steps) < done + 2 and time.monotonic() < deadline:
+
+    def goes_on() -> bool:
         assert first.poll() is None, "the refused run has disturbed the first"
-        time.sleep(0.2)
+        return len(ledger_of(tmp_path).steps) >= done + 2
+
+    wait_until(goes_on, "two more steps of the first run")
     first.send_signal(signal.SIGSTOP)  # all that it did meanwhile would be benchmarked
     done = len(ledger_of(tmp_path).steps)
     steps = str(done + 5)
@@ -214,24 +152,15 @@ def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
     other = precis.start(
         "rehearse", "--steps", steps, "--store", str(tmp_path), "--take-over", **FEW
     )
-    deadline = time.monotonic() + PATIENCE_S
-    while (folder(tmp_path) / "lease.json").read_bytes() == held and time.monotonic() < deadline:
-        time.sleep(0.02)
+    lease = folder(tmp_path) / "lease.json"
+    wait_until(lambda: lease.read_bytes() != held, "the take-over of the lease", pause_s=0.02)
     first.send_signal(signal.SIGCONT)
-    lost, _ = first.communicate(timeout=PATIENCE_S)
-    output, _ = other.communicate(timeout=PATIENCE_S)
+    lost = read_to_end(first)
+    output = read_to_end(other)
     assert other.returncode == 0, output
     assert first.returncode == 1
     assert "was taken over by" in lost
     assert len(ledger_of(tmp_path).steps) >= done + 5
-
-
-@pytest.mark.long  # as test_s3_flow.py does, which calls the flow
-def test_more_steps_continue_a_finished_run(of_few: Path, precis: Precis, tmp_path: Path) -> None:
-    rehearse(precis, tmp_path, 2, **FEW)
-    rehearse(precis, tmp_path, 3, **FEW)
-    three = decisive(ledger_of(tmp_path))[0]
-    assert three == decisive(ledger_of(of_few))[0][:3]
 
 
 @pytest.mark.parametrize(

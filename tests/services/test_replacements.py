@@ -12,7 +12,7 @@ from tests.services.crash_points import Kill, Kills
 from tests.services.lives import Life, first_life, nobody, one_a_step
 from tests.services.s3_server import s3_server
 
-pytestmark = pytest.mark.long  # test_crashes.py has steps that replace nothing
+pytestmark = pytest.mark.long  # in test_crashes.py no step replaces a document
 
 SETTINGS = {
     # Of two summaries alone many groups have no variance.

@@ -17,7 +17,7 @@ import pytest
 
 from precis.processes.supervisor import descendants, end_descendants
 from tests.services.conftest import ROOT
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import wait_until
 
 _FLOW = """
 import asyncio, sys
@@ -88,7 +88,7 @@ def test_nothing_is_left_when_one_of_its_processes_is_killed(
 ) -> None:
     trainer = start(tmp_path)
     trainer.tree[victim].kill()
-    assert left_of(trainer) == set()
+    assert_gone(trainer)
     assert start(tmp_path).alive == {"supervisor", "server", "service", "engine"}
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 
@@ -98,7 +98,7 @@ def test_nothing_is_left_when_the_flow_is_killed(
 ) -> None:
     trainer = start(tmp_path)
     trainer.flow.kill()
-    assert left_of(trainer) == set()
+    assert_gone(trainer)
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 
 
@@ -108,7 +108,7 @@ def test_nothing_is_left_of_a_trainer_that_is_stopped(
 ) -> None:
     trainer = start(tmp_path)
     trainer.tree[victim].terminate()
-    assert left_of(trainer) == set()
+    assert_gone(trainer)
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 
 
@@ -135,12 +135,9 @@ def test_a_service_that_is_replaced_takes_its_engine_along(start: Start, tmp_pat
     assert not trainer.alive & {"service", "engine"}
 
 
-def left_of(trainer: Trainer) -> set[str]:
-    """Who does not go; an empty set comes soon."""
-    deadline = time.monotonic() + PATIENCE_S
-    while trainer.alive and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return trainer.alive
+def assert_gone(trainer: Trainer) -> None:
+    """Wait until none of its processes is left."""
+    wait_until(lambda: not trainer.alive, "the trainer's end", told=lambda: trainer.alive)
 
 
 def is_alive(process: psutil.Process) -> bool:

@@ -21,7 +21,7 @@ import pytest
 
 from precis.standins.judge import MODEL
 from tests.services.conftest import COMMAND, ROOT, Precis
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, wait_until
 from tests.services.postgres_server import dump, postgres
 from tests.services.prefect_api import client_of, created, reached
 from tests.services.test_up import Up
@@ -52,15 +52,14 @@ class Team:
     database: str
     notified: list[str]
 
-    def eventually_notified(self, *words: str, seconds: float = PATIENCE_S) -> str:
+    def eventually_notified(self, *words: str) -> str:
         """The notification with these words, once it is there."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for text in self.notified:
-                if all(word in text for word in words):
-                    return text
-            time.sleep(0.2)
-        raise AssertionError(f"no notification with {words}: {self.notified}")
+
+        def found() -> str:
+            matching = (text for text in self.notified if all(word in text for word in words))
+            return next(matching, "")
+
+        return wait_until(found, f"a notification with {words}", told=lambda: self.notified)
 
     def runs_of(self, flow: str) -> list[dict[str, Any]]:
         query = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC"}
@@ -125,7 +124,7 @@ def test_automations_that_are_there_are_left_alone(team: Team) -> None:
     assert len(before) == 5
     environment = {**team.precis.environment, "PREFECT_API_URL": team.precis.api}
     again = "import asyncio; from cli.automations import apply; asyncio.run(apply())"
-    subprocess.run([sys.executable, "-c", again], env=environment, check=True, timeout=PATIENCE_S)
+    subprocess.run([sys.executable, "-c", again], env=environment, check=True, timeout=patience_s())
     assert _automations(team.api) == before
 
 
@@ -150,7 +149,7 @@ def test_a_run_that_dies_with_its_machine_crashes_and_can_be_retried(
 ) -> None:
     config = {**SMALL, "model": "lost", "steps": STEPS, "benchmark": False, "store": str(tmp_path)}
     run = created(team.api, "train/rehearsal", config)
-    _wait_for(tmp_path / "lost" / "ledger.json")
+    wait_until((tmp_path / "lost" / "ledger.json").exists, "the run's ledger")
     killed = datetime.now(UTC)
     _kill_all_of(team)
     _restart_worker(team)
@@ -174,7 +173,7 @@ def _kill_all_of(team: Team) -> None:
         os.kill(pid, signal.SIGSTOP)  # so that none hears of another's end
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)
-    team.up.process.wait(PATIENCE_S)
+    team.up.process.wait(patience_s())
 
 
 def _in_home(home: Path, *words: str) -> list[int]:
@@ -238,12 +237,9 @@ def _what_was_trained_elsewhere_is_benchmarked(team: Team, store: Path) -> None:
     )
     environment = {**team.precis.environment, "PREFECT_API_URL": team.precis.api}
     command = [sys.executable, "-c", train, json.dumps(config)]
-    subprocess.run(command, env=environment, check=True, timeout=PATIENCE_S)
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := _benchmarks_of(team, "bare")) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert len(found) == 1
-    reached(team.api, found[0]["id"], "COMPLETED")
+    subprocess.run(command, env=environment, check=True, timeout=patience_s())
+    (found,) = wait_until(lambda: _benchmarks_of(team, "bare"), "the benchmark of what was trained")
+    reached(team.api, found["id"], "COMPLETED")
     assert (store / "bare" / "benchmarks" / "0001" / "report.html").exists()
 
 
@@ -266,7 +262,7 @@ def test_a_key_in_a_secret_block_reaches_a_run_and_is_kept_encrypted(team: Team)
         cwd=ROOT,
         text=True,
         capture_output=True,
-        timeout=PATIENCE_S,
+        timeout=patience_s(),
     )
     assert "'precis-openai-api-key'" in kept.stdout, kept.stdout + kept.stderr
     look = (
@@ -278,7 +274,7 @@ def test_a_key_in_a_secret_block_reaches_a_run_and_is_kept_encrypted(team: Team)
         env=environment,
         text=True,
         capture_output=True,
-        timeout=PATIENCE_S,
+        timeout=patience_s(),
     )
     assert found.stdout.split("\n")[-2] == f"['OPENAI_API_KEY'] {canary}", found.stderr
     assert canary not in dump(team.database)
@@ -294,10 +290,3 @@ def test_no_key_gets_into_the_database_or_a_log(team: Team) -> None:
         assert canary not in data, f"{name} is in Prefect's database"
         assert canary not in logs, f"{name} is in a log"
     assert PASSWORD.partition(":")[2] not in data
-
-
-def _wait_for(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert path.exists()

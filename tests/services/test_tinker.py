@@ -34,6 +34,7 @@ from precis.trainer.tinker.check import check_service
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.service import find_service
 from precis.trainer.tinker.session import TinkerSession
+from tests.services.patience import patience_s, until
 from tests.support.local_server import served
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
@@ -357,10 +358,9 @@ async def test_nobody_waits_in_a_session_that_was_left(
     session = TinkerSession(found, await found.connect(), settings)
     server.polls = sys.maxsize
     waiting = asyncio.create_task(session.begin_model(seed=0))
-    while "retrieve_future" not in server.asked:
-        await asyncio.sleep(0.01)
+    await until(lambda: "retrieve_future" in server.asked, "the client's question for the model")
     await session.close()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(patience_s()):
         with pytest.raises(TrainerLost, match="the session has ended"):
             await waiting
 

@@ -15,7 +15,7 @@ from tests.services.crash_points import Kill, Kills
 from tests.services.lives import Life, first_life, nobody, one_a_step
 from tests.services.s3_server import s3_server
 from tests.support.local_server import served
-from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
+from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
 
 END = 1
@@ -122,35 +122,10 @@ def test_the_key_is_in_no_file_of_the_run(tinker: Tinker, undisturbed: Any) -> N
         assert blob is None or KEY.encode() not in blob.data
 
 
-@pytest.mark.long  # as test_tinker.py does with the trainer alone; and the next two
+@pytest.mark.long  # eight lives; test_crashes.py kills at the same points, but at no service
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
     tinker: Tinker, undisturbed: Any, tmp_path: Path
 ) -> None:
     life = tinker.life.named("killed")
     life.live_through(Kills(tmp_path, one_a_step(KILLS)))
     assert tinker.outcome(life) == undisturbed
-
-
-@pytest.mark.long
-def test_a_service_that_restarts_disturbs_no_run(
-    tinker: Tinker, undisturbed: Any, tmp_path: Path
-) -> None:
-    life = tinker.life.named("restarted")
-    paths = ("forward_backward", "asample", "save_weights")
-    tinker.service.faults.extend(Fault(path, "restart") for path in paths)
-    assert life.live(nobody(tmp_path)) == 0, life.log.read_text()
-    assert not tinker.service.faults
-    assert tinker.outcome(life) == undisturbed
-
-
-@pytest.mark.long
-def test_a_key_that_is_refused_ends_the_run_in_a_sentence(tinker: Tinker, tmp_path: Path) -> None:
-    life = tinker.life.named("refused")
-    try:
-        tinker.service.key = "tml-another-key"
-        assert life.live(nobody(tmp_path)) == 1
-    finally:
-        tinker.service.key = KEY
-    (said, *_) = [line for line in life.log.read_text().splitlines() if "refuses TINKER" in line]
-    assert "Set a valid key, here or in .env." in said
-    assert KEY not in life.log.read_text()

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.services.conftest import COMMAND, ROOT, Precis, the_migrated
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, wait_until
 from tests.services.prefect_api import AUTH, client_of, created, reached
 
 LONG = {
@@ -40,20 +40,25 @@ class Up:
                 stderr=subprocess.STDOUT,
             )
 
-    def prints(self, words: str, seconds: float = PATIENCE_S) -> str:
+    def prints(self, words: str) -> str:
         """Wait until it has printed these words; all that it has printed."""
-        deadline = time.monotonic() + seconds
-        while words not in (text := " ".join(self.output.read_text().split())):
-            assert self.process.poll() is None and time.monotonic() < deadline, text
-            time.sleep(0.1)
-        return text
 
-    def ends(self, *signals: signal.Signals, seconds: float = PATIENCE_S) -> int:
+        def has_printed() -> bool:
+            assert self.process.poll() is None, self._text()
+            return words in self._text()
+
+        wait_until(has_printed, f"the words {words!r}", told=self._text)
+        return self._text()
+
+    def _text(self) -> str:
+        return " ".join(self.output.read_text().split())
+
+    def ends(self, *signals: signal.Signals) -> int:
         """Send signals, a second apart, and wait for its end."""
         for each in signals:
             self.process.send_signal(each)
             time.sleep(1)
-        return self.process.wait(seconds)
+        return self.process.wait(patience_s())
 
 
 @pytest.fixture
@@ -77,10 +82,7 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
     with client_of(precis.api) as api:
         run = created(api, "train/rehearsal", {**LONG, "store": str(tmp_path)})
         reached(api, run, "RUNNING")
-        ledger = tmp_path / "interrupted" / "ledger.json"
-        deadline = time.monotonic() + PATIENCE_S
-        while not ledger.exists() and time.monotonic() < deadline:
-            time.sleep(0.2)
+        wait_until((tmp_path / "interrupted" / "ledger.json").exists, "the run's ledger")
         up.process.send_signal(signal.SIGINT)
         assert "Waiting for train interrupted to step 500." in up.prints("Waiting for")
         assert api.get(f"/flow_runs/{run}").json()["state_type"] == "RUNNING"
@@ -118,15 +120,9 @@ def _has_a_service_fail(precis: Precis) -> None:
         database.execute("ALTER TABLE events RENAME TO elsewhere")
         database.commit()
         httpx.post(f"{precis.api}/events", json=[event], auth=AUTH).raise_for_status()
-        _wait_until_it_says(precis.home / "prefect" / "server.log", "no such table: events")
+        log = precis.home / "prefect" / "server.log"
+        wait_until(lambda: "no such table: events" in log.read_text(), "the server's error")
         database.execute("ALTER TABLE elsewhere RENAME TO events")
-
-
-def _wait_until_it_says(log: Path, words: str, seconds: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + seconds
-    while words not in log.read_text():
-        assert time.monotonic() < deadline, f"{log} does not say: {words}"
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("password", ["", "precis", "ana:short"])
@@ -154,7 +150,7 @@ def test_doctor_knows_the_keys_that_only_the_server_holds(precis: Precis, tmp_pa
     """As a run does, which takes them over before it asks anybody."""
     keep = [str(COMMAND), "secret", "CONTENDER_API_KEY"]
     given = {**precis.environment, "PREFECT_API_URL": precis.api}
-    subprocess.run(keep, env=given, input="a-key\n", text=True, check=True, timeout=PATIENCE_S)
+    subprocess.run(keep, env=given, input="a-key\n", text=True, check=True, timeout=patience_s())
     contender = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
     documents = {"source": "bundled", "count": 8}
     settings = {"checkpoints": "none", "contenders": [contender], "test_documents": documents}

@@ -1,6 +1,5 @@
 """Weights & Biases: offline it keeps its files; whatever happens to it, nobody waits."""
 
-import asyncio
 import logging
 import socket
 import time
@@ -11,7 +10,7 @@ import pytest
 from precis.observe import wandb
 from precis.observe.wandb import wandb_log
 from precis.report.curve import StepPoint, learning_curve
-from tests.services.patience import PATIENCE_S, stretched
+from tests.services.patience import stretched, until
 from tests.services.wandb_server import WandbServer
 
 KEY = "0123456789012345678901234567890123456789"
@@ -52,7 +51,10 @@ async def test_its_configuration_is_no_argument_that_others_could_list(
     private = {"notify": "canary-in-the-configuration"}
     async with wandb_log("m", "id1", private, tmp_path / "w") as log:
         assert log is not None
-        arguments = Path(f"/proc/{log._process.pid}/cmdline").read_text()
+        # The kernel has none of a program that is about to begin.
+        arguments = await until(
+            Path(f"/proc/{log._process.pid}/cmdline").read_text, "the process's arguments"
+        )
     assert "precis.observe.wandb" in arguments
     assert "canary" not in arguments
     kept = b"".join(path.read_bytes() for path in (tmp_path / "w").rglob("run-id1.wandb"))
@@ -126,9 +128,7 @@ async def test_a_server_that_goes_away_stops_nothing(
         log = await context.__aenter__()
         assert log is not None
         log.log(0, {"reward": 0.25})
-        async with asyncio.timeout(PATIENCE_S):
-            while not server.runs:
-                await asyncio.sleep(0.05)
+        await until(lambda: server.runs, "the run at the server")
     start = time.monotonic()
     log.log(1, {"reward": 0.5})
     assert time.monotonic() - start < stretched(30)

@@ -1,7 +1,6 @@
 """A server that speaks the Tinker API to its own client, as far as a trainer of ours asks it, with
 the faults that a service has. It learns: its model is `tinker_policy`."""
 
-import asyncio
 import io
 import itertools
 import json
@@ -16,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from tests.services.patience import until
 from tests.support.tinker_policy import CopyingPolicy
 
 KEY = "tml-0123456789abcdef0123456789abcdef"
@@ -299,9 +299,7 @@ class TinkerServer:
         number = body["seq_id"]
         if number in model.results:
             return {"request_id": model.results[number]}
-        async with asyncio.timeout(10):
-            while number > model.turn:
-                await asyncio.sleep(0.001)
+        await until(lambda: number <= model.turn, f"turn {number} of the model", pause_s=0.001)
         try:
             result = work(model)
         except ValueError as error:

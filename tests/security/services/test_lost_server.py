@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.services.conftest import ROOT, Precis, the_migrated
-from tests.services.patience import PATIENCE_S, stretched
+from tests.services.patience import read_to_end, stretched, wait_until
 from tests.services.prefect_api import client_of
 from tests.services.test_up import Up
 
@@ -83,11 +83,12 @@ def begin(precis: Precis, store: Path, **environment: str) -> subprocess.Popen[s
         stderr=subprocess.STDOUT,
         text=True,
     )
-    deadline = time.monotonic() + PATIENCE_S
-    while not (store / "rehearsal-seed1" / "ledger.json").exists():
+
+    def has_committed() -> bool:
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        return (store / "rehearsal-seed1" / "ledger.json").exists()
+
+    wait_until(has_committed, "the rehearsal's first step", pause_s=0.05)
     return process
 
 
@@ -97,7 +98,7 @@ def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_pat
     try:
         process = begin(precis, tmp_path / "store")
         kill_server(precis)
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output = read_to_end(process)
         assert process.returncode == 0, output
         assert "The Prefect server had ended by itself, and was started again." in output
         assert "Traceback" not in output and "failed to process" not in output
@@ -115,7 +116,7 @@ def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_p
     process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
     kill_server(other)
     began = time.monotonic()
-    output, _ = process.communicate(timeout=PATIENCE_S)
+    output = read_to_end(process)
     assert time.monotonic() - began < stretched(60), "eight seconds on an idle machine"
     assert process.returncode == 1
     assert "does not answer any more. The same command continues" in " ".join(output.split())
@@ -130,7 +131,7 @@ def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -
     kill_server(other)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=PATIENCE_S)
+    output = read_to_end(process)
     assert time.monotonic() - began < stretched(60), "three seconds on an idle machine"
     assert process.returncode == 1
     assert "Interrupted. The same command continues" in " ".join(output.split())
@@ -146,14 +147,10 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
     try:
         up.prints("Worker takes")
         with client_of(precis.api) as api:
-            deadline = time.monotonic() + PATIENCE_S
-            while not _has_a_worker(api) and time.monotonic() < deadline:
-                time.sleep(0.2)
+            wait_until(lambda: _has_a_worker(api), "the worker")
             kill_server(precis)
             up.prints("was started again")
-            deadline = time.monotonic() + PATIENCE_S
-            while not _answers(api) and time.monotonic() < deadline:
-                time.sleep(0.2)
+            wait_until(lambda: _answers(api), "an answer of the new server")
             assert api.get("/work_pools/precis").is_success, "its data is gone"
         precis.run("stop")
         time.sleep(3)

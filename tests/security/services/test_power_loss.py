@@ -20,7 +20,7 @@ from precis.trainer.journal import Journal
 from tests.security.services.disk import CALLS, Disk
 from tests.services.conftest import ROOT
 from tests.services.needs import need
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 
 STEPS = 3
 PROGRAM = """
@@ -74,7 +74,7 @@ def recorded(folder: Path) -> list[str]:
     traced = (need("strace", "strace"), *every_byte, "-e", f"trace={CALLS}", "-o", str(record))
     program = (sys.executable, "-c", PROGRAM, str(folder / "root"), str(STEPS))
     subprocess.run(
-        [*traced, *program], cwd=ROOT, check=True, timeout=PATIENCE_S, capture_output=True
+        [*traced, *program], cwd=ROOT, check=True, timeout=patience_s(), capture_output=True
     )
     return record.read_text().splitlines()
 

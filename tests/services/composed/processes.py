@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.services.composed.file import Service, image_environment, services
 from tests.services.composed.rehearsal import rehearse
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import LONG_S
 from tests.services.postgres_server import binaries
 from tests.support.repository import ROOT
 
@@ -160,12 +160,12 @@ def _wait_until_healthy(
 ) -> None:
     """Ask by the service's own check, as long as the file gives it, or this slow machine takes."""
     health = service.health
-    deadline = time.monotonic() + max(health.patience_s, PATIENCE_S)
+    deadline = time.monotonic() + max(health.patience_s, LONG_S)
     while True:
         done = subprocess.run(
             health.command,
             env=environment,
-            timeout=max(health.timeout_s, PATIENCE_S),
+            timeout=max(health.timeout_s, LONG_S),
             stdout=sys.stderr,
             stderr=sys.stderr,
         )

@@ -1,11 +1,10 @@
 """A small run on the worker of the set-up, from the first request to its end."""
 
-import time
 from typing import Any
 
 import httpx
 
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import LONG_S, give_patience, wait_until
 from tests.services.prefect_api import client_of, created, reached
 
 STEPS = 2
@@ -26,18 +25,18 @@ def rehearse(password: str) -> None:
     Args:
         password: the server's, `user:password`.
     """
+    give_patience(LONG_S)
     user, _, secret = password.partition(":")
     with client_of(API, auth=(user, secret)) as api:
         _wait_until_deployed(api)
         run = created(api, _DEPLOYMENT, _SMALL)
-        ended = reached(api, run, "COMPLETED", "FAILED", "CRASHED", seconds=PATIENCE_S)
+        ended = reached(api, run, "COMPLETED", "FAILED", "CRASHED")
     assert ended["state_type"] == "COMPLETED", ended["state"]
     assert ended["name"] == f"train composed: step {STEPS} of {STEPS}"
 
 
 def _wait_until_deployed(api: httpx.Client) -> None:
     """The worker deploys when it starts, and is well before."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not api.get(f"/deployments/name/{_DEPLOYMENT}").is_success:
-        assert time.monotonic() < deadline, f"{_DEPLOYMENT} is not deployed"
-        time.sleep(0.5)
+    wait_until(
+        lambda: api.get(f"/deployments/name/{_DEPLOYMENT}").is_success, _DEPLOYMENT, pause_s=0.5
+    )

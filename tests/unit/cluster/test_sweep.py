@@ -16,6 +16,7 @@ from precis.cluster.sweep import down_cluster, sweep
 from precis.errors import ClusterError, ConfigError, NoCapacity
 from precis.run.lease import leased
 from precis.store import open_store
+from tests.services.patience import wait_until
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # SkyPilot's own, of names that SQLAlchemy has moved
@@ -165,8 +166,7 @@ async def test_a_request_that_takes_too_long_is_taken_back(
 
     class Slow(Sdk):
         def get(self, request: Any) -> Any:
-            while not taken_back:
-                time.sleep(0.01)
+            wait_until(lambda: taken_back, "the call that takes it back", pause_s=0.01)
 
         def api_cancel(self, requests: list[Any], silent: bool) -> None:
             taken_back.extend(requests)

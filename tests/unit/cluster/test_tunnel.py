@@ -11,7 +11,7 @@ import httpx
 from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import answers
 from precis.cluster.tunnel import Tunnel
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import until
 
 _SSH = """
 import asyncio, sys
@@ -100,17 +100,14 @@ async def far_end() -> AsyncIterator[int]:
 
 
 async def until_answered(address: TrainerAddress) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                if await answers(address):
-                    return
-            except httpx.HTTPError:
-                pass
-            await asyncio.sleep(0.05)
+    async def is_up() -> bool:
+        try:
+            return await answers(address)
+        except httpx.HTTPError:
+            return False
+
+    await until(is_up, "an answer through the tunnel")
 
 
 async def until_lines(file: Path, count: int) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while len(file.read_text().splitlines()) < count:
-            await asyncio.sleep(0.05)
+    await until(lambda: len(file.read_text().splitlines()) >= count, f"{count} lines in {file}")

@@ -6,7 +6,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -26,7 +25,7 @@ from precis.models.serving import ServerAddress
 from precis.processes.child import is_running
 from precis.store import FolderStore
 from precis.summaries.prompt import request_in
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, wait_until
 from tests.support import vllm_program
 from tests.support.command import run_precis
 from tests.support.local_server import served
@@ -94,10 +93,7 @@ def alive(pids: Path) -> list[int]:
 
 
 def wait_until_gone(pids: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while alive(pids) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert alive(pids) == []
+    wait_until(lambda: not alive(pids), "the end of the stand-in's processes")
 
 
 @pytest.fixture
@@ -272,13 +268,10 @@ def test_vllm_ends_with_a_command_that_is_stopped(
     command = [PRECIS, "summarize", "-", "--store", store.url]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not started(pids):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: started(pids) or process.poll() is not None, "the stand-in")
         assert len(alive(pids)) == 2
         process.send_signal(sent)
-        process.wait(PATIENCE_S)
+        process.wait(patience_s())
         wait_until_gone(pids)
     finally:
         process.kill()
@@ -301,8 +294,8 @@ async def test_vllm_that_does_not_come_up_is_given_up(
     store: FolderStore, pids: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unfit(server: Server, _: str) -> str:
-        while server.key != "the-key" and len(started(pids)) < 2:
-            time.sleep(0.05)  # the deadline passes meanwhile
+        # The deadline passes meanwhile.
+        wait_until(lambda: server.key == "the-key" or len(started(pids)) == 2, "the stand-in")
         return "it never is."
 
     monkeypatch.setattr(local_server, "_why_unfit", unfit)

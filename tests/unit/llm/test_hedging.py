@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn
 from precis.records.documents import Document, Question
 from precis.records.spend import Price
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import until
 
 
 def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
@@ -238,23 +238,17 @@ async def judging(**settings: Any) -> AsyncIterator[tuple[JudgeClient, SlowNowAn
         yield judge, slow
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 async def test_hedges_keep_to_the_limits_and_leave_no_connection_behind() -> None:
     limits = RateLimits(in_flight=5, requests_per_minute=40)
     async with judging(limits=limits) as (judge, server):
         for wave in range(4):
             asked = (judge.score(DOCUMENT, f"{wave} {number}") for number in range(4))
             assert all(isinstance(verdict, Scored) for verdict in await asyncio.gather(*asked))
-        await until(lambda: server.under_way == 0)
+        await until(lambda: server.under_way == 0, "the end of all that is under way")
         assert judge.spend.given_up >= 2
         assert server.most <= 5
         assert server.connections <= 5
-    await until(lambda: server.connections == 0)
+    await until(lambda: server.connections == 0, "the end of all connections")
 
 
 async def test_a_request_that_is_given_up_is_counted_as_if_it_had_been_answered() -> None:

@@ -11,7 +11,7 @@ import pytest
 from precis.config import JudgeConfig, RateLimits
 from precis.judge.endpoint import limits_of
 from precis.llm.limits import Limiter
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 
 
 class Clock:
@@ -173,7 +173,7 @@ async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:
         waiting = asyncio.ensure_future(_one_turn(limiter))
         await asyncio.sleep(0)
         waiting.cancel()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(patience_s()):
         await _one_turn(limiter)
 
 

@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from cli.main import app
 from precis.processes.child import free_port, is_running
 from precis.store import FolderStore
 from precis.summaries.prompt import summary_messages
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, wait_until
 from tests.support import vllm_program
 from tests.support.command import run_precis
 from tests.support.runs import train_policy
@@ -119,16 +118,9 @@ def started(
         yield process
     finally:
         process.terminate()
-        said = b"".join(process.communicate(timeout=PATIENCE_S))
+        said = b"".join(process.communicate(timeout=patience_s()))
         assert b"Traceback" not in said
         assert b"the-key" not in said
-
-
-def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -151,7 +143,7 @@ def test_vllm_is_started_found_by_summarize_and_ended(
     port = free_port()
     with started(store, "mine@1", home, port, PRECIS_API_KEY="the-key") as process:
         url = f"http://127.0.0.1:{port}/v1"
-        wait_until(lambda: answers(url), process)
+        wait_until_up(url, process)
         *before, modules = json.loads(Path(f"{vllm}.argv").read_text())
         assert before == [
             *("serve", "owner/tiny", "--max-model-len", "2048"),
@@ -165,11 +157,9 @@ def test_vllm_is_started_found_by_summarize_and_ended(
         done = run_precis(*asked, store=store, **elsewhere)
         assert done.stdout == "It was built in 1784.\n", done.stderr
         process.send_signal(sent)
-        process.wait(PATIENCE_S)
-    deadline = time.monotonic() + PATIENCE_S
-    while any(map(is_running, json.loads(vllm.read_text()))):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        process.wait(patience_s())
+    pids = json.loads(vllm.read_text())
+    wait_until(lambda: not any(map(is_running, pids)), "the end of vLLM's processes")
     left = list((home / "servers").iterdir())
     assert len(left) == (sent is signal.SIGKILL)
     after = run_precis(*asked, store=store, PATH="", **elsewhere)
@@ -188,7 +178,12 @@ def test_vllm_is_not_started_where_somebody_listens(
     assert not vllm.exists()
 
 
-def answers(url: str) -> bool:
+def wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
+    wait_until(lambda: _answers(url, process), f"an answer of {url}")
+
+
+def _answers(url: str, process: "subprocess.Popen[bytes]") -> bool:
+    assert process.poll() is None, "it has ended"
     try:
         _list_models(url)
     except httpx.TransportError:
@@ -207,7 +202,7 @@ def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}/v1"
     home = tmp_path / "home"
     with started(store, "small@1", home, port, PRECIS_API_KEY="the-key") as process:
-        wait_until(lambda: answers(url), process)
+        wait_until_up(url, process)
         assert [one["id"] for one in _list_models(url).json()["data"]] == ["small@1"]
         asked = {"model": "small", "messages": summary_messages("It was built in 1784.", 20)}
         assert httpx.post(f"{url}/chat/completions", json=asked).status_code == 401

@@ -12,7 +12,7 @@ from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.run.holder import Holder, is_alive
 from precis.run.lease import check_free, lease_key, leased, read_lease
 from precis.store import FolderStore
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s, until
 
 
 @pytest.fixture
@@ -131,9 +131,7 @@ async def test_of_many_runs_that_begin_at_once_one_gets_the_lease(store: FolderS
 async def test_a_lease_is_renewed_while_its_run_works(store: FolderStore) -> None:
     async with leased(store, "m", "first", ttl_s=0.06) as lease:
         begun = lease.holder
-        async with asyncio.timeout(PATIENCE_S):
-            while lease.holder.renewals < 2:
-                await asyncio.sleep(0.01)
+        await until(lambda: lease.holder.renewals >= 2, "two renewals")
         assert lease.holder.expires > begun.expires
         await lease.check()
 
@@ -185,7 +183,7 @@ async def test_a_dead_process_of_this_machine_holds_nothing(store: FolderStore) 
         "asyncio.run(main())"
     )
     subprocess.run(
-        [sys.executable, "-c", program, str(store.root)], timeout=PATIENCE_S, check=False
+        [sys.executable, "-c", program, str(store.root)], timeout=patience_s(), check=False
     )
     left = read_lease(store, "m")
     assert left is not None and (left.run, left.released) == ("killed", False)

@@ -13,7 +13,7 @@ from precis.environment import Environment
 from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
 from precis.run.lease import leased
 from precis.store import FolderStore, open_store
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 from tests.support.stopped import stopped_process
 
 
@@ -197,7 +197,7 @@ def test_a_conditional_write_is_not_held_up_for_ever_by_a_process_that_is_stoppe
         assert f"held by process {holder.pid} on " in str(caught.value)
         # Its write is still to come: had the lock been taken from it, two would have won.
         holder.send_signal(signal.SIGCONT)
-        assert holder.wait(PATIENCE_S) == 0
+        assert holder.wait(patience_s()) == 0
         with pytest.raises(StoreConflict):
             store.put_if("m/lease.json", b"ours", None)
 

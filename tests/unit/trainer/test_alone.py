@@ -9,7 +9,7 @@ import pytest
 
 from precis.errors import TrainerError
 from precis.trainer.watchdog import watch_steps
-from tests.services.patience import PATIENCE_S
+from tests.services.patience import patience_s
 
 _ALONE = """
 import asyncio, sys
@@ -72,7 +72,7 @@ def life(
         times: how often it is asked; six thousand are ten minutes.
     """
     command = [sys.executable, "-c", _ALONE, asks, token, str(lost_s), str(times)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience_s())
 
 
 def test_a_trainer_lives_as_long_as_its_client_is_served() -> None:
@@ -96,7 +96,7 @@ def test_the_servers_own_lifespan_is_no_answer_under_way() -> None:
 def test_a_training_that_fails_is_told_of_before_the_trainer_ends() -> None:
     command = [sys.executable, "-c", _FAILING]
     trainer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    said, log = trainer.communicate(timeout=PATIENCE_S)
+    said, log = trainer.communicate(timeout=patience_s())
     assert "backend failed: RuntimeError: the GPU is full" in said
     assert "lived" not in said
     assert trainer.returncode == 70, log

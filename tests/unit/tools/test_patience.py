@@ -1,0 +1,126 @@
+"""Waits of tests: one that runs out fails, and how long it lasts goes by the machine."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.services import patience
+from tests.services.patience import (
+    LONG_S,
+    SHORT_S,
+    give_patience,
+    patience_s,
+    read_to_end,
+    until,
+    wait_until,
+)
+from tests.support.watchdog import interrupted_after
+
+
+class Clock:
+    """Stands for the module `time`: a second passes whenever somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, _: float) -> None:
+        self.now += 1
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(patience, "time", clock)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    load(monkeypatch, 0)
+    return clock
+
+
+@pytest.fixture(autouse=True)
+def usual_patience() -> Iterator[None]:
+    """What this test itself has left is no matter of what it tries out."""
+    yield
+    give_patience(SHORT_S)
+
+
+def load(monkeypatch: pytest.MonkeyPatch, processes: float) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (processes, 0.0, 0.0))
+
+
+def test_a_wait_returns_what_it_was_for(clock: Clock) -> None:
+    assert wait_until(lambda: int(clock.now) // 5, "five seconds") == 1
+    assert clock.now == 5
+
+
+def test_a_wait_that_runs_out_says_what_did_not_come_and_what_is_known(clock: Clock) -> None:
+    with pytest.raises(AssertionError, match=r"The answer did not come in 60 s.* only noise"):
+        wait_until(lambda: False, "The answer", told=lambda: "only noise")
+    assert clock.now == pytest.approx(60, abs=1)
+
+
+async def test_a_coroutine_waits_for_coroutines_too() -> None:
+    async def answer() -> str:
+        return "yes"
+
+    assert await until(answer, "the answer") == "yes"
+    give_patience(0.001)
+    with pytest.raises(AssertionError, match="the answer did not come"):
+        await until(lambda: False, "the answer")
+
+
+def test_a_minute_lasts_longer_where_more_wants_to_run_than_there_are_cores(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert patience_s() == SHORT_S
+    load(monkeypatch, 12)
+    assert patience_s() == 6 * SHORT_S
+    with pytest.raises(AssertionError):
+        wait_until(lambda: False, "anything")
+    assert clock.now == pytest.approx(6 * SHORT_S, abs=6)
+    load(monkeypatch, 1000)
+    assert patience_s() == LONG_S
+
+
+def test_a_long_test_waits_long_and_no_longer(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_patience(LONG_S)
+    load(monkeypatch, 12)
+    assert patience_s() == LONG_S
+
+
+def started(program: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def test_a_process_is_read_to_its_end() -> None:
+    process = started("import sys; print('a'); sys.exit('é')")
+    assert read_to_end(process) == "a\né\n"
+    assert process.returncode == 1
+
+
+def test_a_process_that_falls_silent_is_killed_and_fails() -> None:
+    process = started("import time; print('begun', flush=True); time.sleep(600)")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    give_patience(0.001)
+    with pytest.raises(AssertionError, match=r"A word of .*sleep.* did not come"):
+        read_to_end(process)
+    assert process.returncode == -9
+
+
+def test_what_hangs_without_a_limit_is_interrupted() -> None:
+    with (
+        pytest.raises(pytest.fail.Exception, match="The end of a test did not come"),
+        interrupted_after(0.01, "a test", look_s=0.05),
+    ):
+        threading.Event().wait()
