@@ -1,14 +1,13 @@
-"""Summaries to judge, and what the lexical judge makes of each."""
+"""Summaries to judge, and what the model makes of each."""
 
 from dataclasses import dataclass
 from random import Random
 
+from bench.judging.model import answer, grade
 from precis.config import DocumentsConfig
 from precis.judge import Answer, Scored
 from precis.judge.prompts import UNANSWERABLE
 from precis.records.documents import Document, Question, read_documents
-from precis.standins.grader import grade
-from precis.standins.reader import answer
 from precis.text import sentences
 
 
@@ -39,14 +38,14 @@ def a_third(text: str, draw: Random) -> str:
 
 
 def truth(case: Case) -> Scored:
-    """The verdict that the lexical judge comes to, without HTTP or protocol."""
+    """The verdict that the model comes to, without HTTP or protocol."""
     return Scored(tuple(_ruled(case.summary, question) for question in case.document.questions))
 
 
 def _ruled(summary: str, question: Question) -> Answer:
     said = answer(summary, question.text)
     if question.answerable:
-        correct = said != UNANSWERABLE and grade(question.text, question.answer, said)
+        correct = said != UNANSWERABLE and grade(question.answer, said)
     else:
         correct = said == UNANSWERABLE
     return Answer(question.id, said, correct, question.answerable)

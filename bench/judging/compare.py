@@ -11,6 +11,7 @@ import typer
 
 from bench.judging.cases import Case, cases
 from bench.judging.claims import CONFIG, require, scored
+from bench.judging.model import SENTENCES
 from bench.judging.notebook import Notebook
 from bench.judging.server import MODEL, Server, served
 from precis.judge import Endpoint, JudgeClient, Verdict
@@ -20,8 +21,8 @@ from tests.support.faulty import OVER_IN_FLIGHT
 
 _GEMINI_LIKE = Latency(median_s=0.8, p99_s=4.0)
 _IN_FLIGHT_MAX = 64
-_REQUESTS_RATIO = 10
-_WALL_RATIO = 8
+_REQUESTS_RATIO = 12
+_WALL_RATIO = 10
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ def compare(
     hedge_quantile: Annotated[float, typer.Option(help="The setting; 0 asks nothing twice.")] = (
         CONFIG.hedge_quantile
     ),
+    sentences: Annotated[
+        float, typer.Option(help="Share of given answers that are a sentence, and so graded.")
+    ] = SENTENCES,
 ) -> None:
     """Requests, wall time and dollars of a step: the notebook's protocol and ours."""
     config = CONFIG.model_copy(update={"hedge_quantile": hedge_quantile})
@@ -70,10 +74,12 @@ def compare(
         work = [cases(groups, rollouts, 100 * seed + step) for step in range(steps)]
         # Each side has the machine to itself. The notebook's steps are so slow that running them
         # side by side changes nothing but how long this takes.
-        async with served(_GEMINI_LIKE, seed=seed) as server:
+        async with served(_GEMINI_LIKE, seed=seed, sentences=sentences) as server:
             theirs = await asyncio.gather(*(notebook_step(server, step) for step in work))
         async with (
-            served(_GEMINI_LIKE, seed=seed, in_flight_max=_IN_FLIGHT_MAX) as server,
+            served(
+                _GEMINI_LIKE, seed=seed, in_flight_max=_IN_FLIGHT_MAX, sentences=sentences
+            ) as server,
             JudgeClient(Endpoint(server.url, MODEL, "key"), config) as judge,
         ):
             ours = [await our_step(judge, step) for step in work]

@@ -6,38 +6,32 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from starlette.applications import Starlette
 
 from bench.judging.cases import a_third
-from precis.judge.endpoint import LEXICAL_MODEL
+from bench.judging.model import SENTENCES, model_judge
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.standins.judge import lexical_judge
 from precis.summaries.prompt import request_in
 from tests.support.faults import Faults, Latency
 from tests.support.faulty import FaultyServer
 
 MODEL = "google/gemini-2.5-flash"
-"""The name, and so the price, that the lexical judge goes by here."""
+"""The name, and so the price, that the judge goes by here."""
 POLICY = "policy"
 """A model that summarizes by a random third of the sentences, and gives a logprob a word."""
 
 
-def app() -> Starlette:
-    """The lexical judge, with tokens counted as a model's would be; and the policy."""
-    judge = lexical_judge()
+def app(sentences: float) -> Starlette:
+    """The judge and the policy."""
+    judge = model_judge(sentences)
 
     async def complete(request: ChatRequest) -> Completion:
         if request.model == POLICY:
             return _summarized(request)
-        completion = await judge(request.model_copy(update={"model": LEXICAL_MODEL}))
-        sent = sum(len(str(message["content"])) for message in request.messages)
-        choices = []
-        for choice in completion.choices:
-            choices.append(replace(choice, completion_tokens=len(choice.content) // 4))
-        return replace(completion, model=MODEL, choices=choices, prompt_tokens=sent // 4)
+        return await judge(request)
 
     return completions_app(complete, lambda: [MODEL, POLICY])
 
@@ -64,10 +58,15 @@ class Server:
 
 @asynccontextmanager
 async def served(
-    latency: Latency, *, faults: float = 0.0, seed: int = 1, in_flight_max: int | None = None
+    latency: Latency,
+    *,
+    faults: float = 0.0,
+    seed: int = 1,
+    in_flight_max: int | None = None,
+    sentences: float = SENTENCES,
 ) -> AsyncIterator[Server]:
     """Run this file while the block lasts."""
-    plan = [latency.median_s, latency.p99_s, faults, seed, in_flight_max]
+    plan = [latency.median_s, latency.p99_s, faults, seed, in_flight_max, sentences]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", __name__, json.dumps(plan)),
@@ -88,11 +87,16 @@ async def served(
 
 
 async def _serve(
-    median_s: float, p99_s: float, faults: float, seed: int, in_flight_max: int | None
+    median_s: float,
+    p99_s: float,
+    faults: float,
+    seed: int,
+    in_flight_max: int | None,
+    sentences: float,
 ) -> None:
     """Serve until standard input ends, then say what came."""
     plan = Faults.evenly(faults, seed=seed, retry_after_s=0.05, slow_s=5.0, drip_s=0.05)
-    server = FaultyServer(app(), plan, Latency(median_s, p99_s), in_flight_max)
+    server = FaultyServer(app(sentences), plan, Latency(median_s, p99_s), in_flight_max)
     async with server as url:
         print(json.dumps({"url": url}), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

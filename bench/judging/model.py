@@ -1,0 +1,98 @@
+"""A judge as a language model is one: it answers in a few words, and declines what a text lacks.
+
+It knows the bundled corpus. A question is answered where the text has the document's sentence with
+the answer: by the golden answer, as a model would set it down, or by that whole sentence. The share
+of sentences is an assumption, and an option of the programs that depend on it.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from functools import cache
+from random import Random
+from typing import Any
+
+from precis.config import DocumentsConfig
+from precis.judge.prompts import UNANSWERABLE, data_in
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
+from precis.records.documents import Question, read_documents
+from precis.text import tokens
+
+SENTENCES = 0.25
+"""Of the answers that are given; the others are the golden answer."""
+SET_DOWN = ("{}", "{}.", '"{}"')
+"""How a model may set an answer down that is the golden one."""
+
+
+def answer(text: str, question: str, sentences: float = SENTENCES) -> str:
+    """Return what the model answers to a question from a text.
+
+    Args:
+        sentences: the share of answers that are a whole sentence.
+    """
+    for known in _questions().get(question, ()):
+        if known.long_answer in text:
+            return _set_down(known, _drawn(text, question), sentences)
+    return UNANSWERABLE
+
+
+def grade(gold: str, given: str) -> bool:
+    """Whether a given answer has the golden one's words, in their order and together."""
+    if UNANSWERABLE in (gold, given):
+        return gold == given
+    return f" {' '.join(tokens(gold))} " in f" {' '.join(tokens(given))} "
+
+
+def model_judge(sentences: float) -> Complete:
+    """Serve the model, with tokens counted by the characters, four to a token.
+
+    It raises ApiError for messages that the judge's protocol did not make.
+    """
+    _questions()  # reading them would hold up the first answers for seconds
+
+    async def complete(request: ChatRequest) -> Completion:
+        data = data_in(request.messages)
+        if data is None:
+            raise ApiError(400, "Only the judge's protocol is understood.", "invalid_request")
+        reply = json.dumps(_reply(data, sentences), ensure_ascii=False)
+        sent = sum(len(str(message["content"])) for message in request.messages)
+        choice = Choice(reply, completion_tokens=len(reply) // 4)
+        return Completion(request.model, [choice], prompt_tokens=sent // 4)
+
+    return complete
+
+
+def _reply(data: dict[str, Any], sentences: float) -> dict[str, Any]:
+    if "questions" in data:
+        answers = []
+        for asked in data["questions"]:
+            said = answer(data["text"], asked["question"], sentences)
+            answers.append({"id": asked["id"], "answer": said})
+        return {"answers": answers}
+    grades = []
+    for item in data["items"]:
+        correct = grade(item["golden_answer"], item["given_answer"])
+        grades.append({"id": item["id"], "correct": correct})
+    return {"grades": grades}
+
+
+def _set_down(question: Question, draw: Random, sentences: float) -> str:
+    if draw.random() < sentences:
+        return question.long_answer
+    return draw.choice(SET_DOWN).format(question.answer)
+
+
+def _drawn(text: str, question: str) -> Random:
+    """Draw alike for whoever asks this, in whichever process."""
+    return Random(hashlib.sha256(f"{question}\0{text}".encode()).digest())
+
+
+@cache
+def _questions() -> dict[str, list[Question]]:
+    """The answerable questions of the bundled corpus by their texts; documents may share one."""
+    found: dict[str, list[Question]] = defaultdict(list)
+    for document in read_documents(DocumentsConfig()):
+        for question in document.questions:
+            if question.answerable:
+                found[question.text].append(question)
+    return found
