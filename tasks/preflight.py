@@ -1,16 +1,20 @@
 """What can be found out before any work is done."""
 
+from typing import Any
+
 from prefect import get_client, task
 from prefect.artifacts import acreate_table_artifact
+from prefect.client.schemas.objects import State, TaskRun
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
+from prefect.tasks import Task
 
 from precis.checks import CheckResult, raise_failures, run_checks
 from precis.cleartext import keys_in_clear
 from precis.config import RunConfig, TrainConfig
 from precis.environments.protocol import Environment
 from precis.environments.summaries.environment import Summaries
-from precis.errors import ConfigError
+from precis.errors import ConfigError, JudgeUnavailable
 from precis.judge.forecast import Forecast
 from precis.models.licences import restriction_of
 from precis.settings.tinker import TinkerTrainer
@@ -18,7 +22,7 @@ from precis.training.forecast import forecast_judging, forecast_second_judge, fo
 from precis.training.preflight import Preflight
 from precis.training.run import Run
 from precis.warm_start.teacher import forecast_teacher, teacher_of
-from tasks.policy import RETRIED
+from tasks.policy import RETRIED, worth_retrying
 from tasks.ui import artifact_key
 
 _DEADLINE_S = 300.0
@@ -42,7 +46,16 @@ async def preflight(config: TrainConfig, environment: Environment) -> None:
     await make_checks(Preflight(config, environment, logger.warning))
 
 
-@task(name="preflight", task_run_name="preflight of {preflight.config.model}", **RETRIED)
+def _worth_checking_again(task: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
+    """Whether another try may end differently; the judge's client has tried for long enough."""
+    return worth_retrying(task, run, state) and not isinstance(state.data, JudgeUnavailable)
+
+
+@task(
+    name="preflight",
+    task_run_name="preflight of {preflight.config.model}",
+    **{**RETRIED, "retry_condition_fn": _worth_checking_again},
+)
 async def make_checks(preflight: Preflight) -> None:
     """Make all checks, show their table, and stop where one has failed.
 

@@ -103,14 +103,23 @@ class CachedJudge:
                 break
             await self._under_way[key].wait()
         with self._others_waiting(key):
-            send = partial(self.send, prompt, parse, deadline)
-            reply = await self._retrier.until_answered(send, deadline)
+            reply = await self.ask_anew(prompt, parse, deadline)
             if self._cache is not None:
                 self._cache.put(key, reply.text)
             return reply.entries
 
-    async def send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
-        """Ask the judge once, whatever the cache holds.
+    async def ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
+        """Ask the judge, whatever the cache holds, as often as the settings allow.
+
+        Raises:
+            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+            JudgeRejected: no retry will help.
+        """
+        send = partial(self._send, prompt, parse, deadline)
+        return await self._retrier.until_answered(send, deadline)
+
+    async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
+        """Ask the judge once.
 
         Raises:
             ProviderFailed: another try may help.

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Self
 
 from precis.config import JudgeConfig
-from precis.errors import JudgeRejected, ProviderFailed
+from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed
 from precis.judge.cache import ReplyCache
 from precis.judge.cached import CachedJudge
 from precis.judge.endpoint import rules_version
@@ -29,6 +29,17 @@ from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Spend
 from precis.records.verdict import Answer, Scored, Unscored
+
+_PASSING_FAILURES = {
+    "rate_limited": "Start again when its quota allows requests; if it never suffices, lower "
+    "judge.limits or use another key.",
+    "timeout": "It may be overloaded, or still loading its model: start again later, or raise "
+    "judge.call_timeout_s.",
+    "connection": "Check judge.base_url and that it is up, then start again.",
+    "server_error": "The fault is the server's own: start again when it has recovered.",
+}
+"""Causes for which a judge that fails now may answer later, with what to do."""
+_UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
 
 
 class JudgeClient:
@@ -147,20 +158,26 @@ class JudgeClient:
     async def check(self) -> None:
         """Ask one small question, uncached, to see that the judge can be used at all.
 
+        It is asked as any other is, with the same tries within the deadline of a verdict.
+
         Raises:
-            JudgeRejected: it can't; the message says why and what to do.
+            JudgeRejected: its replies are no verdicts, or it rejects the key or the model.
+            JudgeUnavailable: it did not answer, and may later.
         """
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = answer_prompt("The door is green.", [question])
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            await self._cached.send(prompt, parse_answers, deadline)
+            await self._cached.ask_anew(prompt, parse_answers, deadline)
         except ProviderFailed as error:
-            raise JudgeRejected(
-                f"The judge '{self._endpoint.model}' at {self._endpoint.base_url} did not pass a "
-                f"trial question: {error} Check that it is up and that its model follows JSON "
-                "schemas, then start again."
-            ) from error
+            who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
+            what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."
+            if error.retry_after_s:
+                what = f"{what} It asks to be left alone for {error.retry_after_s:,.0f} s."
+            remedy = _PASSING_FAILURES.get(error.cause)
+            if remedy:
+                raise JudgeUnavailable(what, remedy) from error
+            raise JudgeRejected(what, _UNFIT) from error
 
     async def _judge(
         self, document: Document, prompt: Prompt, questions: Sequence[Question]

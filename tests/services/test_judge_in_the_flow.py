@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from precis.llm.server import completions_app
 from precis.records.ledger import Ledger
@@ -60,6 +62,24 @@ async def test_one_fault_in_five_costs_no_score(
     assert [one.digest for one in storm.steps] == [one.digest for one in calm.steps]
     assert all(not one.unscored for one in storm.steps)
     assert KEY not in output
+
+
+async def test_a_rejection_of_the_trial_question_costs_a_second_and_not_the_run(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    lexical = completions_app(lexical_judge(), lambda: [MODEL], KEY)
+    asked = 0
+
+    async def rejecting_first(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal asked
+        asked += 1
+        refusal = JSONResponse({"error": {"message": "Slow down."}}, 429, {"Retry-After": "1"})
+        await (refusal if asked == 1 else lexical)(scope, receive, send)
+
+    async with FaultyServer(rejecting_first) as url:
+        code, output = await precis.train(config(tmp_path, url, steps=1), **home)
+    assert code == 0, output
+    assert asked > 1
 
 
 async def test_the_same_summaries_are_judged_from_the_cache(

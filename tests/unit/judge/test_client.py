@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from precis.config import JudgeConfig, RateLimits
-from precis.errors import JudgeError
+from precis.errors import JudgeError, JudgeRejected, JudgeUnavailable
 from precis.judge import Endpoint, JudgeClient, Scored, Unscored
 from precis.judge.cache import ReplyCache
 from precis.judge.protocol import PROTOCOL_VERSION
@@ -265,9 +265,57 @@ async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> No
     async with judge_of() as (judge, server):
         await judge.check()
         assert len(server.requests) == 1
-    async with judge_of(saying("Hi!")) as (judge, _):
+    async with judge_of(saying("Hi!"), tries_max=1) as (judge, _):
         with pytest.raises(JudgeError, match="trial question"):
             await judge.check()
+
+
+@pytest.mark.parametrize(("fault", "cause"), FAULTS.values(), ids=FAULTS)
+async def test_a_fault_costs_a_try_and_not_the_trial_question(fault: Step, cause: str) -> None:
+    async with judge_of(fault) as (judge, server):
+        await judge.check()
+    assert len(server.requests) == 2
+
+
+async def test_a_trial_question_that_times_out_is_asked_again() -> None:
+    async with judge_of(dripping, call_timeout_s=0.2) as (judge, server):
+        await judge.check()
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "says"),
+    [
+        ("429", JudgeUnavailable, "answered 429: slow down. Start again when its quota allows"),
+        ("500", JudgeUnavailable, "answered 500: oops. The fault is the server's own"),
+        ("reset", JudgeUnavailable, "connection to the judge failed.*Check judge.base_url"),
+        ("prose", JudgeRejected, "choose another model, one that follows JSON schemas"),
+        ("refusal", JudgeRejected, "The judge refused: No. It can't judge"),
+    ],
+)
+async def test_a_trial_question_that_fails_says_what_fits_its_cause(
+    fault: str, error: type[JudgeError], says: str
+) -> None:
+    async with judge_of(*[FAULTS[fault][0]] * 3, tries_max=3) as (judge, server):
+        with pytest.raises(error, match=says):
+            await judge.check()
+    assert len(server.requests) == 3
+
+
+async def test_a_judge_that_hangs_fails_its_trial_question_within_a_verdicts_deadline() -> None:
+    hanging = judge_of(*[dripping] * 100, call_timeout_s=0.1, verdict_timeout_s=0.25, tries_max=100)
+    async with hanging as (judge, server):
+        with pytest.raises(JudgeUnavailable, match="may be overloaded"):
+            await judge.check()
+    assert len(server.requests) <= 4
+
+
+async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
+    hour = responding(429, {"error": {"message": "quota"}}, Retry_After="3600")
+    async with judge_of(hour) as (judge, server):
+        with pytest.raises(JudgeUnavailable, match=r"left alone for 3,600 s\. Start again"):
+            await judge.check()
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("rejections", [1, 2])
