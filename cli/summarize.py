@@ -23,7 +23,7 @@ from precis.inference.facts import (
     questions_about,
     read_questions,
 )
-from precis.inference.local_server import find_or_start_server
+from precis.inference.local_server import can_serve, find_or_start_server
 from precis.inference.reader import FileReader
 from precis.inference.summarizer import (
     PolicySummarizer,
@@ -37,9 +37,9 @@ from precis.llm.providers import NO_KEY, key_of_server
 from precis.models.own_servers import Server, key_of_own
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
-from precis.models.reference import Reference, find_model, newest_model
+from precis.models.reference import NamedCheckpoint, Reference, find_model, rank_models
 from precis.models.serving import CONTEXT_TOKENS
-from precis.store import open_store
+from precis.store import Store, open_store
 from precis.text import count_words, without_controls
 
 Judge = Literal["lexical", "openrouter", "google", "url"]
@@ -83,7 +83,10 @@ def summarize(
         int | None, typer.Option(min=20, help="Longest summary; by default, as in training.")
     ] = None,
     model: Annotated[
-        str, typer.Option(help="NAME, NAME@STEP or NAME@best; by default the newest run.")
+        str,
+        typer.Option(
+            help="NAME, NAME@STEP or NAME@best; by default the best that can be used here."
+        ),
     ] = "",
     url: Annotated[
         str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
@@ -145,7 +148,8 @@ async def _run(
         How many could not be.
     """
     failed = 0
-    async with _open_summarizer(options) as (summarizer, words), FileReader() as reader:
+    told = False
+    async with _open_summarizer(options) as (summarizer, words, by), FileReader() as reader:
         for file in files:
             try:
                 text = await reader.read(file)
@@ -159,32 +163,57 @@ async def _run(
                 say(f"{file}: {error}")
                 failed += 1
             else:
+                if not told:
+                    note(f"Written by {by}.")
+                told = True
                 _show(result, options, words, several=len(files) > 1)
     return failed
 
 
 @asynccontextmanager
-async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
-    """Who summarizes, and in how many words."""
+async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int, str]]:
+    """Who summarizes, in how many words, and what to call it."""
     if options.url:
-        async with _open_named(options) as opened:
-            yield opened
+        async with _open_named(options) as (summarizer, words):
+            yield summarizer, words, summarizer.model
         return
     store = open_store(options.store or Environment().store)
-    found = find_model(store, Reference.parse(options.model or newest_model(store)))
+    if options.model:
+        found = find_model(store, Reference.parse(options.model))
+        by = found.serving_name
+    else:
+        found = await _choose_model(store)
+        score = f" (held-out {found.score})" if found.score else ""
+        by = f"{found.serving_name}{score}, the best that can be used here; --model names another"
     if found.kind == "adapter":
         async with (
             find_or_start_server(found, options.context, note) as server,
-            _open_served(server, found.serving_name, found.record, options) as opened,
+            _open_served(server, found.serving_name, found.record, options) as (summarizer, words),
         ):
-            yield opened
+            yield summarizer, words, by
         return
     with TemporaryDirectory() as folder:
         found.fetch(Path(folder) / "checkpoints" / f"{found.step:04d}")
-        yield (
-            PolicySummarizer(found.serving_name, Path(folder)),
-            options.words or words_of(found.record),
-        )
+        policy = PolicySummarizer(found.serving_name, Path(folder))
+        yield policy, options.words or words_of(found.record), by
+
+
+async def _choose_model(store: Store) -> NamedCheckpoint:
+    """The best model that this machine can use; where it can use none, the best."""
+    unusable: list[NamedCheckpoint] = []
+    problem: StoreError | None = None
+    for reference in rank_models(store):
+        try:
+            found = find_model(store, reference)
+        except StoreError as error:
+            problem = problem or error
+            continue
+        if found.kind == "policy" or await can_serve(found):
+            return found
+        unusable.append(found)
+    if not unusable and problem is not None:
+        raise problem
+    return unusable[0]
 
 
 @asynccontextmanager

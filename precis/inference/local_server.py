@@ -64,6 +64,14 @@ async def find_or_start_server(
         yield started
 
 
+async def can_serve(model: NamedCheckpoint) -> bool:
+    """Whether a server of this machine has an adapter, or one can be started for it."""
+    for up in own_servers():
+        if not await _why_unfit(up, model.serving_name):
+            return True
+    return not await _find_lacking()
+
+
 async def _why_unfit(server: Server, name: str) -> str:
     """Why a server is not one that has the model, as a sentence; empty if it is."""
     try:

@@ -10,7 +10,7 @@ from precis.models.record import TrainingRecord, read_record
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.manifests import Checkpoint
 from precis.run.checkpoints import committed_steps, complete_around, complete_manifest, restore
-from precis.run.overview import list_runs
+from precis.run.overview import ListedRun, list_runs
 from precis.store import Store
 
 Kind = Literal["policy", "adapter"]
@@ -76,6 +76,14 @@ class NamedCheckpoint:
         return f"{self.name}@{self.step}"
 
     @property
+    def score(self) -> str:
+        """What its validation says, `accuracy 65.4%`; empty where there is none of its step."""
+        for one in self.ledger.validations:
+            if one.step == self.step:
+                return f"{one.measure} {one.score}"
+        return ""
+
+    @property
     def recorded_base(self) -> str:
         """The base model that the run's record names; empty where there is none."""
         return self.record.base_model if self.record else ""
@@ -105,19 +113,39 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
     )
 
 
-def newest_model(store: Store) -> str:
-    """The name of the run that was written last.
+def rank_models(store: Store) -> list[Reference]:
+    """The models to use where none is named, the first one first.
+
+    Scores can be compared where documents, judge and measure are the same. Runs that share these
+    make a group, in which the best comes first; the group that was written last goes before the
+    others. Of a run it is the best checkpoint, unless only its start was validated, and then the
+    one that its name alone means.
 
     Raises:
         StoreError: the store holds no run.
     """
     runs, _ = list_runs(store, datetime.now(UTC))
-    if runs:
-        return runs[0].model
-    raise StoreError(
-        f"{store.url} holds no trained model.",
-        "`make rehearse` trains one in a minute; or name another store (--store).",
-    )
+    if not runs:
+        raise StoreError(
+            f"{store.url} holds no trained model.",
+            "`make rehearse` trains one in a minute; or name another store (--store).",
+        )
+    groups: dict[str, list[ListedRun]] = {}
+    for run in runs:
+        groups.setdefault(run.yardstick, []).append(run)
+    ranked: list[Reference] = []
+    for group in groups.values():
+        group.sort(key=lambda run: -1.0 if run.best is None else run.best, reverse=True)
+        for run in group:
+            if _has_choice(run):
+                ranked.append(Reference(run.model, "best"))
+            ranked.append(Reference(run.model))
+    return ranked
+
+
+def _has_choice(run: ListedRun) -> bool:
+    """Whether more than the untrained start of a run was validated."""
+    return run.best is not None and (run.best_step != 0 or run.score != run.best)
 
 
 def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:

@@ -1,5 +1,6 @@
 """What a store knows of its runs: how far each came, what it cost, and who works on it."""
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class ListedRun:
         score: that of its newest validation.
         best: that of its best validation; of equal ones the newer.
         held_by: the live run that works on it.
+        yardstick: digest of its documents, judge and measure: scores of runs that share it can be
+            compared.
     """
 
     model: str
@@ -46,6 +49,7 @@ class ListedRun:
     best_step: int | None
     usd: float
     held_by: str | None
+    yardstick: str
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,15 @@ class Overview:
             best_step=self.best.step if self.best else None,
             usd=self.ledger.usd,
             held_by=self.holder.run if self.holder else None,
+            yardstick=self._yardstick,
         )
+
+    @property
+    def _yardstick(self) -> str:
+        judge = self.ledger.settings.get("judge") or {}
+        asked = [judge.get(name) for name in ("provider", "model", "protocol")]
+        measure = self.last.measure if self.last else ""
+        return hashlib.sha256(repr([self.ledger.corpus, asked, measure]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -127,18 +127,29 @@ def test_a_server_that_is_up_is_used(
     done = summarize(story, "--model", "mine@best", store=store)
     assert done.exit_code == 0, done.stderr
     assert done.stdout == "It was built in 1784.\n"
-    assert done.stderr == f"mine@1 is asked of the server at {server}.\n"
+    told = f"mine@1 is asked of the server at {server}.\nWritten by mine@1.\n"
+    assert done.stderr == told
     assert [asked.model for asked in seen] == ["mine@1"]
     assert request_in(seen[0].messages).words_max == 120  # as in training
+
+
+def test_a_server_that_has_the_newest_checkpoint_and_not_the_best_is_used(
+    store: FolderStore, story: Path, server: str, models: list[str], seen: list[ChatRequest]
+) -> None:
+    models.remove("mine@1")
+    done = summarize(story, store=store)
+    assert done.exit_code == 0, done.stderr
+    assert "Written by mine@2 (held-out accuracy 50.0%), the best that can" in done.stderr
+    assert [asked.model for asked in seen] == ["mine@2"]
 
 
 def test_a_server_with_other_models_is_passed_over(
     store: FolderStore, story: Path, server: str, models: list[str], seen: list[ChatRequest]
 ) -> None:
-    models.remove("mine@2")
+    models[:] = ["owner/tiny", "mine@0"]
     done = summarize(story, store=store)
     assert done.exit_code == 1
-    assert f"the server at {server} has owner/tiny, mine@1. None can be started" in done.stderr
+    assert f"the server at {server} has owner/tiny, mine@0. None can be started" in done.stderr
     assert seen == []
 
 
@@ -229,7 +240,7 @@ def test_without_a_server_or_a_gpu_it_says_what_to_do(
     done = summarize(story, store=store)
     assert done.exit_code == 1
     assert "None can be started here: vLLM is not on PATH. Start one with" in done.stderr
-    assert "`precis model serve mine@2 --run`" in done.stderr
+    assert "`precis model serve mine@1 --run`" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     has(bare, "vllm", "exit 1")
     assert "nvidia-smi finds no GPU" in summarize(story, store=store).stderr
@@ -240,14 +251,16 @@ def test_vllm_is_started_used_and_stopped(
 ) -> None:
     done = summarize(story, "--json", "--context", 1024, store=store)
     assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["model"] == "mine@2"
+    assert json.loads(done.stdout)["model"] == "mine@1"
     assert json.loads(done.stdout)["summary"] == STORY
     log = tmp_path / "home" / "vllm.log"
     assert done.stderr == (
-        f"vLLM is started to serve mine@2, which takes a minute or so; its log is {log}.\n"
+        f"vLLM is started to serve mine@1, which takes a minute or so; its log is {log}.\n"
+        "Written by mine@1 (held-out accuracy 60.0%), the best that can be used here; --model "
+        "names another.\n"
     )
     assert alive(pids) == []
-    assert "serving mine@2 with 1024 tokens" in log.read_text()
+    assert "serving mine@1 with 1024 tokens" in log.read_text()
     assert "the-key" not in log.read_text()
 
 
@@ -285,7 +298,7 @@ def test_vllm_that_fails_says_why(store: FolderStore, story: Path, pids: Path, b
     started, failed = done.stderr.splitlines()
     assert started.startswith("vLLM is started")
     assert failed.startswith(
-        "The server of mine@2 ended before it was up: ValueError: Free memory on device cuda:0 is "
+        "The server of mine@1 ended before it was up: ValueError: Free memory on device cuda:0 is "
         "less. All that it printed is in "
     )
 

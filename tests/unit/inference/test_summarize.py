@@ -13,10 +13,12 @@ from precis.errors import ConfigError
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
+from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from precis.summaries.prompt import request_in
 from precis.text import count_words, sentences
 from tests.support.command import run_precis
+from tests.support.ledgers import validation
 from tests.support.local_server import served
 from tests.support.runs import train_policy
 from tests.support.tiny_model import put_run, write_adapter
@@ -60,6 +62,64 @@ def test_the_newest_run_summarizes_offline(store: FolderStore, story: Path) -> N
     assert done.stdout.strip()
     assert count_words(done.stdout) <= 20
     assert all(sentence in STORY for sentence in sentences(done.stdout))
+
+
+def test_who_wrote_is_said_beside_the_summaries_once(
+    store: FolderStore, story: Path, tmp_path: Path
+) -> None:
+    again = tmp_path / "again.txt"
+    again.write_text(STORY)
+    named = summarize(story, again, "--model", "mine@1", store=store)
+    assert named.stderr == "Written by mine@1.\n"
+    chosen = summarize(story, again, store=store)
+    best = "mine@0 (held-out accuracy 50.0%), the best that can be used here; --model names another"
+    assert chosen.stderr == f"Written by {best}.\n"
+    assert "Written by" not in chosen.stdout
+
+
+def put_policy(store: FolderStore, folder: Path, name: str, score: float, corpus: str) -> None:
+    """A run of two steps, which is validated at its end."""
+    train_policy(store, name, folder / name)
+    ledger = load_ledger(store, name).model_copy(
+        update={"validations": (validation(0, 0.1), validation(2, score)), "corpus": corpus}
+    )
+    store.put(f"{name}/ledger.json", ledger.model_dump_json().encode())
+
+
+def test_the_best_run_writes_and_not_the_newest(
+    store: FolderStore, story: Path, tmp_path: Path
+) -> None:
+    for name, score, corpus in [("good", 0.7, "k"), ("poor", 0.3, "k")]:
+        put_policy(store, tmp_path, name, score, corpus)
+    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "good@2"
+
+
+def test_scores_on_other_documents_are_not_compared_and_the_newest_ones_count(
+    store: FolderStore, story: Path, tmp_path: Path
+) -> None:
+    for name, score, corpus in [("easy", 0.9, "e"), ("poor", 0.3, "own"), ("fair", 0.4, "own")]:
+        put_policy(store, tmp_path, name, score, corpus)
+    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "fair@2"
+
+
+def test_a_run_of_which_only_the_start_was_validated_gives_its_newest_checkpoint(
+    store: FolderStore, story: Path
+) -> None:
+    ledger = load_ledger(store, "mine").model_copy(update={"validations": (validation(0, 0.3),)})
+    store.put("mine/ledger.json", ledger.model_dump_json().encode())
+    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "mine@2"
+
+
+def test_a_better_model_that_is_damaged_or_cannot_run_here_is_passed_over(
+    store: FolderStore, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # no vLLM
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    put_policy(store, tmp_path, "damaged", 0.8, "k")
+    store.delete("damaged/checkpoints/")
+    write_adapter(tmp_path / "adapter")
+    put_run(store, "adapter", tmp_path / "adapter")  # of 60 %
+    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "mine@0"
 
 
 def test_standard_input_and_json(store: FolderStore) -> None:
