@@ -8,10 +8,11 @@ import pytest
 
 import tasks.preflight
 from precis.config import TrainConfig
+from precis.records.documents import Corpus
 from precis.records.ledger import Ledger
-from precis.summaries.task import Summarizing
 from tasks.preflight import announce_cost
 from tests.support.bridges import document
+from tests.support.environments import summaries
 
 DOCUMENTS = tuple(document(number) for number in range(4))
 
@@ -30,10 +31,8 @@ def run_with_teacher(budget_usd: float) -> Any:
     return SimpleNamespace(
         config=config,
         ledger=Ledger(model="m", config="c", corpus="d"),
-        corpus=SimpleNamespace(validation=DOCUMENTS),
+        environment=summaries(Corpus((), DOCUMENTS), None),
         warm_start=SimpleNamespace(documents=DOCUMENTS),
-        task=Summarizing(30),
-        second=None,
     )
 
 
