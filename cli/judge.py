@@ -25,7 +25,7 @@ from precis.judge.protocol import Protocol
 from precis.llm.providers import Endpoint
 from precis.processes.child import child_service
 from precis.records.documents import Document, read_documents
-from precis.records.results import read_results
+from precis.records.questions import read_answers
 from precis.records.verdict import Verdict
 from precis.statistics.standings import contenders, rows_by
 
@@ -94,7 +94,7 @@ def audit(
     """
     if filled is not None:
         with sentences():
-            typer.echo(report_on_sheet(read_results(results), filled))
+            typer.echo(report_on_sheet(_answers_in(results), filled))
         return
     try:
         if out.suffix in (".jsonl", ".csv"):
@@ -102,7 +102,7 @@ def audit(
                 f"--out {out} names the page: end it in .md, since data and sheet go beside it in "
                 f"{out.stem}.jsonl and {out.stem}.csv."
             )
-        rows = _rows_of(read_results(results), contender)
+        rows = _rows_of(_answers_in(results), contender)
         chosen = draw_samples(rows, samples, seed)
         if not chosen:
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
@@ -117,6 +117,10 @@ def audit(
         _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts), as_sheet(chosen))
     except OSError as error:
         fail(f"Can't write {error.filename or out}: {error.strerror}. Choose another --out.")
+
+
+def _answers_in(paths: Sequence[Path]) -> pl.DataFrame:
+    return pl.concat(list(map(read_answers, paths)))
 
 
 def _rows_of(results: pl.DataFrame, contender: str) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from precis.benchmark.lineup import (
     turns,
 )
 from precis.benchmark.measure import (
+    ContenderResults,
     measure,
     measure_ceiling,
     results_of,
@@ -144,10 +145,10 @@ async def measure_all(
 ) -> Measured:
     """The ceiling and every contender: hosted ones at the same time, our own in turn."""
 
-    async def measure_turn(contenders: Sequence[ContenderSpec]) -> list[pl.DataFrame]:
+    async def measure_turn(contenders: Sequence[ContenderSpec]) -> list[ContenderResults]:
         return [await measure_any(contender) for contender in contenders]
 
-    async def measure_any(contender: ContenderSpec) -> pl.DataFrame:
+    async def measure_any(contender: ContenderSpec) -> ContenderResults:
         if checkpoints is None or contender.contender.model != TRAINED:
             return await measure_contender(run, contender)
         measure_checkpoint = partial(measure_contender, run)
@@ -157,15 +158,17 @@ async def measure_all(
     in_turn = [partial(measure_turn, group) for group in turns([*trained, *others])]
     work: list[Callable[[], Awaitable[Any]]] = [partial(measure_full, run), *in_turn]
     async with judge_slots(run.config):
-        ceiling, *frames = await run_together(work)
-    return Measured(pl.concat(chain.from_iterable(frames)), ceiling)
+        ceiling, *turns_of_results = await run_together(work)
+    results: list[ContenderResults] = list(chain.from_iterable(turns_of_results))
+    frame = pl.concat([one.rows for one in results])
+    return Measured(frame, pl.concat([one.questions for one in results]), ceiling)
 
 
 @task(name="measure", task_run_name="measure {contender.contender}", **RETRIED)
 async def measure_contender(
     run: BenchmarkRun, contender: ContenderSpec, trainer: RemoteTrainer | None = None
-) -> pl.DataFrame:
-    """One contender's rows: a question of a held-out document each.
+) -> ContenderResults:
+    """One contender's rows: one for each held-out document.
 
     Args:
         trainer: that serves it, if it is a checkpoint.

@@ -88,6 +88,7 @@ async def publish_report(
         config.rollouts.words_max,
         comparison.before,
         comparison.changes,
+        measured.questions,
     )
     facts = benchmark_facts(run, trained, comparison)
     page = report_html(benchmark, facts, published=config.published)

@@ -22,7 +22,8 @@ from precis.judge import JudgeClient, Scored, Unscored
 from precis.llm.concurrency import run_for_each
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, load_ledger
-from precis.records.results import Provenance, Row, frame_of, rows_of
+from precis.records.questions import questions_of
+from precis.records.results import Provenance, frame_of, row_of
 from precis.records.summary import JudgedSummary
 from precis.run.overview import models_in
 from precis.settings.overrides import overlay
@@ -79,14 +80,27 @@ async def _measure_one(
     return JudgedSummary(document, summary, verdict, why, kept is not None)
 
 
+@dataclass(frozen=True)
+class ContenderResults:
+    """What a contender has achieved.
+
+    Attributes:
+        rows: in `precis.records.results.SCHEMA`.
+        questions: in `precis.records.questions.QUESTIONS`.
+    """
+
+    rows: pl.DataFrame
+    questions: pl.DataFrame
+
+
 def results_of(
     entry: ContenderSpec,
     outcomes: Iterable[JudgedSummary],
     judge: JudgeClient,
     corpus: Corpus,
     night: BenchmarkId,
-) -> pl.DataFrame:
-    """A contender's rows: one for each question of each document."""
+) -> ContenderResults:
+    """A contender's rows, and what its summaries were asked."""
     provenance = Provenance(
         run=night.id,
         model=entry.contender.model,
@@ -99,10 +113,9 @@ def results_of(
         night=night.began,
         parameters=json.dumps(entry.parameters, sort_keys=True),
     )
-    rows: list[Row] = []
-    for outcome in outcomes:
-        rows += rows_of(outcome, provenance)
-    return frame_of(rows)
+    judged = list(outcomes)
+    rows = [row_of(one, provenance) for one in judged]
+    return ContenderResults(frame_of(rows), questions_of(judged, provenance))
 
 
 async def measure_ceiling(

@@ -81,10 +81,12 @@ class Measured:
 
     Attributes:
         frame: their rows, in `precis.records.results.SCHEMA`.
+        questions: what their summaries were asked, in `precis.records.questions.QUESTIONS`.
         ceiling: the judge's accuracy on the full documents; None where it failed on one.
     """
 
     frame: pl.DataFrame
+    questions: pl.DataFrame
     ceiling: float | None
 
 

@@ -15,10 +15,10 @@ import polars as pl
 
 from precis.errors import ConfigError
 from precis.records.documents import Document
-from precis.records.results import KEY
+from precis.records.questions import ANSWERS_KEY
 from precis.records.verdict import Scored, Verdict
 
-_BY_SUMMARY = KEY[:-1]  # all but the question
+_BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,13 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[AuditSamp
     """So many summaries that a judge ruled on, at random but the same for the same seed.
 
     Args:
-        results: rows as in `precis.records.results.SCHEMA`. Unscored summaries, and those
-            that scored zero unread, have no verdict to check and are left out.
+        results: rows as `precis.records.questions.answers_in` has them. Unscored summaries, and
+            those that scored zero unread, have no verdict to check and are left out.
     """
     ruled = results.filter(pl.col("cause").is_null() & pl.col("disqualified").is_null())
-    groups = ruled.sort(KEY, nulls_last=False).partition_by(_BY_SUMMARY, maintain_order=True)
+    groups = ruled.sort(ANSWERS_KEY, nulls_last=False).partition_by(
+        _BY_SUMMARY, maintain_order=True
+    )
     chosen = Random(seed).sample(range(len(groups)), min(count, len(groups)))
     return [_sample(groups[index].to_dicts()) for index in sorted(chosen)]
 

@@ -14,13 +14,13 @@ import polars as pl
 
 from precis.errors import ConfigError
 from precis.judge.audit import Agreement, AuditSample
-from precis.records.results import KEY, SCHEMA
+from precis.records.questions import ANSWERS_KEY
 
 VERDICT = "person"
 """The column to fill in."""
 
 _SHOWN = ("question", "gold", "answer")
-_COLUMNS = (VERDICT, *_SHOWN, *KEY)
+_COLUMNS = (VERDICT, *_SHOWN, *ANSWERS_KEY)
 _WORDS = {
     "correct": True, "right": True, "yes": True, "true": True, "y": True, "1": True,
     "wrong": False, "incorrect": False, "no": False, "false": False, "n": False, "0": False,
@@ -59,10 +59,10 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
             f"{path} holds no verdict: write `correct` or `wrong` into the column {VERDICT!r}."
         )
     schema: dict[str, Any] = {"line": pl.Int64, VERDICT: pl.Boolean}
-    for name in KEY:
-        schema[name] = SCHEMA[name]
+    for name in ANSWERS_KEY:
+        schema[name] = results.schema[name]
     given = pl.DataFrame(ruled, schema=schema, orient="row")
-    found = given.join(results, on=KEY, how="left", nulls_equal=True, maintain_order="left")
+    found = given.join(results, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
     _check(path, found)
     return found
 
@@ -93,7 +93,7 @@ def _check(path: Path, found: pl.DataFrame) -> None:
             "it.",
             "Name the results that the sheet was made of, and leave its last columns alone.",
         )
-    twice = found.filter(pl.struct(KEY).is_duplicated())
+    twice = found.filter(pl.struct(ANSWERS_KEY).is_duplicated())
     if not twice.is_empty():
         raise ConfigError(f"{path}, line {twice['line'][-1]}: its question is there twice.")
 
@@ -107,7 +107,7 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
     # Spreadsheets of some languages write semicolons.
     head = text.partition("\n")[0]
     rows = csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
-    missing = [name for name in (VERDICT, *KEY) if name not in (rows.fieldnames or ())]
+    missing = [name for name in (VERDICT, *ANSWERS_KEY) if name not in (rows.fieldnames or ())]
     if missing:
         raise ConfigError(
             f"{path} is no sheet of an audit: the column {missing[0]!r} is missing.",
@@ -125,12 +125,14 @@ def _verdict(path: Path, line: int, word: str, row: dict[str, str]) -> tuple[obj
             f"{path}, line {line}: {word[:40]!r} is no verdict.",
             "Write `correct` or `wrong`, or leave it empty.",
         )
-    keys: dict[str, object] = {name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in KEY}
+    keys: dict[str, object] = {
+        name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in ANSWERS_KEY
+    }
     step = (row["step"] or "").strip()
     if step and not (step.isdecimal() and len(step) < 10):
         raise ConfigError(f"{path}, line {line}: the step {step[:40]!r} is none.")
     keys["step"] = int(step) if step else None
-    return line, _WORDS[word], *(keys[name] for name in KEY)
+    return line, _WORDS[word], *(keys[name] for name in ANSWERS_KEY)
 
 
 def _as_text(cell: str) -> str:

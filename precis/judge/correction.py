@@ -14,7 +14,7 @@ import polars as pl
 
 from precis.statistics.bootstrap import NORMAL, Floats, widened
 from precis.statistics.intervals import CONFIDENCE, DOCUMENTS_MIN, Interval, ratio_interval
-from precis.statistics.standings import Contender, contenders, correct_by_document, rows_by
+from precis.statistics.standings import Contender, contenders, rows_by
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def correct_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[Corr
     how far the judge errs on that one says nothing of the others.
 
     Args:
-        results: rows as in `precis.records.results.SCHEMA`.
+        results: rows as `precis.records.questions.answers_in` has them.
         person: some of these rows, with the person's verdicts in the column `person`.
     """
     several = contenders(results)
@@ -99,6 +99,16 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
 def _questions(rows: pl.DataFrame) -> float:
     counts: Floats = correct_by_document(rows)["asked"].to_numpy()
     return float(counts.sum())
+
+
+def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
+    """Columns document_id, correct, asked: the answerable questions of the scored documents."""
+    return (
+        frame.filter(pl.col("answerable") & pl.col("correct").is_not_null())
+        .group_by("document_id")
+        .agg(pl.col("correct").sum().cast(pl.Float64), pl.len().cast(pl.Float64).alias("asked"))
+        .sort("document_id")
+    )
 
 
 def _interval(mean: float, variance: float, documents: int) -> Interval:

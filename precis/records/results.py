@@ -1,10 +1,11 @@
-"""Results of a benchmark: one tidy row for each question that a contender's summary was asked.
+"""Results of a benchmark: one tidy row for each rollout of a contender.
 
-A row says what was asked, answered and ruled, and where it comes from, so that rows of many
-nights can be put under each other and compared. What belongs to the whole summary (its text,
-words, tokens, dollars, seconds) stands in each of its rows: take it once per document.
+A row says what it scored, out of what, and where it comes from, so that rows of many nights can be
+put under each other and compared. What only one environment has are its metrics, by name; what
+summaries were asked stands in a second table (`precis.records.questions`).
 """
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ import polars as pl
 
 from precis.errors import StoreError
 from precis.records.summary import JudgedSummary, Summary
-from precis.records.verdict import Ranked
+from precis.records.verdict import Ranked, Scored
 from precis.store import Store
 from precis.store.files import files_of
 
@@ -31,18 +32,13 @@ _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
     "night": pl.Datetime("us", "UTC"),
     "model": pl.String,
     "step": pl.Int64,
-    "document_id": pl.String,
+    "scenario_id": pl.String,
     "topic": pl.String,
-    "question_id": pl.String,
-    "question": pl.String,
-    "gold": pl.String,
-    "answerable": pl.Boolean,
-    "answer": pl.String,
-    "correct": pl.Boolean,
+    "score": pl.Float64,
+    "weight": pl.Float64,
+    "metrics": pl.String,
     "cause": pl.String,
-    "disqualified": pl.String,
-    "summary": pl.String,
-    "words": pl.Int64,
+    "text": pl.String,
     "finish": pl.String,
     "seconds": pl.Float64,
     "prompt_tokens": pl.Int64,
@@ -59,12 +55,12 @@ _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
 }
 
 SCHEMA = pl.Schema(_COLUMNS)
-"""The columns of a row. `answer` and `correct` are null where the summary is unscored, and
-`cause` then says why; `disqualified` says why a summary scored zero unread. `night` is when the
-benchmark began, `kept` whether the summary was there from an earlier one: then `usd` was paid and
-`seconds` were taken that time."""
+"""The columns of a row. What a contender achieves is the sum of `score` over that of `weight`, such
+as the answers that were right over the questions. Both are null where the rollout is unscored, and
+`cause` then says why. `metrics` is JSON. `night` is when the benchmark began, `kept` whether the
+text was there from an earlier one: then `usd` was paid and `seconds` were taken that time."""
 
-KEY = ("run", "model", "step", "document_id", "question_id")
+KEY = ("run", "model", "step", "scenario_id")
 """What makes a row unique, and the order of a file's rows."""
 
 
@@ -98,15 +94,20 @@ def results_key(model: str, night: str) -> str:
     return f"{model}/results/{night}.parquet"
 
 
-def rows_of(judged: JudgedSummary, provenance: Provenance) -> list[Row]:
-    """One row for each of the document's questions, in their order."""
+def row_of(judged: JudgedSummary, provenance: Provenance) -> Row:
+    """A summary's row."""
     summary = judged.summary or Summary("", finish="none")
-    shared = {
+    verdict = judged.verdict
+    scored = verdict if isinstance(verdict, Scored) else None
+    return {
         **asdict(provenance),
-        "document_id": judged.document.id,
+        "scenario_id": judged.document.id,
         "topic": judged.document.topic,
-        "summary": summary.text,
-        "words": judged.words,
+        "score": scored.correct if scored else None,
+        "weight": scored.asked if scored else None,
+        "metrics": json.dumps(_metrics(judged)),
+        "cause": "ranked" if isinstance(verdict, Ranked) else verdict.cause,
+        "text": summary.text,
         "finish": summary.finish,
         "seconds": summary.seconds,
         "prompt_tokens": summary.prompt_tokens,
@@ -114,23 +115,22 @@ def rows_of(judged: JudgedSummary, provenance: Provenance) -> list[Row]:
         "usd": summary.usd,
         "served_by": summary.served_by,
         "kept": judged.kept,
-        "disqualified": judged.disqualified,
-        "cause": "ranked" if isinstance(judged.verdict, Ranked) else judged.verdict.cause,
     }
-    answers = {answer.question_id: answer for answer in judged.verdict.answers}
-    rows = []
-    for question in judged.document.questions:
-        answer = answers.get(question.id)
-        row = {
-            "question_id": question.id,
-            "question": question.text,
-            "gold": question.answer,
-            "answerable": question.answerable,
-            "answer": answer.answer if answer else None,
-            "correct": answer.correct if answer else None,
-        }
-        rows.append({**shared, **row})
-    return rows
+
+
+def _metrics(judged: JudgedSummary) -> dict[str, float]:
+    """What else is known of a summary; of unanswerable questions how many it left unanswered."""
+    metrics = judged.metrics
+    if isinstance(judged.verdict, Scored):
+        others = [one for one in judged.verdict.answers if not one.answerable]
+        metrics["unanswerable"] = len(others)
+        metrics["declined"] = sum(one.correct for one in others)
+    return metrics
+
+
+def metric(name: str) -> pl.Expr:
+    """A metric of each row; null where it has none of that name."""
+    return pl.col("metrics").str.json_path_match(f"$.{name}").cast(pl.Float64)
 
 
 def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
@@ -145,7 +145,7 @@ def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
         first = repeated.select(KEY).row(0, named=True)
         key = ", ".join(f"{name} {value}" for name, value in first.items())
         raise StoreError(
-            f"Two results for one question ({key}): keep one of them before writing, or the "
+            f"Two results for one scenario ({key}): keep one of them before writing, or the "
             "statistics would count it twice."
         )
     return frame
@@ -181,8 +181,7 @@ def scan_results(store: Store, model: str, nights: int | None = None) -> pl.Lazy
     """All nights' results of a model as one lazy table in SCHEMA.
 
     Of the store only those columns and row groups are read that a query needs, when it is
-    collected: `scan_results(store, "m").filter(pl.col("model") == "gpt-4o").collect()`. What an
-    older version did not write is null.
+    collected: `scan_results(store, "m").filter(pl.col("model") == "gpt-4o").collect()`.
 
     Args:
         nights: only so many of the newest; all if not given.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from precis.records.questions import QUESTIONS
 from precis.report import benchmark_charts
 from precis.report.charts import Chart
 from precis.report.curve import StepPoint
@@ -32,6 +33,7 @@ class Benchmark:
 
     Attributes:
         frame: all rows, in `precis.records.results.SCHEMA`.
+        questions: what the summaries were asked, in `precis.records.questions.QUESTIONS`.
         standings: every contender and checkpoint, best first.
         curve: what is known of each training step.
         ceiling: the judge's accuracy when it reads the full document; None where not measured.
@@ -48,6 +50,7 @@ class Benchmark:
     """
 
     frame: pl.DataFrame
+    questions: pl.DataFrame
     standings: tuple[Standing, ...]
     curve: tuple[StepPoint, ...]
     ceiling: float | None
@@ -115,6 +118,7 @@ def benchmark_of(
     words_max: int | None = None,
     before: pl.DataFrame | None = None,
     changes: Sequence[NightlyChange] = (),
+    questions: pl.DataFrame | None = None,
 ) -> Benchmark:
     """Summarise the rows of one run.
 
@@ -127,6 +131,7 @@ def benchmark_of(
         before: the rows of the nights before, to be drawn with those of `frame`; in all of them
             the column `night` says when the benchmark began.
         changes: what became of each contender since (`precis.statistics.nights.changes`).
+        questions: rows in `precis.records.questions.QUESTIONS`; None for none.
     """
     standings = tuple(summarise(frame))
     trained = _last_checkpoint(standings)
@@ -134,6 +139,7 @@ def benchmark_of(
     ranked = contenders_of(benchmark_charts.select_ranked(side_by_side(standings)))
     return Benchmark(
         frame=frame,
+        questions=QUESTIONS.to_frame() if questions is None else questions,
         standings=standings,
         curve=_merge(curve, standings, trained),
         ceiling=ceiling,

@@ -30,7 +30,7 @@ def benchmark_report(benchmark: Benchmark) -> str:
         if name in _CHARTS:
             parts.append(picture(chart))
     parts.append(_standings(benchmark.standings))
-    if any(map(is_by_rules, benchmark.frame["question_id"].drop_nulls())):
+    if any(map(is_by_rules, benchmark.questions["question_id"].drop_nulls())):
         parts.append(escape(CRUDE))
     return "\n\n".join(parts) + "\n"
 

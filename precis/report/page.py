@@ -78,7 +78,7 @@ def _sources(benchmark: Benchmark) -> dict[str, list[str]]:
 
 def _smallest(benchmark: Benchmark) -> float | None:
     """The smallest difference that this benchmark's documents show, four times out of five."""
-    documents = benchmark.frame["document_id"].n_unique()
+    documents = benchmark.frame["scenario_id"].n_unique()
     if benchmark.documents_needed is None or not documents:
         return None
     return statistics.smallest_difference(benchmark.documents_needed, documents)

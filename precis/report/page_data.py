@@ -3,10 +3,11 @@
 import base64
 import gzip
 import json
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 
+from precis.records.verdict import Disqualified
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.statistics.comparisons import Pair
@@ -35,7 +36,7 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     others = [index for index, each in enumerate(shown) if each != benchmark.trained]
     return {
         "sides": [*own, *others][:2],
-        "documents": _documents(benchmark.frame),
+        "documents": _documents(benchmark),
         "contenders": [_contender(benchmark, contender) for contender in shown],
         "ahead": _ahead(benchmark, shown),
     }
@@ -45,17 +46,22 @@ def _contender(benchmark: Benchmark, contender: Contender) -> dict[str, Any]:
     return {
         "name": wording.name(contender),
         "topics": _by_topic(benchmark, contender),
-        "summaries": _summaries(rows_by(benchmark.frame, contender)),
+        "summaries": _summaries(
+            rows_by(benchmark.frame, contender), rows_by(benchmark.questions, contender)
+        ),
     }
 
 
-def _documents(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    questions = frame.unique(["document_id", "question_id"])
-    ordered = questions.sort("topic", "document_id", "question_id")
+def _documents(benchmark: Benchmark) -> list[dict[str, Any]]:
+    topics = benchmark.frame.select("scenario_id", "topic").unique()
+    questions = benchmark.questions.unique(["scenario_id", "question_id"]).join(
+        topics, on="scenario_id"
+    )
+    ordered = questions.sort("topic", "scenario_id", "question_id")
     documents = []
-    for rows in ordered.partition_by("document_id", maintain_order=True):
+    for rows in ordered.partition_by("scenario_id", maintain_order=True):
         document = {
-            "id": rows["document_id"][0],
+            "id": rows["scenario_id"][0],
             "topic": rows["topic"][0],
             "questions": rows.select("question", "gold", "answerable").to_dicts(),
         }
@@ -93,14 +99,22 @@ def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
     return sentences
 
 
-def _summaries(rows: pl.DataFrame) -> dict[str, Any]:
-    ordered = rows.sort("document_id", "question_id")
+def _summaries(rows: pl.DataFrame, questions: pl.DataFrame) -> dict[str, Any]:
+    answers: dict[str, list[list[Any]]] = {}
+    ordered = questions.sort("scenario_id", "question_id")
+    for scenario, *answered in ordered.select("scenario_id", "answer", "correct").iter_rows():
+        answers.setdefault(scenario, []).append(answered)
     summaries = {}
-    for of_document in ordered.partition_by("document_id", maintain_order=True):
-        summary = of_document.select("summary", "words", "cause", "disqualified")
-        answers = of_document.select("answer", "correct").iter_rows()
-        summaries[of_document["document_id"][0]] = {
-            **summary.row(0, named=True),
-            "answers": list(map(list, answers)),
+    for scenario, text, cause, encoded in (
+        rows.sort("scenario_id").select("scenario_id", "text", "cause", "metrics").iter_rows()
+    ):
+        metrics = json.loads(encoded)
+        why = [one for one in get_args(Disqualified) if metrics.get(one)]
+        summaries[scenario] = {
+            "summary": text,
+            "words": int(metrics["words"]),
+            "cause": cause,
+            "disqualified": why[0] if why else None,
+            "answers": answers.get(scenario, []),
         }
     return summaries

@@ -3,6 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from precis.records.questions import questions_key
 from precis.records.results import results_key, write_results
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
@@ -33,6 +34,11 @@ def store_report(
         store.upload(results, results_key(model, benchmark_id))
         for each in folders:
             store.upload(results, f"{each}results.parquet")
+        questions = Path(temporary) / "questions.parquet"
+        benchmark.questions.write_parquet(questions)
+        store.upload(questions, questions_key(model, benchmark_id))
+        for each in folders:
+            store.upload(questions, f"{each}questions.parquet")
     files = report_files(benchmark, page)
     for each in folders:
         for name, content in files.items():

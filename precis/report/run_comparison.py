@@ -112,15 +112,15 @@ def seconds_of(run: Overview) -> float:
 
 
 def _side_by_side(first: pl.DataFrame, second: pl.DataFrame) -> list[SideBySide]:
-    both = _by_document(first).join(_by_document(second), on="document_id", suffix="_2")
+    both = _by_document(first).join(_by_document(second), on="scenario_id", suffix="_2")
     both = both.with_columns((pl.col("accuracy") - pl.col("accuracy_2")).abs().alias("apart"))
-    columns = ("document_id", "summary", "accuracy", "summary_2", "accuracy_2")
-    ordered = both.sort(["apart", "document_id"], descending=[True, False])
+    columns = ("scenario_id", "text", "accuracy", "text_2", "accuracy_2")
+    ordered = both.sort(["apart", "scenario_id"], descending=[True, False])
     return [SideBySide(*row) for row in ordered.select(columns).iter_rows()]
 
 
 def _by_document(rows: pl.DataFrame) -> pl.DataFrame:
-    scored = rows.filter("answerable", pl.col("correct").is_not_null())
-    return scored.group_by("document_id").agg(
-        pl.col("summary").first(), pl.col("correct").mean().alias("accuracy")
+    scored = rows.filter(pl.col("score").is_not_null())
+    return scored.select(
+        "scenario_id", "text", (pl.col("score") / pl.col("weight")).alias("accuracy")
     )

@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 
 from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
 from precis.statistics.intervals import Interval
-from precis.statistics.standings import Contender, accuracy_of, correct_by_document, rows_by
+from precis.statistics.standings import Contender, accuracy_of, rows_by, scores_by_scenario
 
 Topics = Mapping[str, Mapping[Contender, Interval]]
 
@@ -25,7 +25,7 @@ def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> T
     for contender in contenders:
         rows = rows_by(frame, contender)
         for topic in sorted(rows["topic"].drop_nulls().unique()):
-            accuracy = accuracy_of(correct_by_document(rows.filter(pl.col("topic") == topic)))
+            accuracy = accuracy_of(scores_by_scenario(rows.filter(pl.col("topic") == topic)))
             if accuracy is not None:
                 topics.setdefault(topic, {})[contender] = accuracy
     return dict(sorted(topics.items()))

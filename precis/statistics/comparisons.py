@@ -16,7 +16,7 @@ from precis.statistics.intervals import (
     holm,
     paired_difference,
 )
-from precis.statistics.standings import Contender, correct_by_document, rows_by
+from precis.statistics.standings import Contender, rows_by, scores_by_scenario
 
 Key = TypeVar("Key")
 Pair = tuple[Contender, Contender]
@@ -30,12 +30,12 @@ def differences(
     The p-values are corrected for the number of comparisons. A contender that shares no scored
     document with the reference is left out.
     """
-    counts = correct_by_document(rows_by(frame, reference))
+    counts = scores_by_scenario(rows_by(frame, reference))
     found = {}
     for other in others:
         if other == reference:
             continue
-        difference = _difference(counts, correct_by_document(rows_by(frame, other)))
+        difference = _difference(counts, scores_by_scenario(rows_by(frame, other)))
         if difference is not None:
             found[other] = difference
     return correct_p_values(found)
@@ -47,7 +47,7 @@ def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair
     The p-values are corrected for the number of all pairs: nobody asked about any one of them
     beforehand.
     """
-    counts = {each: correct_by_document(rows_by(frame, each)) for each in contenders}
+    counts = {each: scores_by_scenario(rows_by(frame, each)) for each in contenders}
     found = {}
     for first, second in combinations(contenders, 2):
         difference = _difference(counts[first], counts[second])
@@ -59,13 +59,13 @@ def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair
 def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
     """Compare the rows of two contenders, or of one on two nights.
 
-    A document with several rows for one question, such as one measured on several nights, counts
-    with the mean of them.
+    A scenario with several rows, such as one measured on several nights, counts with the mean of
+    them.
 
     Returns:
         The paired difference over the documents that both were scored on; None without any.
     """
-    return _difference(correct_by_document(first), correct_by_document(second))
+    return _difference(scores_by_scenario(first), scores_by_scenario(second))
 
 
 def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
@@ -91,7 +91,7 @@ def documents_to_see(
         The number at 80 % power; None with fewer than five documents in common, or where the two
         differ by as much on each, since how much documents vary is not known then.
     """
-    one, other, asked = _align(correct_by_document(first), correct_by_document(second))
+    one, other, asked = _align(scores_by_scenario(first), scores_by_scenario(second))
     gains = one / asked - other / asked
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
         return None
@@ -104,12 +104,12 @@ def _difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
 
 
 def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Correct answers of the first and of the second, and the questions asked."""
-    both = first.join(second, on="document_id", suffix="_2", maintain_order="left")
-    second_correct = pl.col("correct_2") / pl.col("asked_2") * pl.col("asked")
-    columns = both.select("correct", second_correct.alias("second"), "asked")
+    """The scores of the first and of the second, and their weights."""
+    both = first.join(second, on="scenario_id", suffix="_2", maintain_order="left")
+    second_score = pl.col("score_2") / pl.col("weight_2") * pl.col("weight")
+    columns = both.select("score", second_score.alias("second"), "weight")
     return (
-        columns["correct"].to_numpy(),
+        columns["score"].to_numpy(),
         columns["second"].to_numpy(),
-        columns["asked"].to_numpy(),
+        columns["weight"].to_numpy(),
     )

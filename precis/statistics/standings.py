@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from precis.records.results import metric
 from precis.statistics.bootstrap import Floats
 from precis.statistics.intervals import Interval, ratio_interval
 
@@ -69,13 +70,13 @@ def summarise(
     return sorted(standings, key=_rank)
 
 
-def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
-    """Columns document_id, correct, asked: the answerable questions of the scored documents."""
+def scores_by_scenario(frame: pl.DataFrame) -> pl.DataFrame:
+    """Columns scenario_id, score, weight: of the scenarios that have a score."""
     return (
-        frame.filter(pl.col("answerable") & pl.col("correct").is_not_null())
-        .group_by("document_id")
-        .agg(pl.col("correct").sum().cast(pl.Float64), pl.len().cast(pl.Float64).alias("asked"))
-        .sort("document_id")
+        frame.filter(pl.col("score").is_not_null())
+        .group_by("scenario_id")
+        .agg(pl.col("score").sum(), pl.col("weight").sum())
+        .sort("scenario_id")
     )
 
 
@@ -104,31 +105,31 @@ def rows_by(frame: pl.DataFrame, contender: Contender) -> pl.DataFrame:
 
 
 def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
-    summaries = group.unique("document_id", keep="first", maintain_order=True)
-    scored = summaries.filter(pl.col("cause").is_null())
-    counts = correct_by_document(group)
-    unanswerable = group.filter(~pl.col("answerable"))["correct"]
-    missing = summaries["cause"].drop_nulls().value_counts(sort=True)
+    scored = group.filter(pl.col("cause").is_null())
+    counts = scores_by_scenario(group)
+    unanswerable = _total(scored.select(metric("unanswerable")).to_series())
+    declined = _total(scored.select(metric("declined")).to_series())
+    missing = group["cause"].drop_nulls().value_counts(sort=True)
     return Standing(
         contender=Contender(group["model"][0], group["step"][0]),
         accuracy=accuracy_of(counts),
-        honesty=_mean(unanswerable),
-        words=_mean(scored["words"]),
-        over_length=_mean((scored["disqualified"] == "over_length").fill_null(False)),
+        honesty=(declined or 0.0) / unanswerable if unanswerable else None,
+        words=_mean(scored.select(metric("words")).to_series()),
+        over_length=_mean(scored.select(metric("over_length")).to_series()),
         documents=len(scored),
         unscored=dict(missing.iter_rows()),
-        usd=_total(summaries["usd"]),
-        usd_per_1000=_scale(_mean(summaries["usd"]), 1000),
-        seconds=_median(summaries["seconds"]),
-        complete=len(summaries) - len(scored) <= unscored_share_max * len(summaries),
+        usd=_total(group["usd"]),
+        usd_per_1000=_scale(_mean(group["usd"]), 1000),
+        seconds=_median(group["seconds"]),
+        complete=len(group) - len(scored) <= unscored_share_max * len(group),
     )
 
 
 def accuracy_of(counts: pl.DataFrame) -> Interval | None:
-    """Accuracy over documents as `correct_by_document` counts them; None without any."""
+    """The score over scenarios as `scores_by_scenario` counts them; None without any."""
     if counts.is_empty():
         return None
-    return ratio_interval(counts["correct"].to_numpy(), counts["asked"].to_numpy())
+    return ratio_interval(counts["score"].to_numpy(), counts["weight"].to_numpy())
 
 
 def _rank(standing: Standing) -> tuple[bool, float, str, int]:

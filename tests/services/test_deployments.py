@@ -230,9 +230,9 @@ def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
             said = " ".join(logs_of(api, run["id"], last="Finished in state Completed"))
         assert (warning in said) is warned
     measured = scan_results(FolderStore(store), "deployed").collect()
-    counts = measured.group_by("corpus_digest").agg(pl.col("document_id").n_unique())
+    counts = measured.group_by("corpus_digest").agg(pl.col("scenario_id").n_unique())
     # And the four that were held out from training, whose report stays as it was.
-    assert sorted(counts["document_id"].to_list()) == [3, 4, 12]
+    assert sorted(counts["scenario_id"].to_list()) == [3, 4, 12]
     for digest, documents in counts.rows():
         folder = benchmarks / (f"0003-{digest[:8]}" if documents != 4 else "0003")
         assert (folder / "report.html").exists()

@@ -8,10 +8,11 @@ from typer.testing import CliRunner
 from cli.judge import app
 from precis.config import DocumentsConfig
 from precis.records.documents import read_documents
-from precis.records.results import Provenance, frame_of, rows_of, write_results
+from precis.records.results import Provenance
 from precis.records.summary import JudgedSummary, Summary
 from precis.summaries.rewards import score_zero
 from precis.text import sentences
+from tests.support.results import write_tables
 
 pytestmark = pytest.mark.services
 
@@ -32,17 +33,11 @@ def test_the_audit_compares_both_protocols_and_asks_nothing_twice(
 ) -> None:
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     results, page = tmp_path / "results.parquet", tmp_path / "audit.md"
-    rows = [
-        row
-        for document in read_documents(DocumentsConfig())[:4]
-        for row in rows_of(
-            JudgedSummary(
-                document, Summary(" ".join(sentences(document.text)[:20])), score_zero(document)
-            ),
-            _FROM,
-        )
-    ]
-    write_results(frame_of(rows), results)
+    judged = []
+    for document in read_documents(DocumentsConfig())[:4]:
+        summary = Summary(" ".join(sentences(document.text)[:20]))
+        judged.append(JudgedSummary(document, summary, score_zero(document)))
+    write_tables(judged, _FROM, results)
     audit = CliRunner().invoke(app, ["audit", str(results), "--out", str(page)])
     assert audit.exit_code == 0, audit.output
     assert "`batched` and `per_question` agree on 100.0%" in page.read_text()

@@ -15,7 +15,7 @@ from precis.report.curve import StepPoint
 from precis.report.page import report_html
 from precis.text import count_words
 from tests.services.needs import need
-from tests.support.reports import HOSTILE, rows
+from tests.support.reports import HOSTILE, questions, rows
 
 DOCUMENTS = 12
 
@@ -23,17 +23,17 @@ DOCUMENTS = 12
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of three contenders and two checkpoints on documents of two topics."""
-    results: pl.DataFrame = frame_of(
-        [
-            *rows("trained", 0, [1, 2] * 6),
-            *rows("trained", 9, [3, 4] * 6),
-            *rows("lead-350", None, [2, 1] * 6),
-            *rows("gpt-4o", None, [4, 4, 3, None, 4, 4] * 2),
-        ]
-    )
+    contenders: list[tuple[str, int | None, list[int | None]]] = [
+        ("trained", 0, [1, 2] * 6),
+        ("trained", 9, [3, 4] * 6),
+        ("lead-350", None, [2, 1] * 6),
+        ("gpt-4o", None, [4, 4, 3, None, 4, 4] * 2),
+    ]
+    results = frame_of(row for each in contenders for row in rows(*each))
+    asked = pl.concat([questions(*each) for each in contenders])
     curve = [StepPoint(step, reward=0.3 + 0.02 * step) for step in range(9)]
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_html(benchmark_of(results, curve, ceiling=0.96)))
+    path.write_text(report_html(benchmark_of(results, curve, ceiling=0.96, questions=asked)))
     return path
 
 

@@ -1,11 +1,16 @@
 """Results for an audit of the judge."""
 
+from pathlib import Path
+
+import polars as pl
+
 from precis.records.documents import Document, Question
-from precis.records.results import Provenance, rows_of
+from precis.records.results import Provenance
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored, Verdict
+from tests.support.results import answers, write_tables
 
-_FROM = Provenance(
+FROM = Provenance(
     run="r",
     model="trained",
     step=3,
@@ -40,5 +45,11 @@ def judged(id: str, verdict: Verdict | None = None, text: str = "A summary.") ->
     return JudgedSummary(one, Summary(text), verdict or scored(one, True, False))
 
 
-def results(*some: JudgedSummary) -> list[dict[str, object]]:
-    return [row for one in some for row in rows_of(one, _FROM)]
+def results(*some: JudgedSummary) -> pl.DataFrame:
+    """What an audit reads of some summaries."""
+    return answers(some, FROM)
+
+
+def write(path: Path, *some: JudgedSummary) -> None:
+    """The files of a benchmark of some summaries."""
+    write_tables(some, FROM, path)

@@ -1,12 +1,14 @@
 """What a report shows, with texts that would break a careless page."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
+import polars as pl
 from markdown_it import MarkdownIt
 
 from precis.records.documents import Document, Question
-from precis.records.results import Provenance, Row, rows_of
+from precis.records.questions import questions_of
+from precis.records.results import Provenance, Row, row_of
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
 
@@ -30,13 +32,26 @@ def verdict(of: Document, correct: int) -> Scored:
     )
 
 
-def rows(model: str, step: int | None, corrects: list[int | None]) -> Iterator[Row]:
+def judged(
+    model: str, step: int | None, corrects: Sequence[int | None]
+) -> tuple[list[JudgedSummary], Provenance]:
     provenance = Provenance("run-1", model, step, "lexical-judge", "batched/1", "p", "c", "0.1.0")
+    outcomes = []
     for index, correct in enumerate(corrects):
         of = document(index)
         ruled: Verdict = Unscored("timeout", "") if correct is None else verdict(of, correct)
         text = f"{model} on {index}. {HOSTILE}"
-        yield from rows_of(JudgedSummary(of, Summary(text, seconds=1.0), ruled), provenance)
+        outcomes.append(JudgedSummary(of, Summary(text, seconds=1.0), ruled))
+    return outcomes, provenance
+
+
+def rows(model: str, step: int | None, corrects: Sequence[int | None]) -> list[Row]:
+    outcomes, provenance = judged(model, step, corrects)
+    return [row_of(one, provenance) for one in outcomes]
+
+
+def questions(model: str, step: int | None, corrects: Sequence[int | None]) -> pl.DataFrame:
+    return questions_of(*judged(model, step, corrects))
 
 
 def rendered(markdown: str) -> str:

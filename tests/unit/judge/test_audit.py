@@ -12,11 +12,10 @@ from precis.errors import ConfigError
 from precis.judge.audit import agreement, documents_of, draw_samples
 from precis.judge.audit_report import as_jsonl, as_markdown
 from precis.judge.cache import ReplyCache
-from precis.records.results import frame_of, write_results
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Unscored, Verdict
 from precis.summaries.rewards import score_zero
-from tests.support.audits import document, judged, results, scored
+from tests.support.audits import document, judged, results, scored, write
 
 
 def runs(file: Path, arguments: Sequence[str]) -> tuple[int, str]:
@@ -25,7 +24,7 @@ def runs(file: Path, arguments: Sequence[str]) -> tuple[int, str]:
 
 
 def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another() -> None:
-    frame = frame_of(results(*(judged(f"d{number}") for number in range(30))))
+    frame = results(*(judged(f"d{number}") for number in range(30)))
     first = draw_samples(frame, 5, seed=1)
     assert first == draw_samples(frame.reverse(), 5, seed=1) != draw_samples(frame, 5, seed=2)
     assert len(first) == 5 and [len(each.asked) for each in first] == [3] * 5
@@ -37,7 +36,7 @@ def test_what_no_judge_ruled_on_is_not_sampled() -> None:
     empty = JudgedSummary(
         document("b"), Summary(""), score_zero(document("b")), disqualified="empty"
     )
-    frame = frame_of(results(unscored, empty, judged("c")))
+    frame = results(unscored, empty, judged("c"))
     assert [each.document_id for each in draw_samples(frame, 10, seed=1)] == ["c"]
 
 
@@ -66,7 +65,7 @@ def test_identical_verdicts_agree_wholly_even_where_all_are_correct() -> None:
 
 
 def test_the_page_shows_question_gold_answer_verdict_and_summary() -> None:
-    samples = draw_samples(frame_of(results(judged("a"))), 1, seed=1)
+    samples = draw_samples(results(judged("a")), 1, seed=1)
     one = document("a")
     page = as_markdown(
         samples, {"batched": [scored(one, True, True)], "per_question": [scored(one, True, False)]}
@@ -87,13 +86,13 @@ def test_the_page_shows_question_gold_answer_verdict_and_summary() -> None:
 
 def test_nothing_in_a_summary_can_break_the_page() -> None:
     attack = "</td>|\n# Heading\n<script>x</script> [a](b) `code` | **bold** \\"
-    page = as_markdown(draw_samples(frame_of(results(judged("a", text=attack))), 1, seed=1), {})
+    page = as_markdown(draw_samples(results(judged("a", text=attack)), 1, seed=1), {})
     [line] = [line for line in page.splitlines() if "Heading" in line]
     assert line.startswith("> ") and "<script>" not in page and "\\<script\\>" in line
 
 
 def test_the_data_has_one_line_for_each_sample_with_all_verdicts() -> None:
-    samples = draw_samples(frame_of(results(judged("a"), judged("b"))), 2, seed=1)
+    samples = draw_samples(results(judged("a"), judged("b")), 2, seed=1)
     verdicts = [scored(document(each.document_id), True, True) for each in samples]
     lines = [json.loads(line) for line in as_jsonl(samples, {"batched": verdicts}).splitlines()]
     assert [line["document_id"] for line in lines] == ["a", "b"]
@@ -102,14 +101,14 @@ def test_the_data_has_one_line_for_each_sample_with_all_verdicts() -> None:
 
 
 def test_a_corpus_that_lacks_a_document_is_refused_with_its_name() -> None:
-    samples = draw_samples(frame_of(results(judged("a"))), 1, seed=1)
+    samples = draw_samples(results(judged("a")), 1, seed=1)
     with pytest.raises(ConfigError, match="about document 'a', which this corpus of 1"):
         documents_of(samples, [document("b")])
 
 
 def test_the_audit_command_writes_a_page_and_its_data(tmp_path: Path) -> None:
     file, page = tmp_path / "results.parquet", tmp_path / "out" / "audit.md"
-    write_results(frame_of(results(judged("a"), judged("b"))), file)
+    write(file, judged("a"), judged("b"))
     code, said = runs(file, ["audit", "--no-compare", "--samples", "1", "--out", str(page)])
     assert code == 0 and "audit.jsonl" in said
     assert page.read_text().startswith("# The judge's verdicts on 1 summaries")

@@ -14,17 +14,19 @@ from precis.errors import ConfigError
 from precis.judge.audit import draw_samples
 from precis.judge.audit_sheet import agreement_with, as_sheet, read_sheet
 from precis.judge.correction import correct_accuracies, prediction_powered
-from precis.records.results import frame_of, write_results
 from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
 from precis.summaries.rewards import score_zero
-from tests.support.audits import document, judged, results
+from tests.support.audits import document, judged, results, write
 
 EXPERIMENTS = 200
 
 
+DOZEN = [judged(f"d{number:02}") for number in range(12)]
+
+
 def frame(count: int = 12) -> pl.DataFrame:
-    return frame_of(results(*(judged(f"d{number:02}") for number in range(count))))
+    return results(*DOZEN[:count])
 
 
 def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
@@ -58,7 +60,7 @@ def test_the_sheet_says_neither_what_the_judge_ruled_nor_asks_the_unanswerable()
 
 
 def test_a_formula_in_an_id_comes_back_as_it_was(tmp_path: Path) -> None:
-    found = frame_of(results(judged("=1+1")))
+    found = results(judged("=1+1"))
     sheet = as_sheet(draw_samples(found, 1, seed=1))
     assert ",=" not in sheet
     person = read_sheet(fill_in(sheet, {0: "yes"}, tmp_path / "s.csv"), found)
@@ -155,7 +157,7 @@ def test_summaries_that_scored_zero_unread_are_not_corrected() -> None:
         )
         for n in range(10)
     ]
-    found = frame_of(results(*read, *unread))
+    found = results(*read, *unread)
     ruled = found.filter("answerable", pl.col("document_id").str.starts_with("d"))
     person = ruled.with_columns((pl.int_range(pl.len()) % 2 == 0).alias("person"))
     assert prediction_powered(found, person).mean == pytest.approx(0.25)
@@ -182,7 +184,7 @@ def audit(*arguments: str) -> Result:
 
 def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     path, page = tmp_path / "results.parquet", tmp_path / "audit.md"
-    write_results(frame(), path)
+    write(path, *DOZEN)
     made = audit(str(path), "--out", str(page), "--samples", "8")
     assert "fill in" in made.output
     sheet = tmp_path / "audit.csv"
@@ -198,7 +200,7 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
 
 def test_the_page_takes_nobodys_place(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
-    write_results(frame(), path)
+    write(path, *DOZEN)
     sheet = tmp_path / "mine.csv"
     sheet.write_text("a person's work")
     for name in (sheet.name, "mine.jsonl"):
@@ -213,7 +215,7 @@ def test_the_page_takes_nobodys_place(tmp_path: Path) -> None:
 
 def test_a_contender_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
-    write_results(frame(), path)
+    write(path, *DOZEN)
     told = audit(str(path), "--contender", "nobody")
     assert told.exit_code == 1
     assert "'nobody' is none of trained@3" in " ".join(told.output.split())

@@ -15,7 +15,7 @@ from precis.models.licences import check_licence, licence_of, restriction_of
 from precis.models.record import read_record, write_record
 from precis.models.reference import Reference, find_model
 from precis.records.documents import Document, Question
-from precis.records.results import Provenance, frame_of, results_key, rows_of, write_results
+from precis.records.results import Provenance, frame_of, results_key, row_of, write_results
 from precis.records.summary import JudgedSummary, Summary
 from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
 from precis.store import FolderStore
@@ -43,7 +43,7 @@ def put_benchmark(store: FolderStore, name: str, night: datetime, folder: Path) 
                 f"{night:%Y%m%d}", model, step, "gemini-2.5-flash", "batched v1", "p", "k", "0.1.0",
                 night,
             )  # fmt: skip
-            rows += rows_of(JudgedSummary(document, Summary("One word."), verdict), provenance)
+            rows.append(row_of(JudgedSummary(document, Summary("One word."), verdict), provenance))
     write_results(frame_of(rows), folder / "results.parquet")
     store.upload(folder / "results.parquet", results_key(name, f"{night:%Y%m%d}"))
 

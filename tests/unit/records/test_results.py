@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,15 +8,17 @@ import polars as pl
 import pytest
 
 from precis.errors import StoreError
+from precis.records.questions import QUESTIONS, answers_in, questions_of
 from precis.records.results import (
     KEY,
     SCHEMA,
     frame_of,
+    metric,
     newest_results,
     read_results,
     results_before,
     results_key,
-    rows_of,
+    row_of,
     scan_results,
     write_results,
 )
@@ -24,58 +27,73 @@ from precis.records.verdict import Answer, Scored, Unscored
 from precis.store import Blob, FolderStore, Store, open_store
 from precis.summaries.rewards import score_zero
 from tests.support.answers import DOCUMENT, SUMMARY, provenance
+from tests.support.results import tables
 
 SCORED = Scored((Answer("q1", "May", True, True), Answer("q2", "the city", False, False)))
 
 
-def test_a_row_says_what_was_asked_answered_and_ruled() -> None:
-    first, second = rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
-    assert set(first) == set(SCHEMA)
+def test_a_row_says_what_a_summary_scored_out_of_what() -> None:
+    row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
+    assert set(row) == set(SCHEMA)
+    assert (row["score"], row["weight"], row["text"]) == (1, 1, SUMMARY.text)
+    assert (row["model"], row["step"], row["usd"]) == ("trained", 3, 0.001)
+    metrics = json.loads(row["metrics"])
+    assert (metrics["words"], metrics["unanswerable"], metrics["declined"]) == (5, 1, 0)
+
+
+def test_the_second_table_says_what_was_asked_answered_and_ruled() -> None:
+    judged = JudgedSummary(DOCUMENT, SUMMARY, SCORED)
+    questions = questions_of([judged], provenance())
+    assert questions.schema == QUESTIONS
+    first, second = questions.to_dicts()
     assert (first["question"], first["gold"], first["answer"], first["correct"]) == (
         "When did the bridge open?",
         "In May",
         "May",
         True,
     )
-    assert (first["model"], first["step"], first["words"], first["usd"]) == ("trained", 3, 5, 0.001)
     assert (second["answerable"], second["correct"]) == (False, False)
+    both = answers_in(frame_of([row_of(judged, provenance())]), questions)
+    assert both["summary"].to_list() == [SUMMARY.text] * 2
+    assert both["document_id"].to_list() == ["d1", "d1"]
 
 
-def test_an_unscored_summary_has_a_cause_and_no_verdict() -> None:
-    rows = rows_of(
-        JudgedSummary(DOCUMENT, SUMMARY, Unscored("timeout", "No answer.")), provenance()
-    )
-    assert [row["cause"] for row in rows] == ["timeout", "timeout"]
-    assert [row["correct"] for row in rows] == [None, None]
+def test_an_unscored_summary_has_a_cause_and_no_score() -> None:
+    judged = JudgedSummary(DOCUMENT, SUMMARY, Unscored("timeout", "No answer."))
+    row = row_of(judged, provenance())
+    assert (row["cause"], row["score"], row["weight"]) == ("timeout", None, None)
+    assert questions_of([judged], provenance())["correct"].to_list() == [None, None]
 
 
-def test_a_disqualified_summary_is_wrong_and_says_why() -> None:
+def test_a_disqualified_summary_scores_nothing_and_says_why() -> None:
     judged = JudgedSummary(DOCUMENT, SUMMARY, score_zero(DOCUMENT), disqualified="over_length")
-    rows = rows_of(judged, provenance())
-    assert [(row["correct"], row["disqualified"], row["cause"]) for row in rows] == [
-        (False, "over_length", None),
-        (False, "over_length", None),
+    frame, questions = tables([judged], provenance())
+    assert frame.select("score", "cause", metric("over_length").alias("long")).rows() == [
+        (0, None, 1.0)
     ]
+    both = answers_in(frame, questions)
+    assert both["disqualified"].to_list() == ["over_length"] * 2
+    assert both["correct"].to_list() == [False, False]
 
 
 def test_the_order_of_rows_does_not_depend_on_the_order_of_work() -> None:
     rows = [
-        *rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance()),
-        *rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)),
+        row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance()),
+        row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)),
     ]
     assert frame_of(rows).equals(frame_of(reversed(rows)))
-    assert frame_of(rows)["model"].to_list() == ["lead-350", "lead-350", "trained", "trained"]
+    assert frame_of(rows)["model"].to_list() == ["lead-350", "trained"]
 
 
-def test_two_results_for_one_question_are_refused() -> None:
-    rows = rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
-    with pytest.raises(StoreError, match="question_id q1"):
-        frame_of([*rows, rows[0]])
+def test_two_results_for_one_scenario_are_refused() -> None:
+    row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
+    with pytest.raises(StoreError, match="scenario_id d1"):
+        frame_of([row, row])
 
 
 def test_results_survive_the_file(tmp_path: Path) -> None:
     frame = frame_of(
-        rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None))
+        [row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None))]
     )
     path = tmp_path / "run-1" / "results.parquet"
     write_results(frame, path)
@@ -85,7 +103,7 @@ def test_results_survive_the_file(tmp_path: Path) -> None:
 
 
 def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
-    rows = rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
+    rows = [row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())]
     for name in ("a", "b"):
         write_results(frame_of(rows), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -93,7 +111,7 @@ def test_the_same_results_give_the_same_file(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
-    write_results(frame_of(rows_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())), path)
+    write_results(frame_of([row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())]), path)
     before = path.read_bytes()
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
         write_results(pl.DataFrame({"run": ["x"]}), path)
@@ -120,7 +138,7 @@ def stored(store: Store, night: int, correct: bool = True) -> pl.DataFrame:
     began = datetime(2026, 11, night, 3, tzinfo=UTC)
     told = replace(provenance(), run=f"202611{night:02}T030000Z-0000", night=began)
     answers = (Answer("q1", "May", correct, True), Answer("q2", "the city", False, False))
-    frame = frame_of(rows_of(JudgedSummary(DOCUMENT, SUMMARY, Scored(answers)), told))
+    frame = frame_of([row_of(JudgedSummary(DOCUMENT, SUMMARY, Scored(answers)), told)])
     with TemporaryDirectory() as folder:
         write_results(frame, Path(folder) / "results.parquet")
         store.upload(Path(folder) / "results.parquet", results_key("m", told.run))
@@ -177,7 +195,7 @@ def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) 
     read: list[str] = []
     store = Counting(tmp_path)
     frames = {night: stored(store, night, correct=night < 3) for night in (1, 2, 3)}
-    assert newest_results(store, "m", pl.col("correct")).equals(frames[2])
+    assert newest_results(store, "m", pl.col("score") > 0).equals(frames[2])
     assert read == [results_key("m", f"202611{night:02}T030000Z-0000") for night in (3, 2)]
     assert newest_results(store, "m", pl.col("model") == "nobody").schema == SCHEMA
     assert newest_results(store, "another", pl.lit(True)).is_empty()
@@ -187,7 +205,7 @@ def test_the_newest_results_of_an_older_version_have_nulls(tmp_path: Path) -> No
     store = open_store(str(tmp_path))
     frame = stored(store, 1).drop("served_by", "kept")
     frame.write_parquet(tmp_path / "m" / "results" / "20261101T030000Z-0000.parquet")
-    read = newest_results(store, "m", pl.col("correct"))
+    read = newest_results(store, "m", pl.col("score") > 0)
     assert read.schema == SCHEMA
     assert read.drop("served_by", "kept").equals(frame)
 
@@ -196,4 +214,4 @@ def test_newest_results_that_are_none_are_named(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     store.put(results_key("m", "20261102T030000Z-0000"), b"not parquet")
     with pytest.raises(StoreError, match=r"20261102T030000Z-0000\.parquet can't be read"):
-        newest_results(store, "m", pl.col("correct"))
+        newest_results(store, "m", pl.col("score") > 0)

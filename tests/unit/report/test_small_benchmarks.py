@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from precis.benchmark.measure import BenchmarkId, report_folder
 from precis.config import BenchmarkConfig
 from precis.records.documents import Corpus, Document, Question
-from precis.records.results import Provenance, Row, frame_of, rows_of
+from precis.records.results import Provenance, Row, frame_of, row_of
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored
 from precis.report.benchmark_view import Benchmark, benchmark_of
@@ -34,7 +34,7 @@ def rows(model: str, step: int | None, corrects: list[int], topic: str) -> Itera
         asked = tuple(Question(f"q{k}", "What?", "gold", True) for k in range(4))
         answers = tuple(Answer(f"q{k}", "answer", k < correct, True) for k in range(4))
         document = Document(f"d{index}", f"{topic}{index % 2}", "Text.", asked)
-        yield from rows_of(JudgedSummary(document, Summary("A text."), Scored(answers)), provenance)
+        yield row_of(JudgedSummary(document, Summary("A text."), Scored(answers)), provenance)
 
 
 def benchmark(

@@ -20,7 +20,7 @@ from precis.records.results import (
     Provenance,
     frame_of,
     results_key,
-    rows_of,
+    row_of,
     write_results,
 )
 from precis.records.summary import JudgedSummary, Summary
@@ -54,7 +54,7 @@ def put_results(
         document = Document(f"{prefix}{number}", "topic", "Text.", asked)
         answers = tuple(Answer(f"q{n}", "1", n < count, answerable=True) for n in range(4))
         summary = Summary(f"{model} on {number}.")
-        rows += rows_of(JudgedSummary(document, summary, Scored(answers)), provenance)
+        rows.append(row_of(JudgedSummary(document, summary, Scored(answers)), provenance))
     path = store.root.parent / "results.parquet"
     write_results(frame_of(rows), path)
     store.upload(path, results_key(model, f"run-{model}"))

@@ -215,7 +215,7 @@ def test_a_contender_without_any_verdict_has_no_accuracy() -> None:
 def test_over_length_is_a_share_of_summaries() -> None:
     frame = pl.concat(
         [
-            rows("a", {"d1": [False] * 5}, disqualified="over_length"),
+            rows("a", {"d1": [False] * 5}, over_length=True),
             rows("a", {"d2": [True] * 5, "d3": [True] * 5, "d4": [True] * 5}),
         ]
     )
