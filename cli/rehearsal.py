@@ -153,22 +153,22 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     return report
 
 
-class _PreflightWarnings(logging.Handler):
-    """Prints what preflight warns of; other logs are in Prefect's UI alone."""
+class _Warnings(logging.Handler):
+    """Prints what preflight warns of, and what holds the run up; other logs are in Prefect's UI."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.module == "preflight":
+        if record.module in ("preflight", "run_log"):
             self._console.print(f"[yellow]{escape(record.getMessage())}[/]", soft_wrap=True)
 
 
 @contextlib.contextmanager
 def _shown_warnings(console: Console) -> Iterator[None]:
-    """Have the terminal say before the training what speaks against it."""
-    handler = _PreflightWarnings(console)
+    """Have the terminal say what speaks against the training, and what it waits for."""
+    handler = _Warnings(console)
     loggers = [logging.getLogger(f"prefect.{kind}_runs") for kind in ("flow", "task")]
     for logger in loggers:
         logger.addHandler(handler)

@@ -28,11 +28,14 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from precis.config import BenchmarkConfig, TrainConfig
+from precis.llm.silence import silences
 from precis.report.training_report import TrainingView, progress_line, training_report
 
 TRIAL_TAG = "sweep-trial"
 """The tag of a run of training that a sweep has started."""
 _PAUSE_S = 1.0
+_LOOK_S = 2.0
+"""Between two looks whether a server has fallen silent."""
 _REPORT_PAUSE_S = 5.0
 # The next report waits so many times as long as the last one took: drawing a long run's report
 # then takes a hundredth of its time at most.
@@ -60,6 +63,7 @@ class ProgressReporter:
         self._artifacts: dict[str, UUID] = {}
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
+        self._silent = False
         self._report_due = time.monotonic() + _REPORT_PAUSE_S
 
     def update(self) -> None:
@@ -86,7 +90,8 @@ class ProgressReporter:
             self._logger.error("The run's report could not be made.", exc_info=error)
 
     async def _follow(self) -> None:
-        while await self._news.wait():
+        while True:
+            await self._wait_for_news()
             self._news.clear()
             is_last = self._closing.is_set()
             await self._show(is_last)
@@ -95,9 +100,18 @@ class ProgressReporter:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), _PAUSE_S)
 
+    async def _wait_for_news(self) -> None:
+        """Wait until somebody has news, or a server falls silent, still is, or answers again."""
+        while not self._news.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), _LOOK_S)
+            if silences() or self._silent:
+                return
+
     async def _show(self, is_last: bool) -> None:
         """A server that is out costs nothing but the view."""
         view = self._view()
+        self._silent = bool(view.silences)
         try:
             await self._show_progress(view)
             if is_last or time.monotonic() >= self._report_due:

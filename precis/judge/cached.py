@@ -18,7 +18,7 @@ from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence
-from precis.llm.retry import Deadline, Retrier
+from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.spend import Prices, Spend, Usage, prices_of
 
@@ -62,7 +62,6 @@ class CachedJudge:
             limiter=Limiter(limits_of(config)),
             hedge_quantile=quantile,
         )
-        self._retrier = Retrier(config)
         self._parameters = parameters_of(config)
         self._rules = rules_version(config)
         self._format = _FORMATS[0 if endpoint.structured else 1]
@@ -116,7 +115,7 @@ class CachedJudge:
             JudgeRejected: no retry will help.
         """
         send = partial(self._send, prompt, parse, deadline)
-        return await self._retrier.until_answered(send, deadline)
+        return await self._client.until_answered(send, deadline)
 
     async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
         """Ask the judge once.

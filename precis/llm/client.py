@@ -9,7 +9,7 @@ theirs: prompts, what a valid reply is, and what becomes of one that fails.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from precis.llm.retry import (
     Retrier,
     RetryPolicy,
 )
+from precis.llm.silence import SilenceWatch
 from precis.records.spend import Prices, Spend, Usage, usd
 
 T = TypeVar("T")
@@ -139,7 +140,7 @@ class ChatClient:
         self._prices = prices
         self._budget = budget or Budget(None)
         self._hedging = Hedging(hedge_quantile, self.limiter)
-        self._retrier = Retrier(settings)
+        self._retrier = Retrier(settings, SilenceWatch(endpoint, self.limiter))
         self._pool = ConnectionPool(endpoint, settings.call_timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -171,7 +172,18 @@ class ChatClient:
             async with self.turn(request.expected) as turn:
                 return await self.send(request, turn, deadline, read)
 
-        return await self._retrier.until_answered(send_in_turn, deadline)
+        return await self.until_answered(send_in_turn, deadline)
+
+    async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+        """Return the result of the first try that succeeds, of as many as the settings allow.
+
+        Args:
+            ask: sends one request (`send`).
+
+        Raises:
+            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+        """
+        return await self._retrier.until_answered(ask, deadline)
 
     @asynccontextmanager
     async def turn(self, expected: Usage) -> AsyncIterator[Turn]:

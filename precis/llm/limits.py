@@ -80,6 +80,11 @@ class Limiter:
         """The part of the limits that is used at present, between 0.05 and 1."""
         return self._share
 
+    @property
+    def pause_s(self) -> float:
+        """The seconds for which nothing is sent, since a server has asked for that."""
+        return max(0.0, self._paused_until - self._clock())
+
     @asynccontextmanager
     async def turn(self, tokens: int) -> AsyncIterator[Turn]:
         """Wait for a turn, and hold it for as long as the request runs.

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Protocol, TypeVar
 
 from precis.errors import ProviderFailed
+from precis.llm.silence import SilenceWatch
 
 OWN_TRIES_MAX = 3
 OWN_BACKOFF_S = 0.3
@@ -56,10 +57,15 @@ class Deadline:
 
 
 class Retrier:
-    """Asks as often as it takes and `config` allows, with pauses that grow and are spread out."""
+    """Asks as often as it takes and `config` allows, with pauses that grow and are spread out.
 
-    def __init__(self, config: RetryPolicy) -> None:
+    Args:
+        watch: told of each try, so that a server which answers nobody is spoken of.
+    """
+
+    def __init__(self, config: RetryPolicy, watch: SilenceWatch) -> None:
         self._config = config
+        self._watch = watch
         # Its own generator: the global one belongs to whoever seeded it.
         self._random = random.Random()
 
@@ -69,15 +75,21 @@ class Retrier:
         Raises:
             ProviderFailed: the last try failed too, or the deadline leaves no time for another.
         """
-        for tried in count(1):
-            try:
-                return await ask()
-            except ProviderFailed as error:
-                failure = error
-            pause_s = self._pause_s(tried, failure)
-            if tried >= self._config.tries_max or pause_s >= deadline.left_s:
-                break
-            await deadline.sleep(pause_s)
+        with self._watch.asking():
+            for tried in count(1):
+                try:
+                    answer = await ask()
+                except ProviderFailed as error:
+                    failure = error
+                else:
+                    self._watch.answered()
+                    return answer
+                self._watch.failed(failure)
+                pause_s = self._pause_s(tried, failure)
+                if tried >= self._config.tries_max or pause_s >= deadline.left_s:
+                    break
+                with self._watch.pausing(pause_s):
+                    await deadline.sleep(pause_s)
         raise failure
 
     def _pause_s(self, tried: int, failure: ProviderFailed) -> float:

@@ -30,6 +30,7 @@ class TrainingView:
         caveat: what is to be known of all its figures; empty for nothing.
         show: shows a rollout as Markdown.
         noun: what a rollout is called: `summary`.
+        silences: sentences on the servers that answer nobody now.
     """
 
     ledger: Ledger
@@ -39,6 +40,7 @@ class TrainingView:
     caveat: str = ""
     show: Callable[[Rollout], str] = field(default=lambda rollout: quote(rollout.text))
     noun: str = "rollout"
+    silences: Sequence[str] = ()
 
 
 def training_report(view: TrainingView) -> str:
@@ -57,7 +59,8 @@ def progress_line(view: TrainingView) -> str:
         parts.append(f"held-out {last.measure} {last.score} after step {last.step}")
     if ledger.usd:
         parts.append(f"${ledger.usd:,.2f}")
-    return ", ".join(parts)
+    line = ", ".join(parts)
+    return f"{line}. {' '.join(view.silences)}" if view.silences else line
 
 
 def _fitting(parts: Iterable[str]) -> Iterator[str]:

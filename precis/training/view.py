@@ -1,5 +1,6 @@
 """A run as it stands, for its report."""
 
+from precis.llm.silence import silences
 from precis.report.training_report import TrainingView
 from precis.run.outlook import RunPlan
 from precis.training.run import Run, work_folder
@@ -23,4 +24,5 @@ def training_view(run: Run) -> TrainingView:
         environment.caveat,
         environment.show,
         environment.nouns.rollout,
+        tuple(silences()),
     )

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -13,7 +14,7 @@ from precis.records.ledger import Ledger
 from precis.standins.judge import MODEL, lexical_judge
 from tests.services.conftest import Precis
 from tests.services.patience import until
-from tests.services.prefect_api import client_of, reached, runs_in
+from tests.services.prefect_api import client_of, logs_of, reached, runs_in
 from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
 from tests.support.paid_judge import PaidJudge
@@ -127,6 +128,36 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
     assert code == 0, output
     staleness = [one.staleness for one in ledger(tmp_path).steps]
     assert staleness == [0, *[off_policy_steps] * (steps - 1)]
+
+
+async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    refusing = judge()
+    async with refusing as url:
+        settings = config(tmp_path, url)
+        settings["judge"] |= {"tries_max": 1000}
+        run = asyncio.create_task(precis.train(settings, **home))
+        await until(lambda: _has_committed(tmp_path, 1), "the first step")
+        refusing._faults = Faults({Fault.RETRY_AFTER: 1.0}, retry_after_s=1)
+        with client_of(precis.api) as api:
+            (found,) = await asyncio.to_thread(runs_in, api, str(tmp_path))
+            await until(lambda: "The judge" in _progress_of(api, found["id"]), "a word on it")
+            progress = _progress_of(api, found["id"])
+            refusing._faults = Faults()
+            code, output = await run
+            logs = await asyncio.to_thread(logs_of, api, found["id"], "answers again, after ")
+    assert code == 0, output
+    assert f"The judge '{MODEL}' at {url} has answered no request for " in progress
+    said = [line for line in logs if "has answered no request" in line]
+    assert "The judge answered 429: Rate limit exceeded. It is asked again " in said[0]
+    assert len(said) < 5, "a line for each request"
+
+
+def _progress_of(api: httpx.Client, run: str) -> str:
+    query = {"artifacts": {"flow_run_id": {"any_": [run]}, "type": {"any_": ["progress"]}}}
+    found = api.post("/artifacts/filter", json=query).raise_for_status().json()
+    return " ".join(progress["description"] for progress in found)
 
 
 @pytest.mark.parametrize("off_policy_steps", [0, pytest.param(1, marks=pytest.mark.long)])

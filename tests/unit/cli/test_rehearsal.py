@@ -75,7 +75,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("logger", ["prefect.flow_runs", "prefect.task_runs"])
-def test_what_preflight_warns_of_is_said_before_the_training(
+def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
     logger: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Prefect's own handler sends to a server, which no flow has here.
@@ -89,10 +89,14 @@ def test_what_preflight_warns_of_is_said_before_the_training(
     with rehearsal._shown_warnings(console):
         log(logging.WARNING, "precis/training/preflight.py", "The judge reads [40%] of it.")
         log(logging.INFO, "precis/training/preflight.py", "All is well.")
+        log(logging.WARNING, "tasks/run_log.py", "The judge has answered no request for 10 s.")
         log(logging.WARNING, "tasks/states.py", "This is printed in the end.")
     log(logging.WARNING, "precis/training/preflight.py", "Nobody listens any more.")
     assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue() == "The judge reads [40%] of it.\n"
+    assert console.file.getvalue().splitlines() == [
+        "The judge reads [40%] of it.",
+        "The judge has answered no request for 10 s.",
+    ]
 
 
 def test_a_run_that_had_come_further_is_not_shown_at_step_two_of_one() -> None:

@@ -1,6 +1,7 @@
 """The report on a training run: what is in it, and that it stays small."""
 
 import random
+from dataclasses import replace
 
 from precis.environments.summaries.environment import scenario_of
 from precis.environments.summaries.show import show_summary
@@ -71,6 +72,13 @@ def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
     assert "50.0% (40.0% to 60.0%)" in html
     assert "zero_variance" in html
     assert "$0.30" in html
+
+
+def test_the_progress_names_who_answers_nobody() -> None:
+    silent = replace(view(3), silences=("The judge has answered no request for 12 s: Busy.",))
+    assert progress_line(silent) == (
+        f"{progress_line(view(3))}. The judge has answered no request for 12 s: Busy."
+    )
 
 
 def test_the_best_the_worst_and_the_most_changed_summary_can_be_read_with_their_verdicts() -> None:

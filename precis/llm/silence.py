@@ -1,0 +1,138 @@
+"""Servers that answer nobody: said after ten seconds, and again when they answer.
+
+Each try that fails is tried again in silence, as it should be where one of many does. A server
+that refuses everything for minutes would so be waited for without a word. A line is logged then,
+one a minute, with the cause and the time of the next try; `silences` has the same for whoever
+shows how far a run is.
+"""
+
+import asyncio
+import logging
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from precis.errors import ProviderFailed
+from precis.llm.limits import Limiter
+from precis.llm.providers import Endpoint
+from precis.llm.redaction import Redactor
+from precis.text import without_controls
+
+_SAID_AFTER_S = 10.0
+_SAID_AGAIN_S = 60.0
+_DETAIL_MAX = 300
+_log = logging.getLogger(__name__)
+
+
+class SilenceWatch:
+    """Watches the tries of one client.
+
+    Args:
+        limiter: the client's, which may hold back the next try.
+    """
+
+    def __init__(self, endpoint: Endpoint, limiter: Limiter) -> None:
+        self._endpoint = endpoint
+        self._limiter = limiter
+        self._asking = 0
+        self._next_tries: Counter[float] = Counter()
+        self._since: float | None = None
+        self._cause = ""
+        self._said = False
+        self._alarm: asyncio.TimerHandle | None = None
+        _watches.add(self)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has lasted for so long that it was said."""
+        return self._said
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Count somebody who waits for an answer while the block lasts."""
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if not self._asking:  # they say themselves what came of it
+                self._end()
+
+    @contextmanager
+    def pausing(self, seconds: float) -> Iterator[None]:
+        """Count a try that follows in so many seconds while the block lasts."""
+        at = _now() + seconds
+        self._next_tries[at] += 1
+        try:
+            yield
+        finally:
+            self._next_tries[at] -= 1
+            if not self._next_tries[at]:
+                del self._next_tries[at]
+
+    def failed(self, failure: ProviderFailed) -> None:
+        """Note a try that failed; the first one begins the silence."""
+        self._cause = str(failure)
+        if self._since is None:
+            self._since = _now()
+            self._say_in(_SAID_AFTER_S)
+
+    def answered(self) -> None:
+        """Note an answer, which ends the silence."""
+        if self._said:
+            _log.warning("%s", self._clean(f"{self._who} answers again, after {self._lasted} s."))
+        self._end()
+
+    def describe(self) -> str:
+        """Return who answers nobody, since when, why, and when the next try is made."""
+        pauses = [at - _now() for at in self._next_tries]
+        again_s = max(min(pauses, default=0.0), self._limiter.pause_s)
+        soon = f"in {again_s:.0f} s" if again_s >= 1 else "now"
+        cause = " ".join(self._cause.split())[:_DETAIL_MAX].rstrip(".")
+        return self._clean(
+            f"{self._who} has answered no request for {self._lasted} s: {cause}. It is asked "
+            f"again {soon}."
+        )
+
+    @property
+    def _who(self) -> str:
+        url = httpx.URL(self._endpoint.base_url).copy_with(userinfo=b"")
+        return f"The {self._endpoint.role} '{self._endpoint.model}' at {url}"
+
+    @property
+    def _lasted(self) -> str:
+        return f"{_now() - (self._since or _now()):.0f}"
+
+    def _clean(self, sentence: str) -> str:
+        return without_controls(Redactor(self._endpoint.api_key).clean_text(sentence))
+
+    def _say_in(self, seconds: float) -> None:
+        self._alarm = asyncio.get_running_loop().call_later(seconds, self._say)
+
+    def _say(self) -> None:
+        self._said = True
+        _log.warning("%s", self.describe())
+        self._say_in(_SAID_AGAIN_S)
+
+    def _end(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None
+        self._since = None
+        self._said = False
+
+
+_watches: "weakref.WeakSet[SilenceWatch]" = weakref.WeakSet()
+"""Those of all clients of this process."""
+
+
+def silences() -> list[str]:
+    """Describe each server that has answered nobody for ten seconds."""
+    return sorted(watch.describe() for watch in _watches if watch.is_long)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

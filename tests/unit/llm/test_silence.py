@@ -1,0 +1,129 @@
+"""A server that answers nobody is spoken of, with its cause, and not once a request."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from precis.config import RateLimits
+from precis.errors import ProviderFailed
+from precis.llm.client import ChatClient, CompletionRequest, OwnServer
+from precis.llm.limits import Limiter, without_quota
+from precis.llm.providers import Endpoint
+from precis.llm.retry import Deadline
+from precis.llm.silence import SilenceWatch, silences
+from precis.records.spend import Usage
+from tests.services.patience import until
+from tests.support.faulty import FaultyServer
+
+KEY = "sk-secret-key-of-somebody"
+ASKING_MAX = 20
+
+
+class Server:
+    """Refuses everybody until it is told to answer."""
+
+    def __init__(self, **headers: str) -> None:
+        self.answers = False
+        self.requests = 0
+        self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.requests += 1
+        await self._reply()(scope, receive, send)
+
+    def _reply(self) -> Response:
+        if self.answers:
+            message = {"role": "assistant", "content": "Here."}
+            return JSONResponse({"choices": [{"message": message}], "model": "m"})
+        error = {"message": f"Slow down, {KEY}!\x1b[2J"}
+        return JSONResponse({"error": error}, 429, self._headers)
+
+
+def client_of(url: str, tries_max: int = 1000) -> ChatClient:
+    settings = OwnServer(without_quota(64), 5.0, tries_max=tries_max, backoff_s=0.02)
+    return ChatClient(Endpoint(url, "m", KEY), settings, prices={})
+
+
+async def ask(client: ChatClient) -> str:
+    request = CompletionRequest({"model": "m", "messages": []}, Usage(1, 1))
+    return await client.complete(request, Deadline(10_000), lambda reply: reply.text)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precis.llm.silence._SAID_AFTER_S", 0.3)
+
+
+async def test_who_answers_nobody_is_named_once_with_cause_and_said_to_answer_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server()
+    async with FaultyServer(server) as url, client_of(url) as client:
+        asking = [asyncio.create_task(ask(client)) for _ in range(ASKING_MAX)]
+        await until(lambda: caplog.messages, "a line on the server")
+        (line,) = caplog.messages
+        assert line.startswith(f"The judge 'm' at {url} has answered no request for ")
+        assert " s: The judge answered 429: Slow down, …!. It is asked again " in line
+        assert KEY not in line and "\x1b" not in line
+        (shown,) = silences()
+        assert shown.startswith(f"The judge 'm' at {url} has answered no request for ")
+        before = server.requests
+        await until(lambda: server.requests > before + ASKING_MAX, "further requests")
+        assert len(caplog.messages) == 1
+        server.answers = True
+        assert await asyncio.gather(*asking) == ["Here."] * ASKING_MAX
+        _, line = caplog.messages
+        assert line.startswith(f"The judge 'm' at {url} answers again, after ")
+        assert silences() == []
+
+
+async def test_the_next_try_is_said_with_the_pause_that_the_server_asks_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with FaultyServer(Server(Retry_After="1000")) as url, client_of(url) as client:
+        asking = asyncio.create_task(ask(client))
+        await until(lambda: caplog.messages, "a line on the server")
+        assert re.search(r"It is asked again in (9\d\d|1000) s\.$", caplog.messages[0])
+        asking.cancel()
+        await asyncio.wait([asking])
+        assert silences() == []
+
+
+async def test_a_silence_that_goes_on_is_said_again_now_and_then(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precis.llm.silence._SAID_AGAIN_S", 0.2)
+    async with FaultyServer(Server()) as url, client_of(url) as client:
+        asking = asyncio.create_task(ask(client))
+        await until(lambda: len(caplog.messages) >= 3, "a third line")
+        asking.cancel()
+        await asyncio.wait([asking])
+
+
+async def test_an_answer_ends_a_silence_before_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    watch = SilenceWatch(Endpoint("http://127.0.0.1:9/v1", "m", KEY), Limiter(RateLimits()))
+    with watch.asking():
+        watch.failed(ProviderFailed("timeout", "It took too long."))
+        watch.answered()
+        await asyncio.sleep(0.5)
+    assert caplog.messages == []
+
+
+async def test_when_nobody_asks_any_more_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    watch = SilenceWatch(Endpoint("http://127.0.0.1:9/v1", "m", KEY), Limiter(RateLimits()))
+    with watch.asking():
+        watch.failed(ProviderFailed("timeout", "It took too long."))
+    await asyncio.sleep(0.5)
+    assert caplog.messages == []
+
+
+async def test_a_password_in_the_address_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
+    endpoint = Endpoint("http://somebody:password@127.0.0.1:9/v1", "m", KEY)
+    watch = SilenceWatch(endpoint, Limiter(RateLimits()))
+    with watch.asking():
+        watch.failed(ProviderFailed("timeout", "It took too long."))
+        said = watch.describe()
+    assert said.startswith("The judge 'm' at http://127.0.0.1:9/v1 has answered no request")

@@ -1,0 +1,68 @@
+"""What is warned of below the tasks stands in the run's log, once."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from prefect.exceptions import MissingContextError
+
+import tasks.run_log
+from tasks.run_log import warnings_in_run_log
+
+SILENCE = logging.getLogger("precis.llm.silence")
+
+
+class Kept(logging.Handler):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.fixture
+def run_log(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """The log of the flow or task that is at work."""
+    kept = Kept()
+    logger = logging.Logger("run")
+    logger.addHandler(kept)
+    monkeypatch.setattr(tasks.run_log, "get_run_logger", lambda: logger)
+    return kept
+
+
+@pytest.fixture
+def console() -> Iterator[Kept]:
+    kept = Kept()
+    logging.getLogger().addHandler(kept)
+    yield kept
+    logging.getLogger().removeHandler(kept)
+
+
+def test_a_warning_stands_in_the_runs_log_and_nowhere_else(run_log: Kept, console: Kept) -> None:
+    with warnings_in_run_log():
+        SILENCE.warning("The judge has answered no request for %s s: 100%%.", 10)
+        SILENCE.info("All is well.")
+    SILENCE.warning("The run has ended.")
+    assert run_log.lines == ["The judge has answered no request for 10 s: 100%."]
+    assert console.lines == ["The run has ended."]
+
+
+def test_a_flow_within_a_flow_says_nothing_twice(run_log: Kept) -> None:
+    with warnings_in_run_log():
+        with warnings_in_run_log():
+            SILENCE.warning("Once.")
+        SILENCE.warning("Once more.")
+    assert run_log.lines == ["Once.", "Once more."]
+
+
+def test_what_no_run_says_is_not_lost(console: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_is_at_work() -> logging.Logger:
+        raise MissingContextError
+
+    monkeypatch.setattr(tasks.run_log, "get_run_logger", none_is_at_work)
+    with warnings_in_run_log():
+        SILENCE.warning("A thread of its own says this.")
+    assert console.lines == ["A thread of its own says this."]
