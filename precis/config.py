@@ -24,7 +24,7 @@ SEED_MIN = -(2**63)
 SEED_MAX = 2**63 - 1
 """A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
-Baseline = Literal["empty", "lead-350", "random-350", "centroid"]
+Baseline = Literal["empty", "lead-350", "random-350", "centroid", "telegraph-350"]
 Hosted = Literal[
     "gpt-4o",
     "gpt-4.1",
@@ -558,7 +558,7 @@ class BenchmarkConfig(RunConfig):
     untrained base and the newest), the `last` alone, or `none`."""
     every: BoundedInt = Field(1, ge=1)
     """Take every n-th checkpoint; the first and the last are always there."""
-    baselines: tuple[Baseline, ...] = ("lead-350", "random-350", "centroid")
+    baselines: tuple[Baseline, ...] = ("lead-350", "random-350", "centroid", "telegraph-350")
     """Rules to compare with."""
     published: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
     """Accuracies that others have published, by model, such as `{"o4-mini": 0.60}`: the report

@@ -9,7 +9,7 @@ from precis.records.documents import Document, Question
 from precis.standins.grader import UNANSWERABLE
 from precis.standins.judge import LEXICAL, Rules
 from precis.statistics.intervals import Interval, ratio_interval
-from precis.summaries.baselines import lead, random_sentences
+from precis.summaries.baselines import lead, random_sentences, telegraph
 from precis.words import WORDS_MAX
 
 
@@ -43,6 +43,7 @@ def accuracies(documents: Sequence[Document], rules: Rules = LEXICAL) -> Iterato
         "full document": lambda text: text,
         "lead-350": lambda text: lead(text, WORDS_MAX),
         "random-350": lambda text: random_sentences(text, WORDS_MAX),
+        "telegraph-350": lambda text: telegraph(text, WORDS_MAX),
     }
     for name, summarize in summaries.items():
         yield Share(name, tuple(_right(one, summarize(one.text), rules) for one in documents))

@@ -10,6 +10,7 @@ import polars as pl
 from precis.records.verdict import Disqualified
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
+from precis.report.decisive import Spans, common_words, decisive_words
 from precis.statistics.comparisons import Pair
 from precis.statistics.intervals import Difference
 from precis.statistics.standings import Contender, contenders_of, rows_by
@@ -28,26 +29,30 @@ def pack(data: dict[str, Any]) -> str:
 def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     """What the page's reader shows: documents with their questions, and all shown summaries.
 
-    Questions stand once for each document; an answer is [text, correct] in their order. The
-    page opens with the trained policy on the left and the best of the others on the right.
+    Questions stand once for each document; an answer is [text, correct, spans] in their order,
+    with the spans of the words that decided. The page opens with the trained policy on the left
+    and the best of the others on the right.
     """
     shown = contenders_of(benchmark.shown)
     own = [index for index, each in enumerate(shown) if each == benchmark.trained]
     others = [index for index, each in enumerate(shown) if each != benchmark.trained]
+    common = common_words(benchmark.questions["answer"].drop_nulls())
     return {
         "sides": [*own, *others][:2],
         "documents": _documents(benchmark),
-        "contenders": [_contender(benchmark, contender) for contender in shown],
+        "contenders": [_contender(benchmark, contender, common) for contender in shown],
         "ahead": _ahead(benchmark, shown),
     }
 
 
-def _contender(benchmark: Benchmark, contender: Contender) -> dict[str, Any]:
+def _contender(
+    benchmark: Benchmark, contender: Contender, common: frozenset[str]
+) -> dict[str, Any]:
     return {
         "name": wording.name(contender),
         "topics": _by_topic(benchmark, contender),
         "summaries": _summaries(
-            rows_by(benchmark.frame, contender), rows_by(benchmark.questions, contender)
+            rows_by(benchmark.frame, contender), rows_by(benchmark.questions, contender), common
         ),
     }
 
@@ -99,11 +104,13 @@ def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
     return sentences
 
 
-def _summaries(rows: pl.DataFrame, questions: pl.DataFrame) -> dict[str, Any]:
+def _summaries(
+    rows: pl.DataFrame, questions: pl.DataFrame, common: frozenset[str]
+) -> dict[str, Any]:
     answers: dict[str, list[list[Any]]] = {}
-    ordered = questions.sort("scenario_id", "question_id")
-    for scenario, *answered in ordered.select("scenario_id", "answer", "correct").iter_rows():
-        answers.setdefault(scenario, []).append(answered)
+    for row in questions.sort("scenario_id", "question_id").iter_rows(named=True):
+        answered = [row["answer"], row["correct"], list(map(list, _spans(row, common)))]
+        answers.setdefault(row["scenario_id"], []).append(answered)
     summaries = {}
     for scenario, text, cause, encoded in (
         rows.sort("scenario_id").select("scenario_id", "text", "cause", "metrics").iter_rows()
@@ -118,3 +125,9 @@ def _summaries(rows: pl.DataFrame, questions: pl.DataFrame) -> dict[str, Any]:
             "answers": answers.get(scenario, []),
         }
     return summaries
+
+
+def _spans(row: dict[str, Any], common: frozenset[str]) -> Spans:
+    if not row["correct"] or not row["answerable"]:
+        return []
+    return decisive_words(row["question"], row["gold"], row["answer"], common)

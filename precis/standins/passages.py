@@ -1,7 +1,7 @@
 """A second rule-based reader and grader, made in another way, by which the first is checked.
 
-The first weighs a question's stems clause by clause and was fitted to prose. This one searches, as
-an engine does: windows of a text, ranked by BM25 (Robertson and Zaragoza, "The Probabilistic
+The first weighs a question's stems and was fitted to prose. This one searches, as an engine does:
+sentences of a text, ranked by BM25 (Robertson and Zaragoza, "The Probabilistic
 Relevance Framework", 2009) over pieces of words, with the constants of the textbooks. Nothing here
 was fitted to anything, and the two share no more than what a word is: what pleases both is more
 likely to be there.
@@ -14,40 +14,46 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from precis.standins.grader import UNANSWERABLE
-from precis.text import tokens
+from precis.standins.reader import WORDS_MAX
+from precis.text import count_words, sentences, tokens
 
 _PIECE = 4
 """Letters of a piece: `train`, `trains` and `training` have `trai` and `rain` in common."""
-_WINDOW_WORDS = 30
-_WINDOWS = 3
+_PASSAGES = 2
+_PASSAGE_WORDS = 30
+"""A longer sentence is read in parts of as many."""
 _SATURATION = 1.2
 _LENGTH = 0.75
 """BM25's k1 and b."""
 _FOUND_MIN = 0.5
-"""The least share of a question's pieces that the windows have, or there is no answer."""
+"""The least share of a question's pieces that the passages have, or there is no answer."""
 _RECALL_MIN = 0.6
 """The least share of what the golden answer adds to its question that an answer has."""
 _NUMBER = re.compile(r"\d[\d.,:]*")
 
 
 def answer(text: str, question: str) -> str:
-    """What a text says to a question: its best windows, in order, or `UNANSWERABLE`."""
-    windows = _windows(text)
+    """Return what a text says to a question: its two best sentences, in order, or `UNANSWERABLE`.
+
+    They have 60 words at most.
+    """
+    passages = _passages(text)
     wanted = Counter(_pieces(question))
-    scores = _bm25(windows, wanted)
-    best = sorted(range(len(windows)), key=lambda place: (-scores[place], place))[:_WINDOWS]
-    chosen = [windows[place] for place in sorted(best) if scores[place] > 0]
+    scores = _bm25(passages, wanted)
+    best = sorted(range(len(passages)), key=lambda place: (-scores[place], place))[:_PASSAGES]
+    while count_words(" ".join(passages[place] for place in best)) > WORDS_MAX:
+        best.pop()
+    chosen = [passages[place] for place in sorted(best) if scores[place] > 0]
     found = set(_pieces(" ".join(chosen)))
     if not chosen or len(found & wanted.keys()) < _FOUND_MIN * len(wanted):
         return UNANSWERABLE
-    return "\n".join(chosen)
+    return " ".join(chosen)
 
 
 def grade(question: str, golden: str, given: str) -> bool:
-    """Whether an answer has the golden answer's numbers, and most of what it adds to its question.
+    """Return whether an answer has the golden answer's numbers, and most of what it adds.
 
-    An answer of several windows says more than was asked; what it says beside is not held against
-    it.
+    Two sentences say more than was asked; what they say beside is not held against them.
     """
     if given == UNANSWERABLE or not set(_numbers(golden)) <= set(_numbers(given)):
         return False
@@ -58,15 +64,18 @@ def grade(question: str, golden: str, given: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _windows(text: str) -> tuple[str, ...]:
-    """A text in windows of as many words, wherever its sentences end."""
-    words = text.split()
-    starts = range(0, len(words), _WINDOW_WORDS)
-    return tuple(" ".join(words[start : start + _WINDOW_WORDS]) for start in starts)
+def _passages(text: str) -> tuple[str, ...]:
+    """Return a text's sentences; one of more than 30 words in parts of as many."""
+    found = []
+    for sentence in sentences(text):
+        words = sentence.split()
+        for start in range(0, len(words), _PASSAGE_WORDS):
+            found.append(" ".join(words[start : start + _PASSAGE_WORDS]))
+    return tuple(found)
 
 
-def _bm25(windows: Sequence[str], wanted: Counter[str]) -> list[float]:
-    counts = [_counts(window) for window in windows]
+def _bm25(passages: Sequence[str], wanted: Counter[str]) -> list[float]:
+    counts = [_counts(passage) for passage in passages]
     lengths = [found.total() for found in counts]
     mean = sum(lengths) / max(1, len(lengths)) or 1.0
     rarity = {piece: _rarity(piece, counts) for piece in wanted}
@@ -86,8 +95,8 @@ def _rarity(piece: str, counts: Sequence[Counter[str]]) -> float:
 
 
 @lru_cache(maxsize=32_768)
-def _counts(window: str) -> Counter[str]:
-    return Counter(_pieces(window))
+def _counts(passage: str) -> Counter[str]:
+    return Counter(_pieces(passage))
 
 
 def _pieces(text: str) -> Iterator[str]:

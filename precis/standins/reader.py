@@ -1,9 +1,9 @@
-"""A rule-based reader: the clauses of a text that answer a question.
+"""A rule-based reader: the one or two sentences of a text that answer a question.
 
-It stands in for a hosted judge where none is to be paid for. A clause counts by the words of the
-question that it has, the rarer the more. What was said before and after it counts too, for less:
-prose names its subject once and then goes on about it. The weights were fitted to prose, checked
-on documents left out of the fit, and rounded. Everything here is a pure function.
+It stands in for a hosted judge where none is to be paid for. A sentence counts by the words of the
+question that it has, the rarer the more. What is said around it counts too, for less: prose names
+its subject once and then goes on about it. The weights were fitted to prose, checked on documents
+left out of the fit, and rounded. Everything here is a pure function.
 """
 
 import math
@@ -18,15 +18,23 @@ from precis.standins.grader import UNANSWERABLE
 from precis.standins.kinds import kind_asked, shows
 from precis.standins.names import full_names
 from precis.standins.synonyms import synonyms
-from precis.standins.words import VARIANT_PREFIX, common_stems, content_stems, is_variant
+from precis.standins.words import (
+    VARIANT_PREFIX,
+    common_stems,
+    content_stems,
+    has_digit,
+    is_variant,
+)
 from precis.text import count_words, sentences
 
-_CLAUSES_MAX = 8
-_WORDS_MAX = 95
-"""The longest answer: a hosted judge's is one sentence, and a whole text would be no answer."""
+SENTENCES_MAX = 2
+WORDS_MAX = 60
+"""The longest answer: that of a person who was asked."""
+_SENTENCE_WORDS = 36
+"""A longer sentence, or a list that never ends one, is read in parts."""
 _KNOWN_MIN = 0.05
-"""The least share of a question that its best clause has, or there is no answer."""
-_COMMON = 0.5
+"""The least share of a question that its best sentence has, or there is no answer."""
+_COMMON = 0.7
 """What a word that stands in many questions counts for: it says little about this one."""
 _SURNAME = 0.9
 """What the rest of a full name counts for where its last word stands alone."""
@@ -35,31 +43,25 @@ _VARIANT = 0.7
 """What another word with the same meaning, or the same beginning, counts for."""
 _CARRIED = 0.95
 _PARAGRAPH = 0.6
-"""How much of a clause's words is left one clause further, and across paragraphs, unless the one
-before is a question: an interview's answers are paragraphs of their own."""
-_BEFORE = 0.8
+"""How much of a sentence's words is left one sentence further, and across paragraphs, unless the
+one before is a question: an interview's answers are paragraphs of their own."""
+_BEFORE = 0.75
 _AFTER = 0.3
-_REFERRING = 0.17
-"""What words before and after a sentence count for, and more before one that refers back."""
-_FAR = 0.28
-"""What a clause loses that is a whole text away from those that have most of the question."""
-_NEAR_BEST = 0.9
-"""The share of the best clause's words from which another counts as one of those."""
+_AROUND = 0.55
+"""What words count for that stand before a sentence, after it, and in its paragraph."""
 _KIND_BONUS = 0.15
-_LENGTH_BONUS = 0.09
-"""For each time that a clause is e times as long as another: it says more."""
-_PIECE_WORDS = 80
-_CLAUSE_WORDS = 8
-"""How many words there have to be before and after the end of a clause."""
-_CLAUSE_END = re.compile(
-    r"(?<=[;:\u2013\u2014]) "
+_NUMBER_BONUS = 0.35
+"""For something of the kind that is asked for, and for a number where one is asked for."""
+_LENGTH_BONUS = 0.2
+"""For each time that a sentence is e times as long as another: it says more."""
+_FAR_BEHIND = 0.5
+"""A second sentence that is so far behind the best says nothing that was asked."""
+_PART_WORDS = 8
+"""How many words there have to be before and after the end of a part."""
+_PART_END = re.compile(
+    r"(?<=[;:\u2013\u2014]) |(?<=\.) (?=\()"
     r"|(?<=,) (?=(?:and|but|because|which|who|while|since|so|although|where|when|as)\b)"
 )
-_REFERS = re.compile(
-    r"[\"“]?(?:He|She|It|They|This|That|These|Those|There|Such|His|Her|Their|Its|But|And|So|Yet"
-    r"|Then|Instead|However|Both|One|Another)\b"
-)
-
 _ASKED = ("?", '?"', "?\u201d", "?\u2019", "?)", "\uff1f", "\u061f")
 
 Weights = dict[str, float]
@@ -67,68 +69,63 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True)
 class _Index:
-    """A text's clauses, each with its paragraph, and where each stem stands in them."""
+    """A text's sentences, each with its paragraph, and where each stem stands in them."""
 
-    clauses: tuple[str, ...]
+    sentences: tuple[str, ...]
     paragraphs: tuple[int, ...]
     places: Mapping[str, Sequence[int]]
     by_prefix: Mapping[str, Sequence[str]]
 
     def rarity(self, word: str) -> float:
-        rarity = math.log(1 + len(self.clauses) / len(self.places[word]))
+        rarity = math.log(1 + len(self.sentences) / len(self.places[word]))
         return rarity * (_COMMON if word in common_stems() else 1.0)
 
 
 def answer(text: str, question: str) -> str:
-    """What a text says to a question.
+    """Return what a text says to a question.
 
     Args:
         text: a document, or a summary of one.
         question: one question.
 
     Returns:
-        Up to eight clauses of the text, in their order, a line for each stretch of them, or
-        `UNANSWERABLE` where none has enough to do with the question.
+        One sentence of the text or two, of 60 words at most, in their order, or `UNANSWERABLE`
+        where none has enough to do with the question.
     """
     index = _index(text)
     known = _known(index, question)
     if max((sum(words.values()) for words in known), default=0.0) < _KNOWN_MIN:
         return UNANSWERABLE
-    return _told(index.clauses, _best(index.clauses, _scores(index, known, question)))
+    chosen = _best(index.sentences, _scores(index, known, question))
+    return " ".join(index.sentences[place] for place in chosen) or UNANSWERABLE
 
 
-def _best(clauses: Sequence[str], scores: Sequence[float]) -> list[int]:
-    """The places of the best clauses that fit into an answer, in order."""
+def _best(found: Sequence[str], scores: Sequence[float]) -> list[int]:
+    """Return the places of the best sentences that fit into an answer, in order."""
     chosen: list[int] = []
-    left = _WORDS_MAX
+    left = WORDS_MAX
+    best = max(scores)
     for place in sorted(range(len(scores)), key=lambda place: -scores[place]):
-        words = count_words(clauses[place])
+        words = count_words(found[place])
+        if len(chosen) == SENTENCES_MAX or scores[place] < best - _FAR_BEHIND:
+            break
         if words <= left:
             chosen.append(place)
             left -= words
-        if len(chosen) == _CLAUSES_MAX:
-            break
     return sorted(chosen)
 
 
-def _told(clauses: Sequence[str], chosen: Sequence[int]) -> str:
-    text = ""
-    for before, place in zip([-1, *chosen], chosen, strict=False):
-        text += (" " if place == before + 1 else "\n") + clauses[place]
-    return text.strip() or UNANSWERABLE
-
-
 def _known(index: _Index, question: str) -> list[Weights]:
-    """For each clause the question's words that it has, by weight; all weights make 1.
+    """Return for each sentence the question's words that it has, by weight; all make 1.
 
     A word that the text has nowhere weighs half of the rarest.
     """
-    known: list[Weights] = [{} for _ in index.clauses]
+    known: list[Weights] = [{} for _ in index.sentences]
     total = 0.0
     for word in sorted(set(content_stems(question))):
         likeness = _likeness(index, word)
         if not likeness:
-            total += math.log(1 + len(index.clauses)) / 2
+            total += math.log(1 + len(index.sentences)) / 2
             continue
         weight = max(index.rarity(one) for one in ([word] if word in index.places else likeness))
         total += weight
@@ -144,7 +141,7 @@ def _known(index: _Index, question: str) -> list[Weights]:
 
 
 def _likeness(index: _Index, word: str) -> Weights:
-    """The text's words that may stand for a word, with what each counts for."""
+    """Return the text's words that may stand for a word, with what each counts for."""
     found = {}
     for one in index.by_prefix.get(word[:VARIANT_PREFIX], ()):
         if is_variant(one, word):
@@ -157,47 +154,38 @@ def _likeness(index: _Index, word: str) -> Weights:
 
 def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
     kind = kind_asked(question)
+    asked = set(content_stems(question))
+    # The rarest word alone is no answer: none counts for more than if all counted the same.
+    word_max = 1 / max(1, len(asked))
     kept = _kept(index)
     before = _carried(known, [0.0, *kept])
     after = _carried(known[::-1], [0.0, *reversed(kept)])[::-1]
-    away = _distances([sum(own.values()) for own in known])
+    around = _around(index.paragraphs, known)
     scores = []
-    for place, clause in enumerate(index.clauses):
+    for place, sentence in enumerate(index.sentences):
         own = known[place]
-        behind = _beyond(own, before[place])
-        score = sum(own.values()) + _BEFORE * behind + _AFTER * _beyond(own, after[place])
-        score += _LENGTH_BONUS * _log_length(clause) - _FAR * away[place]
-        if _refers_back(clause):
-            score += _REFERRING * behind
-        if shows(clause, kind):
+        score = sum(min(weight, word_max) for weight in own.values())
+        score += _BEFORE * _beyond(own, before[place]) + _AFTER * _beyond(own, after[place])
+        score += _AROUND * around[place] + _LENGTH_BONUS * _log_length(sentence)
+        if shows(sentence, kind):
             score += _KIND_BONUS
+        if kind == "number" and any(map(has_digit, set(_stems(sentence)) - asked)):
+            score += _NUMBER_BONUS
         scores.append(score)
     return scores
 
 
-def _distances(shares: Sequence[float]) -> list[float]:
-    """How far each clause is from the nearest of the best, as a share of the text."""
-    best = max(shares)
-    found = [float(len(shares))] * len(shares)
-    for places in (range(len(shares)), range(len(shares) - 1, -1, -1)):
-        steps = float(len(shares))
-        for place in places:
-            steps = 0.0 if shares[place] >= _NEAR_BEST * best else steps + 1
-            found[place] = min(found[place], steps)
-    return [steps / len(shares) for steps in found]
-
-
 def _kept(index: _Index) -> list[float]:
-    """How much of what a clause has is left in the next one, for each but the last."""
+    """Return how much of what a sentence has is left in the next one, for each but the last."""
     kept: list[float] = []
     for place, (one, other) in enumerate(pairwise(index.paragraphs)):
-        apart = one != other and not index.clauses[place].endswith(_ASKED)
+        apart = one != other and not index.sentences[place].endswith(_ASKED)
         kept.append(_CARRIED * _PARAGRAPH if apart else _CARRIED)
     return kept
 
 
 def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
-    """What the clauses before each one have, fading with their distance."""
+    """Return what the sentences before each one have, fading with their distance."""
     found: list[Weights] = []
     carried: Weights = {}
     for own, share in zip(known, kept, strict=True):
@@ -209,8 +197,17 @@ def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
     return found
 
 
+def _around(paragraphs: Sequence[int], known: Sequence[Weights]) -> list[float]:
+    """Return how much of the question the paragraph of each sentence has."""
+    found: defaultdict[int, Weights] = defaultdict(dict)
+    for paragraph, own in zip(paragraphs, known, strict=True):
+        for word, weight in own.items():
+            found[paragraph][word] = max(weight, found[paragraph].get(word, 0.0))
+    return [sum(found[paragraph].values()) for paragraph in paragraphs]
+
+
 def _beyond(own: Weights, around: Weights) -> float:
-    """What the clauses around one have more of than itself."""
+    """Return what the sentences around one have more of than itself."""
     return sum(max(0.0, weight - own.get(word, 0.0)) for word, weight in around.items())
 
 
@@ -219,23 +216,18 @@ def _log_length(sentence: str) -> float:
     return math.log(max(1, count_words(sentence)))
 
 
-@lru_cache(maxsize=32_768)
-def _refers_back(sentence: str) -> bool:
-    return bool(_REFERS.match(sentence))
-
-
 @lru_cache(maxsize=512)
 def _index(text: str) -> _Index:
     found: list[str] = []
     paragraphs: list[int] = []
     for paragraph, line in enumerate(text.splitlines()):
         for sentence in sentences(line):
-            clauses = list(_clauses(sentence))
-            found.extend(clauses)
-            paragraphs.extend([paragraph] * len(clauses))
+            parts = list(_parts(sentence))
+            found.extend(parts)
+            paragraphs.extend([paragraph] * len(parts))
     places: defaultdict[str, list[int]] = defaultdict(list)
-    for place, clause in enumerate(found):
-        for word in _stems(clause):
+    for place, sentence in enumerate(found):
+        for word in _stems(sentence):
             places[word].append(place)
     by_prefix: defaultdict[str, list[str]] = defaultdict(list)
     for word in places:
@@ -245,23 +237,28 @@ def _index(text: str) -> _Index:
 
 
 @lru_cache(maxsize=32_768)
-def _stems(clause: str) -> tuple[str, ...]:
-    return tuple(sorted(set(content_stems(clause))))
+def _stems(sentence: str) -> tuple[str, ...]:
+    return tuple(sorted(set(content_stems(sentence))))
 
 
-def _clauses(sentence: str) -> Iterator[str]:
-    """A sentence's clauses; one without their ends, such as a table, in fixed lengths."""
-    start = 0
-    for end in _CLAUSE_END.finditer(sentence):
-        before = sentence[start : end.start()]
-        after = sentence[end.end() :]
-        if min(count_words(before), count_words(after)) >= _CLAUSE_WORDS:
-            yield from _pieces(before)
-            start = end.end()
+def _parts(sentence: str) -> Iterator[str]:
+    """Return a sentence, or the parts of a long one: up to the ends of its clauses, where it has
+    any, else of a fixed length."""
+    if count_words(sentence) <= _SENTENCE_WORDS:
+        yield sentence
+        return
+    ends = [end.end() for end in _PART_END.finditer(sentence)]
+    start = last = 0
+    for end in [*ends, len(sentence)]:
+        if last > start and count_words(sentence[start:end]) > _SENTENCE_WORDS:
+            yield from _pieces(sentence[start:last])
+            start = last
+        if min(count_words(sentence[start:end]), count_words(sentence[end:])) >= _PART_WORDS:
+            last = end
     yield from _pieces(sentence[start:])
 
 
-def _pieces(clause: str) -> Iterator[str]:
-    starts = [match.start() for match in re.finditer(r"\S+", clause)][::_PIECE_WORDS]
-    for start, end in pairwise([*starts, len(clause)]):
-        yield clause[start:end].strip()
+def _pieces(part: str) -> Iterator[str]:
+    starts = [match.start() for match in re.finditer(r"\S+", part)][::_SENTENCE_WORDS]
+    for start, end in pairwise([*starts, len(part)]):
+        yield part[start:end].strip()

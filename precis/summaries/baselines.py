@@ -1,7 +1,7 @@
 """Summarizers that nobody trained, to compare a trained one with.
 
 Each answers the same chat requests as a policy does and keeps to the word limit that the
-request names. The `-350` in two names is the conventional label of such baselines.
+request names. The `-350` in three names is the conventional label of such baselines.
 """
 
 import hashlib
@@ -17,7 +17,9 @@ import numpy.typing as npt
 from precis.errors import RolloutError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.summaries.prompt import request_in
+from precis.summaries.prose import commonest_words
 from precis.text import count_words, sentences, tokens
+from precis.words import pieces
 
 Order = Callable[[Sequence[str]], Iterable[int]]
 Floats = npt.NDArray[np.float64]
@@ -33,6 +35,7 @@ def baselines() -> dict[str, Complete]:
         "lead-350": _complete_with(lead),
         "random-350": _complete_with(random_sentences),
         "centroid": _complete_with(centroid),
+        "telegraph-350": _complete_with(telegraph),
     }
 
 
@@ -72,6 +75,17 @@ def centroid(text: str, words_max: int) -> str:
     found = sentences(text)
     chosen = _central_picks(found, list(map(count_words, found)), words_max)
     return " ".join(found[index] for index in sorted(chosen))
+
+
+def telegraph(text: str, words_max: int) -> str:
+    """The first words that are left without the document's commonest.
+
+    It is no prose, and scores nothing; a judge finds more answers in it than in sentences. What it
+    would earn says what a judge pays for mere words.
+    """
+    common = commonest_words(text)
+    left = [word for word in pieces(text) if word.lower() not in common]
+    return " ".join(left[:words_max])
 
 
 def _complete_with(summarize: Callable[[str, int], str]) -> Complete:

@@ -80,6 +80,11 @@ def prose_share(summary: str, text: str) -> float:
     return fmean(windows) * (1 - _ramp(dropped / max(_WINDOW, sum(known)), low, high))
 
 
+def commonest_words(text: str) -> frozenset[str]:
+    """Return the words of a text, in lower case, that hold it together: its 25 commonest."""
+    return _joints(text).common
+
+
 def _windows(
     common: Sequence[bool], known: Sequence[bool], together: Sequence[bool], expected: float
 ) -> list[float]:

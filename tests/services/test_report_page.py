@@ -9,7 +9,11 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from precis.records.results import frame_of
+from precis.records.documents import Document, Question
+from precis.records.questions import questions_of
+from precis.records.results import Provenance, frame_of, row_of
+from precis.records.summary import JudgedSummary, Summary
+from precis.records.verdict import Answer, Scored
 from precis.report.benchmark_view import benchmark_of
 from precis.report.curve import StepPoint
 from precis.report.page import report_html
@@ -114,6 +118,24 @@ def test_two_models_are_read_side_by_side_with_verdicts(page: Page) -> None:
     page.get_by_role("button", name="Next").click()
     # The next of the same topic: documents are listed topic by topic.
     assert page.get_by_label("Document", exact=True).input_value() == "d5"
+
+
+def test_the_words_that_decided_are_bold(browser: Browser, tmp_path: Path) -> None:
+    question = Question("q", "Who opened the bridge?", "Ada Kessler", answerable=True)
+    document = Document("d", "Topic", "Text.", (question,))
+    verdict = Scored((Answer("q", "🎉 It was Ada Kessler <b>.", correct=True, answerable=True),))
+    judged = JudgedSummary(document, Summary("Ada Kessler opened it."), verdict)
+    provenance = Provenance("run-1", "lead-350", None, "lexical-judge", "batched/1", "p", "c", "1")
+    path = tmp_path / "report.html"
+    asked = questions_of([judged], provenance)
+    benchmark = benchmark_of(frame_of([row_of(judged, provenance)]), questions=asked)
+    path.write_text(report_html(benchmark))
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(path.as_uri())
+        line = page.locator("#left-side .right")
+        expect(line).to_have_text("✓ right: 🎉 It was Ada Kessler <b>.")
+        assert line.locator("b").all_inner_texts() == ["Ada", "Kessler"]
 
 
 def words(page: Page) -> int:

@@ -18,12 +18,25 @@ function fill(select, options) {
   if (options.some(([value]) => value === chosen)) select.value = chosen;
 }
 
+// Spans count characters as Python does: one for each code point.
+function bold(text, spans) {
+  const characters = Array.from(text);
+  const parts = [];
+  let end = 0;
+  for (const [start, stop] of spans) {
+    parts.push(characters.slice(end, start).join(""));
+    parts.push(element("b", "", characters.slice(start, stop).join("")));
+    end = stop;
+  }
+  return [...parts, characters.slice(end).join("")];
+}
+
 function verdict(question, answer, result) {
   if (result.cause) return element("p", "aside", "not scored");
-  const [text, correct] = answer;
+  const [text, correct, spans] = answer;
   const unanswered = text === "" || text === "UNANSWERABLE";
   const line = element("p", correct ? "right" : "wrong", correct ? "\u2713 right: " : "\u2717 wrong: ");
-  line.append(unanswered ? "no answer found" : text);
+  line.append(...(unanswered ? ["no answer found"] : bold(text, spans)));
   if (!question.answerable) line.append(element("span", "aside", " (earns nothing)"));
   return line;
 }

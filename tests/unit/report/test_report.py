@@ -172,7 +172,8 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     assert data["sides"] == [0, 1]
     first = data["contenders"][0]
     assert first["summaries"]["d0"]["summary"] == f"trained on 0. {HOSTILE}"
-    assert first["summaries"]["d0"]["answers"][2:4] == [["answer 2", True], ["answer 3", False]]
+    answers = first["summaries"]["d0"]["answers"]
+    assert answers[2:4] == [["answer 2", True, []], ["answer 3", False, []]]
     assert first["topics"]["Topic 1"] == ["100.0%", "39.8% to 100.0%"]
     assert data["contenders"][3]["summaries"]["d3"]["cause"] == "timeout"
     assert data["documents"][0]["questions"][4]["answerable"] is False

@@ -30,7 +30,7 @@ def test_it_finds_the_window_that_answers_and_grades_it_right(question: str, gol
 
 
 def test_an_answer_is_short_enough_to_be_one() -> None:
-    assert len(answer(TEXT, "Who opened the Linden Street bakery?").split()) <= 90
+    assert len(answer(TEXT, "Who opened the Linden Street bakery?").split()) <= 60
 
 
 @pytest.mark.parametrize("text", ["", FILLER, "¿?"])

@@ -1,0 +1,30 @@
+"""What an answer has of the golden one is shown, and nothing else of it."""
+
+from precis.report.decisive import common_words, decisive_words
+
+
+def shown(question: str, gold: str, answer: str, common: frozenset[str] = frozenset()) -> list[str]:
+    spans = decisive_words(question, gold, answer, common)
+    return [answer[start:end] for start, end in spans]
+
+
+def test_the_words_that_the_golden_answer_adds_to_its_question_decide() -> None:
+    answer = "On 9 January the bridge, approved in 1987, was opened by Ada Kessler."
+    question = "Who opened the bridge?"
+    assert shown(question, "Ada Kessler", answer) == ["Ada", "Kessler"]
+    assert shown("When was it?", "In 1987, after its approval", answer) == [
+        "approved",
+        "in",
+        "1987",
+    ]
+
+
+def test_words_of_many_answers_decide_nothing() -> None:
+    common = common_words(["It is by the sea.", "By the lake.", "By a hill.", "The sea"])
+    assert common == {"by", "the"}
+    assert shown("Where?", "by the sea", "It lies by the sea.", common) == ["sea"]
+
+
+def test_an_answer_without_a_golden_word_shows_none() -> None:
+    assert shown("Who?", "Ada", "Nobody knows.") == []
+    assert shown("", "", "") == []
