@@ -38,6 +38,7 @@ class Nouns:
         scenario: the start of one: `board`, `document`.
         reward: the mean reward: `accuracy`.
         success: the share of successes: `win rate`.
+        achieved: what that is the share of, in a phrase; empty for no more than its name.
     """
 
     rollout: str = "rollout"
@@ -46,6 +47,7 @@ class Nouns:
     scenarios: str = "scenarios"
     reward: str = "reward"
     success: str = "success rate"
+    achieved: str = ""
 
 
 @dataclass(frozen=True)

@@ -80,48 +80,71 @@ def _interval(metric: Metric) -> Interval:
     return Interval(metric.value, low, high)
 
 
+@dataclass(frozen=True)
+class CurveWords:
+    """What a learning curve is of.
+
+    Attributes:
+        title: the chart's headline.
+        subtitle: says what is measured.
+        is_share: whether that is between 0 and 1, and shown as a percentage.
+    """
+
+    title: str = "What the summaries keep, by training step"
+    subtitle: str = (
+        "Share of answerable questions answered from the summary alone, on held-out documents"
+    )
+    is_share: bool = True
+
+    def figure(self, value: float, digits: int = 0) -> str:
+        """A value as it is written."""
+        return f"{value:.{digits}%}" if self.is_share else f"{value:.3g}"
+
+
+_SUMMARIES = CurveWords()
+
+
 def learning_curve(
     points: Iterable[StepPoint],
     baselines: Mapping[str, float] | None = None,
     ceiling: float | None = None,
-    title: str = "What the summaries keep, by training step",
+    words: CurveWords = _SUMMARIES,
 ) -> Chart:
-    """Held-out accuracy by step with its 95 % band, the training reward faintly behind it.
+    """Held-out score by step with its 95 % band, the training reward faintly behind it.
 
     Args:
         points: in any order; may be empty.
         baselines: contenders that do not train, drawn as level lines.
         ceiling: the judge's accuracy when it reads the full document.
-        title: the chart's headline.
+        words: what the curve is of.
     """
     ordered = sorted(points, key=lambda point: point.step)
     levels = [(shorten(name), level) for name, level in (baselines or {}).items()]
-    draw = partial(_draw_curve, ordered, levels, ceiling, title)
-    return Chart(draw, _CURVE_SIZE, _curve_alt(ordered, title))
+    draw = partial(_draw_curve, ordered, levels, ceiling, words)
+    return Chart(draw, _CURVE_SIZE, _curve_alt(ordered, words))
 
 
 def _draw_curve(
     points: Sequence[StepPoint],
     baselines: Sequence[tuple[str, float]],
     ceiling: float | None,
-    title: str,
+    words: CurveWords,
     figure: Figure,
     theme: Theme,
 ) -> None:
-    subtitle = (
-        "Share of answerable questions answered from the summary alone, on held-out documents; "
-        "95% interval"
-    )
-    headline(figure, theme, _CURVE_SIZE, title, subtitle)
+    headline(figure, theme, _CURVE_SIZE, words.title, f"{words.subtitle}; 95% interval")
     names = [name for name, _ in baselines]
     widest = max(map(len, [*names, "full document"]))
     right = max(2.0, 0.35 + _CHARACTER * (widest + len("  99%")))
     axes = axes_in(figure, theme, _CURVE_SIZE, (_LEFT, _BOTTOM, right, _TOP))
-    labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points)]
+    labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points, words)]
     levels = [level for _, level in baselines]
     if ceiling:
         levels.append(ceiling)
-    _percent_axis(axes, theme, points, levels)
+    if words.is_share:
+        _percent_axis(axes, theme, points, levels)
+    else:
+        axes.grid(axis="y", color=theme.grid, linewidth=0.9)
     last = max((point.step for point in points), default=1)
     axes.set_xlim(0, max(last, 1))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
@@ -145,7 +168,9 @@ def _opinions(points: Sequence[StepPoint]) -> list[tuple[int, float]]:
     return [(point.step, point.second) for point in points if point.second is not None]
 
 
-def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label]:
+def _curves(
+    axes: Axes, theme: Theme, points: Sequence[StepPoint], words: CurveWords
+) -> list[Label]:
     labels = []
     rewards = _rewards(points)
     if rewards:
@@ -157,7 +182,7 @@ def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label
     if second:
         steps, values = zip(*second, strict=True)
         axes.plot(steps, values, color=theme.accent, linewidth=1.4, linestyle=(0, (3, 2)))
-        labels.append(Label(f"second judge  {values[-1]:.0%}", values[-1], theme.accent))
+        labels.append(Label(f"second judge  {words.figure(values[-1])}", values[-1], theme.accent))
     held = _validations(points)
     if held:
         steps, accuracies = zip(*held, strict=True)
@@ -174,7 +199,7 @@ def _curves(axes: Axes, theme: Theme, points: Sequence[StepPoint]) -> list[Label
             zorder=3,
         )
         last = held[-1][1].mean
-        labels.append(Label(f"trained  {last:.0%}", last, theme.accent, bold=True))
+        labels.append(Label(f"trained  {words.figure(last)}", last, theme.accent, bold=True))
     return labels
 
 
@@ -219,10 +244,11 @@ def _percent_axis(
     axes.grid(axis="y", color=theme.grid, linewidth=0.9)
 
 
-def _curve_alt(points: Sequence[StepPoint], title: str) -> str:
+def _curve_alt(points: Sequence[StepPoint], words: CurveWords) -> str:
     held = _validations(points)
     if not held:
-        return f"{title}: no step was validated yet"
+        return f"{words.title}: no step was validated yet"
     first, start = held[0]
     last, end = held[-1]
-    return f"{title}: {start.mean:.1%} at step {first}, {end.mean:.1%} at step {last}"
+    values = [words.figure(one.mean, 1) for one in (start, end)]
+    return f"{words.title}: {values[0]} at step {first}, {values[1]} at step {last}"

@@ -8,7 +8,7 @@ from precis.records.ledger import Ledger
 from precis.records.rollout import Rollout
 from precis.records.spend import Spend
 from precis.report import wording
-from precis.report.curve import curve_of, learning_curve
+from precis.report.curve import CurveWords, curve_of, learning_curve
 from precis.report.escaping import escape, quote, table
 from precis.report.examples import Change, LatestSamples, best_and_worst, most_changed
 from precis.report.markdown import picture
@@ -31,6 +31,7 @@ class TrainingView:
         show: shows a rollout as Markdown.
         noun: what a rollout is called: `summary`.
         silences: sentences on the servers that answer nobody now.
+        curve: what the learning curve is of.
     """
 
     ledger: Ledger
@@ -41,6 +42,7 @@ class TrainingView:
     show: Callable[[Rollout], str] = field(default=lambda rollout: quote(rollout.text))
     noun: str = "rollout"
     silences: Sequence[str] = ()
+    curve: CurveWords = field(default_factory=CurveWords)
 
 
 def training_report(view: TrainingView) -> str:
@@ -83,7 +85,7 @@ def _parts(view: TrainingView) -> Iterator[str]:
     sentence = shortcoming(ledger) if _is_done(view) else parted(ledger)
     if sentence:
         yield f"⚠️ **{escape(sentence)}**"
-    yield picture(learning_curve(curve_of(ledger)))
+    yield picture(learning_curve(curve_of(ledger), words=view.curve))
     if ledger.steps:
         yield picture(trends(ledger.steps))
         yield picture(phases(_seconds(ledger)))

@@ -1,6 +1,7 @@
 """A run as it stands, for its report."""
 
 from precis.llm.silence import silences
+from precis.report.curve import CurveWords
 from precis.report.training_report import TrainingView
 from precis.run.outlook import RunPlan
 from precis.training.run import Run, work_folder
@@ -25,4 +26,15 @@ def training_view(run: Run) -> TrainingView:
         environment.show,
         environment.nouns.rollout,
         tuple(silences()),
+        _curve_words(run),
     )
+
+
+def _curve_words(run: Run) -> CurveWords:
+    nouns = run.environment.nouns
+    subtitle = nouns.achieved or f"On held-out {nouns.scenarios}, greedy"
+    if not run.ledger.validations:
+        return CurveWords("Held-out score, by training step", subtitle)
+    last = run.ledger.validations[-1]
+    title = f"Held-out {last.measure}, by training step"
+    return CurveWords(title, subtitle, last.score.is_share)

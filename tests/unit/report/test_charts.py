@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from precis.report.benchmark_charts import Bar, comparison
 from precis.report.charts import DARK, LIGHT, Chart, Theme
-from precis.report.curve import StepPoint, learning_curve
+from precis.report.curve import CurveWords, StepPoint, learning_curve
 from precis.report.labels import spread
 from precis.statistics.intervals import Interval
 from tests.support.reports import texts
@@ -110,3 +110,17 @@ def test_labels_with_room_stay_where_their_lines_end() -> None:
 def test_drawing_leaves_no_global_state() -> None:
     curve().svg()
     assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_a_curve_of_rewards_has_no_percentages() -> None:
+    words = CurveWords("Held-out reward, by training step", "On held-out boards", is_share=False)
+    points = [
+        StepPoint(0, -3.0, accuracy=Interval(-2.0, -4.0, 0.0)),
+        StepPoint(5, accuracy=Interval(12.5, 10.0, 14.0)),
+    ]
+    chart = learning_curve(points, words=words)
+    assert chart.alt == "Held-out reward, by training step: -2 at step 0, 12.5 at step 5"
+    shown = texts(chart.svg())
+    assert "trained  12.5" in shown
+    assert "On held-out boards; 95% interval" in shown
+    assert not any(one.endswith("%") for one in shown)
