@@ -12,12 +12,12 @@ import polars as pl
 import typer
 
 from cli.terminal import fail, sentences
-from precis.config import DocumentsConfig, JudgeConfig
+from precis.config import DocumentSource, JudgeConfig
 from precis.environment import Environment, private_home
 from precis.errors import ConfigError, PrecisError
 from precis.judge.audit import AuditSample, documents_of, draw_samples
 from precis.judge.audit_report import as_jsonl, as_markdown, report_on_sheet
-from precis.judge.audit_sheet import as_sheet
+from precis.judge.audit_sheet import as_sheet, check_sheet
 from precis.judge.cache import CACHE_FILE, ReplyCache
 from precis.judge.client import JudgeClient
 from precis.judge.endpoint import endpoint_for
@@ -25,12 +25,17 @@ from precis.judge.protocol import Protocol
 from precis.llm.providers import Endpoint
 from precis.processes.child import child_service
 from precis.records.documents import Document, read_documents
+from precis.records.ledger import find_ledger
 from precis.records.questions import read_answers
 from precis.records.verdict import Verdict
 from precis.statistics.standings import contenders, rows_by
+from precis.store import FolderStore
 
 _PROTOCOLS: tuple[Protocol, ...] = ("batched", "per_question")
 _MIB = 2**20
+_PAGE = "judge-audit.md"
+_DEEPEST = 4
+"""Results lie so many folders, or fewer, below the store."""
 
 app = typer.Typer(no_args_is_help=True, help="The judge's cache, and an audit of its verdicts.")
 
@@ -65,15 +70,23 @@ def audit(
     results: Annotated[list[Path], typer.Argument(help="Parquet files of a benchmark.")],
     samples: Annotated[int, typer.Option(min=1, help="Summaries to sample.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
-    out: Annotated[Path, typer.Option(help="The page to write; a .jsonl of its name too.")] = Path(
-        "judge-audit.md"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The page to write, with a .jsonl and a .csv of its name; by default "
+            "judge-audit.md beside the results."
+        ),
+    ] = None,
     compare: Annotated[
         bool, typer.Option(help="Judge the sample again by both protocols; this costs calls.")
     ] = True,
     documents: Annotated[
-        str, typer.Option(help="The corpus of the results: `bundled`, a Hub name, file or folder.")
-    ] = "bundled",
+        str,
+        typer.Option(
+            help="The corpus of the results: `bundled`, a Hub name, file or folder; by default "
+            "that of their run."
+        ),
+    ] = "",
     provider: Annotated[
         Literal["lexical", "openrouter", "google", "url"], typer.Option(help="The judge to ask.")
     ] = "lexical",
@@ -96,27 +109,41 @@ def audit(
         with sentences():
             typer.echo(report_on_sheet(_answers_in(results), filled))
         return
+    page = out or results[0].with_name(_PAGE)
     try:
-        if out.suffix in (".jsonl", ".csv"):
+        if page.suffix in (".jsonl", ".csv"):
             raise ConfigError(
-                f"--out {out} names the page: end it in .md, since data and sheet go beside it in "
-                f"{out.stem}.jsonl and {out.stem}.csv."
+                f"--out {page} names the page: end it in .md, since data and sheet go beside it in "
+                f"{page.stem}.jsonl and {page.stem}.csv."
             )
         rows = _rows_of(_answers_in(results), contender)
         chosen = draw_samples(rows, samples, seed)
         if not chosen:
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
+        check_sheet(page.with_suffix(".csv"), chosen)
         verdicts: dict[str, list[Verdict]] = {}
         if compare:
-            corpus = documents_of(chosen, read_documents(DocumentsConfig(source=documents)))
+            source = DocumentSource(source=documents) if documents else _source_of(results[0])
+            corpus = documents_of(chosen, read_documents(source))
             config = JudgeConfig(provider=provider, model=model, base_url=base_url)
             verdicts = asyncio.run(_judge(config, corpus, chosen))
     except (PrecisError, ValueError) as error:
         fail(str(error))
     try:
-        _write(out, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts), as_sheet(chosen))
+        _write(page, as_markdown(chosen, verdicts), as_jsonl(chosen, verdicts), as_sheet(chosen))
     except OSError as error:
-        fail(f"Can't write {error.filename or out}: {error.strerror}. Choose another --out.")
+        fail(f"Can't write {error.filename or page}: {error.strerror}. Choose another --out.")
+
+
+def _source_of(results: Path) -> DocumentSource:
+    """The documents of the run that a benchmark's results lie with; else the bundled ones."""
+    for folder in results.resolve().parents[:_DEEPEST]:
+        found = find_ledger(FolderStore(folder.parent), folder.name) if folder.name else None
+        if found is not None:
+            named = found[0].settings.get("documents") or {}
+            known = {name: named[name] for name in DocumentSource.model_fields if name in named}
+            return DocumentSource.model_validate(known)
+    return DocumentSource()
 
 
 def _answers_in(paths: Sequence[Path]) -> pl.DataFrame:

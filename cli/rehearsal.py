@@ -112,9 +112,17 @@ def _name_of(path: Path) -> str:
     return _NO_NAME.sub("-", path.expanduser().resolve().stem)[:_NAME_MAX].strip("-") or "documents"
 
 
+def _to_be_said_later(_: str) -> None:
+    """What is left out of the documents, the run itself says."""
+
+
 def _split_of(source: str) -> DocumentsConfig:
     corpus = DocumentsConfig(source=source, train_size=1, val_size=1)
-    count = len(read_documents(corpus)) if source != "bundled" else _BUNDLED_DOCUMENTS
+    count = (
+        len(read_documents(corpus, _to_be_said_later))
+        if source != "bundled"
+        else _BUNDLED_DOCUMENTS
+    )
     environment = Environment()
     given = environment.model_fields_set
     held_out = max(1, min(_VALIDATION_MAX, count // 6))
@@ -153,15 +161,20 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     return report
 
 
+_SHOWN = {"preflight", "services", "run_log"}
+"""The modules whose warnings the terminal shows: of documents and judge, and of what holds the run
+up."""
+
+
 class _Warnings(logging.Handler):
-    """Prints what preflight warns of, and what holds the run up; other logs are in Prefect's UI."""
+    """Prints what the user should know at once; other logs are in Prefect's UI."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.module in ("preflight", "run_log"):
+        if record.module in _SHOWN:
             self._console.print(f"[yellow]{escape(record.getMessage())}[/]", soft_wrap=True)
 
 

@@ -210,9 +210,10 @@ async def check_judge(config: JudgeConfig, own_key: str = OWN_KEY) -> str:
 
 async def check_documents(config: DocumentsConfig) -> str:
     """Whether the corpus can be read, and is large enough for its split."""
-    corpus = await asyncio.to_thread(load_corpus, config)
+    left_out: list[str] = []
+    corpus = await asyncio.to_thread(load_corpus, config, left_out.append)
     found = f"{len(corpus.train)} to train on, {len(corpus.validation)} held out"
-    return f"{config.source}: {found}"
+    return "; ".join([f"{config.source}: {found}", *left_out])
 
 
 async def check_wandb(trainer: Trainer) -> str:

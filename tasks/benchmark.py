@@ -75,9 +75,14 @@ async def look_up_run(config: BenchmarkConfig) -> BenchmarkConfig:
 @task(name="load test documents", task_run_name="load test documents of {config.model}", **RETRIED)
 async def load_test_documents(config: BenchmarkConfig) -> Corpus:
     """Read what a benchmark is made on: documents of its own, or those held out from training."""
+    left_out: list[str] = []
     if config.test_documents is not None:
-        return await asyncio.to_thread(load_others, config.test_documents)
-    return await asyncio.to_thread(load_corpus, config.documents)
+        corpus = await asyncio.to_thread(load_others, config.test_documents, left_out.append)
+    else:
+        corpus = await asyncio.to_thread(load_corpus, config.documents, left_out.append)
+    for sentence in left_out:
+        get_run_logger().warning("%s", sentence)
+    return corpus
 
 
 @task(name="line up", task_run_name="line up {run.name} and the others", **RETRIED)
@@ -92,8 +97,14 @@ async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
     # Only to see that all keys are set, before a trainer is started for nothing.
     list_hosted(run.config, run.task, Environment().keys())
     await run.cache.open()
-    warn = get_run_logger().warning
-    return await asyncio.to_thread(line_up_trained, run.store, run.config, run.corpus, warn)
+    logger = get_run_logger()
+    trained = await asyncio.to_thread(
+        line_up_trained, run.store, run.config, run.corpus, logger.warning
+    )
+    if run.config.test_documents and trained and trained.documents_seen == 0:
+        count = len(run.corpus.validation)
+        logger.info("%s was trained on none of these %d documents.", run.name, count)
+    return trained
 
 
 @asynccontextmanager

@@ -63,7 +63,11 @@ def standins_log(config: RunConfig) -> Path:
 @task(name="load documents", task_run_name="load documents: {config.documents.source}", **RETRIED)
 async def load_documents(config: RunConfig) -> Corpus:
     """Read the corpus and split it into training and held-out documents."""
-    return await asyncio.to_thread(load_corpus, config.documents)
+    left_out: list[str] = []
+    corpus = await asyncio.to_thread(load_corpus, config.documents, left_out.append)
+    for sentence in left_out:
+        get_run_logger().warning("%s", sentence)
+    return corpus
 
 
 @asynccontextmanager

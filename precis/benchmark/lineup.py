@@ -89,12 +89,13 @@ class TrainedLineup:
 
     Attributes:
         steps: the checkpoints.
-        documents_seen: how many of the benchmark's documents it was trained on.
+        documents_seen: how many of the benchmark's documents it was trained on; None where nobody
+            knows.
     """
 
     ledger: Ledger
     steps: tuple[int, ...]
-    documents_seen: int
+    documents_seen: int | None
 
 
 def line_up_trained(
@@ -126,7 +127,7 @@ def line_up_trained(
     present = committed_steps(store, config.model)
     committed = [step for step in present if step <= _last_of(ledger)]
     steps = checkpoints_to_take(committed, config)
-    return TrainedLineup(ledger, tuple(steps), len(seen or []))
+    return TrainedLineup(ledger, tuple(steps), None if seen is None else len(seen))
 
 
 def _last_of(ledger: Ledger) -> int:

@@ -30,5 +30,13 @@ def _documents(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
     count = len(run.corpus.validation)
     own = run.config.test_documents
     found = f"{count} of {own.source}" if own else f"{count} held out"
-    seen = trained.documents_seen if trained else 0
-    return f"{found}, {seen} of them trained on" if seen else found
+    if trained is None:
+        return found
+    seen = trained.documents_seen
+    if seen:
+        return f"{found}, {seen} of them trained on"
+    if own is None:  # of those that were held out nobody expects anything else
+        return found
+    if seen is None:
+        return f"{found}; whether the model was trained on them is not known"
+    return f"{found}, none of them trained on"

@@ -110,7 +110,9 @@ def documents_of(samples: Sequence[AuditSample], corpus: Sequence[Document]) -> 
     if missing is not None:
         raise ConfigError(
             f"The results are about document '{missing}', which this corpus of {len(by_id)} "
-            "documents does not hold: name the corpus that they were made with."
+            "documents does not hold.",
+            "Name the corpus that they were made with (--documents), or leave the protocols "
+            "uncompared (--no-compare).",
         )
     return [by_id[sample.document_id] for sample in samples]
 

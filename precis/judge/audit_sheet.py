@@ -44,6 +44,25 @@ def as_sheet(samples: Sequence[AuditSample]) -> str:
     return written.getvalue()
 
 
+def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
+    """See that a sheet that is there already is of these summaries; none is fine as well.
+
+    Raises:
+        ConfigError: it is of others, or of none that can be read.
+    """
+    if not path.exists():
+        return
+    try:
+        same = _keys(path.read_text(encoding="utf-8-sig")) == _keys(as_sheet(samples))
+    except (OSError, UnicodeDecodeError):
+        same = False
+    if not same:
+        raise ConfigError(
+            f"{path} is the sheet of other summaries, and a person may have filled it in.",
+            "Move it away, or give this audit another place (--out).",
+        )
+
+
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     """The rows of some results that a person has ruled on, with the verdicts as `person`.
 
@@ -104,9 +123,7 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"Can't read {path}: {reason}.") from error
-    # Spreadsheets of some languages write semicolons.
-    head = text.partition("\n")[0]
-    rows = csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
+    rows = _rows(text)
     missing = [name for name in (VERDICT, *ANSWERS_KEY) if name not in (rows.fieldnames or ())]
     if missing:
         raise ConfigError(
@@ -117,6 +134,20 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
         word = (row[VERDICT] or "").strip().lower()
         if word:
             yield _verdict(path, rows.line_num, word, row)
+
+
+def _rows(text: str) -> "csv.DictReader[str]":
+    # Spreadsheets of some languages write semicolons.
+    head = text.partition("\n")[0]
+    return csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
+
+
+def _keys(text: str) -> set[tuple[str, ...]]:
+    """Which questions of which summaries a sheet is about."""
+    found = set()
+    for row in _rows(text):
+        found.add(tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY))
+    return found
 
 
 def _verdict(path: Path, line: int, word: str, row: dict[str, str]) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,12 @@ from precis.records.rows import CorpusRow, read_rows
 _UNANSWERABLE = {"unanswerable", "the answer is not found in the document"}
 
 logger = logging.getLogger(__name__)
+
+Warn = Callable[[str], None]
+
+
+def _log(sentence: str) -> None:
+    logger.warning("%s", sentence)
 
 
 @dataclass(frozen=True)
@@ -81,23 +87,29 @@ class Corpus:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def load_corpus(config: DocumentsConfig) -> Corpus:
+def load_corpus(config: DocumentsConfig, warn: Warn = _log) -> Corpus:
     """Read and split a corpus.
+
+    Args:
+        warn: told what of it is left out.
 
     Raises:
         DocumentsError: it can't be read, or is smaller than the split asks for. Names file,
             row and column.
     """
-    return split(read_documents(config), config)
+    return split(read_documents(config, warn), config)
 
 
-def load_others(config: OtherDocuments) -> Corpus:
+def load_others(config: OtherDocuments, warn: Warn = _log) -> Corpus:
     """Documents to benchmark on, none of them to train on.
+
+    Args:
+        warn: told what of them is left out.
 
     Raises:
         DocumentsError: they can't be read, or are fewer than asked for.
     """
-    documents = sorted(read_documents(config), key=lambda document: document.id)
+    documents = sorted(read_documents(config, warn), key=lambda document: document.id)
     if config.count is None:
         return Corpus(train=(), validation=tuple(documents))
     if len(documents) < config.count:
@@ -108,8 +120,11 @@ def load_others(config: OtherDocuments) -> Corpus:
     return Corpus((), tuple(random.Random(config.seed).sample(documents, config.count)))
 
 
-def read_documents(config: DocumentSource) -> list[Document]:
+def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
     """All documents of a source that have an answerable question.
+
+    Args:
+        warn: told how many have none.
 
     Raises:
         DocumentsError: it can't be read, or no document has one. Names file, row and column.
@@ -123,10 +138,9 @@ def read_documents(config: DocumentSource) -> list[Document]:
             "Give answers to learn from.",
         )
     if len(usable) < len(documents):
-        logger.warning(
-            "%d of %d documents have no answerable question and are left out.",
-            len(documents) - len(usable),
-            len(documents),
+        warn(
+            f"{len(documents) - len(usable):,} of {len(documents):,} documents have no answerable "
+            "question and are left out."
         )
     return usable
 

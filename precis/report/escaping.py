@@ -14,6 +14,8 @@ _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark
 text as they are written, and they are in most figures."""
 _SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 """Where they are syntax all the same: a list, a table's rule, an address."""
+_WITHIN_WORD = re.compile(r"(?<=[^\W_])&#95;(?=[^\W_])")
+"""An underscore that is no syntax: `learning_rate` reads as such in the file too."""
 
 
 def escape(text: str) -> str:
@@ -22,7 +24,8 @@ def escape(text: str) -> str:
     Punctuation that may be syntax becomes character references, which markdown never takes for it.
     """
     shortened = text if len(text) <= _CHARACTERS_MAX else f"{text[:_CHARACTERS_MAX]}…"
-    return _SYNTAX.sub(_reference, " ".join(shortened.split()).translate(_ENTITIES))
+    escaped = " ".join(shortened.split()).translate(_ENTITIES)
+    return _SYNTAX.sub(_reference, _WITHIN_WORD.sub("_", escaped))
 
 
 def _reference(match: re.Match[str]) -> str:

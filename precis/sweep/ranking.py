@@ -6,7 +6,7 @@ its seeds, with Student's interval: seeds are few, and each is one draw.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from precis.records.ledger import Ledger
@@ -20,6 +20,8 @@ _T_975 = (
 )  # fmt: skip
 """The 97.5 % quantile of Student's t, for 1 to 30 degrees of freedom; beyond, the last is kept,
 which is a little wide."""
+SEEDS_MIN = 3
+"""With fewer there is no interval: Student's of two seeds is 13 times as wide as they are apart."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,23 @@ class SettingsResult:
     """What some settings achieved over their seeds.
 
     Attributes:
-        accuracy: mean over the seeds, with its interval; None where no seed was measured. With a
-            single seed nothing is known of chance, and the interval is from 0 to 1.
-        behind: how far behind the best settings they are, seed by seed; None for the best, and
-            where there are too few seeds in common to say.
+        accuracy: mean over the seeds, with its interval; None where no seed was measured. Of fewer
+            seeds than `SEEDS_MIN` nothing is known of chance, and the interval is from 0 to 1.
+        gaps: how far behind the best settings they are, by each seed that both were measured with;
+            none for the best.
     """
 
     changes: Changes
     trials: tuple[TrialResult, ...]
     accuracy: Interval | None
-    behind: Interval | None = field(default=None)
+    gaps: tuple[float, ...] = ()
+
+    @property
+    def behind(self) -> Interval | None:
+        """The mean of the gaps with its interval; None where there are too few seeds to say."""
+        if len(self.gaps) < SEEDS_MIN:
+            return None
+        return interval_over_seeds(self.gaps, least=-1.0)
 
     @property
     def is_told_apart(self) -> bool:
@@ -96,19 +105,23 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
     measured.sort(key=lambda one: one.accuracy.mean if one.accuracy else 0.0, reverse=True)
     ranked = measured[:1]
     for one in measured[1:]:
-        behind = _difference(measured[0], one)
-        ranked.append(SettingsResult(one.changes, one.trials, one.accuracy, behind))
+        gaps = _gaps(measured[0], one)
+        ranked.append(SettingsResult(one.changes, one.trials, one.accuracy, gaps))
     return [*ranked, *(one for one in found if one.accuracy is None)]
 
 
-def interval_over_seeds(values: Sequence[float]) -> Interval:
-    """The mean with Student's 95 % interval, within what a share can be for a single value."""
+def interval_over_seeds(values: Sequence[float], least: float = 0.0) -> Interval:
+    """The mean with Student's 95 % interval, as far as it lies within what the values can be.
+
+    Args:
+        least: what a value is at least; it is 1 at most.
+    """
     mean = fmean(values)
-    if len(values) == 1:
-        return Interval(mean, 0.0, 1.0)
+    if len(values) < SEEDS_MIN:
+        return Interval(mean, least, 1.0)
     quantile = _T_975[min(len(values) - 1, len(_T_975)) - 1]
     reach = quantile * stdev(values) / math.sqrt(len(values))
-    return Interval(mean, mean - reach, mean + reach)
+    return Interval(mean, max(least, mean - reach), min(1.0, mean + reach))
 
 
 def _summarize(trials: list[TrialResult]) -> SettingsResult:
@@ -117,12 +130,12 @@ def _summarize(trials: list[TrialResult]) -> SettingsResult:
     return SettingsResult(trials[0].trial.changes, tuple(trials), accuracy)
 
 
-def _difference(best: SettingsResult, other: SettingsResult) -> Interval | None:
-    """How far ahead the best settings are, over the seeds that both were measured with."""
+def _gaps(best: SettingsResult, other: SettingsResult) -> tuple[float, ...]:
+    """How far ahead the best settings are, on each seed that both were measured with."""
     theirs = {one.trial.seed: one.accuracy for one in other.trials}
     gaps = []
     for one in best.trials:
         accuracy = theirs.get(one.trial.seed)
         if one.accuracy is not None and accuracy is not None:
             gaps.append(one.accuracy - accuracy)
-    return interval_over_seeds(gaps) if len(gaps) > 1 else None
+    return tuple(gaps)

@@ -4,15 +4,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain
+from statistics import fmean
 
 from precis.report.escaping import escape
-from precis.statistics.intervals import Interval
-from precis.sweep.ranking import SettingsResult, TrialResult
+from precis.sweep.ranking import SEEDS_MIN, SettingsResult, TrialResult
 from precis.sweep.trials import describe
 
 _HEAD = (
     "| Rank | Settings | Accuracy (95 % interval over seeds) | Behind the best, in points | Seeds "
     "| Words | Groups dropped | Cost |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+_OF_TWO = (
+    "Where there are two seeds, the figures of both stand in brackets: that is what is known. How "
+    "much of it is chance, two draws can't say, and there is no interval."
 )
 
 
@@ -25,6 +31,8 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     """The ranking: a sentence, a table, and what failed."""
     rows = [_row(rank, one) for rank, one in enumerate(ranked, 1)]
     parts = [escape(verdict(ranked)), "\n".join([_HEAD, *rows])]
+    if any(len(_measured(one)) == 2 for one in ranked):
+        parts.append(_OF_TWO)
     failures = []
     for one in ranked:
         failures += [trial for trial in one.trials if trial.failure]
@@ -48,8 +56,15 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     others = ranked[1:]
     if not others:
         return f"{found}. It was compared with no other settings."
-    if any(len(one.trials) < 2 for one in ranked):
+    seeds = min(len(one.trials) for one in ranked)
+    if seeds < 2:
         return f"{found}. With one seed nobody can say what of that is chance: name more seeds."
+    if seeds < SEEDS_MIN:
+        worse = sum(bool(one.gaps) and min(one.gaps) > 0 for one in others)
+        return (
+            f"{found}; {worse} of {len(others)} others are behind it on every seed. With two seeds "
+            f"it is not known how much of that is chance: name {SEEDS_MIN} or more."
+        )
     alike = sum(one.accuracy is not None and not one.is_told_apart for one in others)
     unmeasured = sum(one.accuracy is None for one in others)
     if not alike and not unmeasured:
@@ -77,18 +92,22 @@ def _fields(result: TrialResult) -> dict[str, object]:
 def _row(rank: int, one: SettingsResult) -> str:
     words = [trial.words for trial in one.trials if trial.words is not None]
     dropped = [trial.dropped for trial in one.trials if trial.dropped is not None]
-    measured = sum(trial.accuracy is not None for trial in one.trials)
     cells = [
         str(rank) if one.accuracy else "",
         escape(describe(one.changes)),
-        _accuracy(one, measured),
-        _points(one.behind),
-        f"{measured} of {len(one.trials)}",
+        _accuracy(one),
+        _points(one),
+        f"{len(_measured(one))} of {len(one.trials)}",
         f"{sum(words) / len(words):.0f}" if words else "",
         f"{sum(dropped) / len(dropped):.0%}" if dropped else "",
         f"${sum(trial.usd for trial in one.trials):.2f}",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _measured(one: SettingsResult) -> list[float]:
+    """The accuracies of the seeds that were measured."""
+    return [trial.accuracy for trial in one.trials if trial.accuracy is not None]
 
 
 def _failure(result: TrialResult) -> str:
@@ -98,13 +117,22 @@ def _failure(result: TrialResult) -> str:
     return f"{result.failure} Ranked by its newest validation; it has come to step {result.steps}."
 
 
-def _accuracy(one: SettingsResult, measured: int) -> str:
+def _accuracy(one: SettingsResult) -> str:
     if one.accuracy is None:
         return "not measured"
-    return f"{one.accuracy.mean:.1%}" if measured == 1 else str(one.accuracy)
+    measured = _measured(one)
+    if len(measured) >= SEEDS_MIN:
+        return str(one.accuracy)
+    each = f" ({' and '.join(f'{share:.1%}' for share in measured)})" if len(measured) > 1 else ""
+    return f"{one.accuracy.mean:.1%}{each}"
 
 
-def _points(behind: Interval | None) -> str:
-    if behind is None:
+def _points(one: SettingsResult) -> str:
+    """How far behind the best they are; of one seed nothing is said."""
+    behind = one.behind
+    if behind is not None:
+        return f"{100 * behind.mean:.1f} ({100 * behind.low:.1f} to {100 * behind.high:.1f})"
+    if len(one.gaps) < 2:
         return ""
-    return f"{100 * behind.mean:.1f} ({100 * behind.low:.1f} to {100 * behind.high:.1f})"
+    each = " and ".join(f"{100 * gap:.1f}" for gap in one.gaps)
+    return f"{100 * fmean(one.gaps):.1f} ({each})"

@@ -16,6 +16,7 @@ from precis.checks import CheckResult, run_checks
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.errors import StoreRefused
 from precis.settings.trainer import ExtractiveTrainer
+from tests.support.corpora import rows, source, write_jsonl
 
 
 @contextmanager
@@ -131,6 +132,15 @@ async def test_a_corpus_smaller_than_its_split_fails() -> None:
     assert not row.ok and "TRAIN_SIZE" in row.detail + row.remedy
     small = DocumentsConfig(train_size=8, val_size=4)
     assert "8 to train on, 4 held out" in await checks.check_documents(small)
+
+
+async def test_documents_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    content = rows()
+    for row in content[:2]:
+        row["answer"] = "UNANSWERABLE"
+    given = source(write_jsonl(tmp_path / "c.jsonl", content), train_size=2)
+    found = await checks.check_documents(given)
+    assert "1 of 4 documents have no answerable question and are left out." in found
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 """Which checkpoints of the trained model take part in a benchmark, and with which warning."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from precis.benchmark import report
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
-from precis.benchmark.lineup import checkpoint_digest, line_up_trained, turns
+from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, line_up_trained, turns
 from precis.config import BenchmarkConfig, ContenderConfig
 from precis.errors import ConfigError, StoreError, UnusableRun
 from precis.records.documents import Corpus
-from precis.records.ledger import ledger_key
+from precis.records.ledger import Ledger, ledger_key
 from precis.run.trained_on import keep_trained_on
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
@@ -31,7 +33,7 @@ def store(tmp_path: Path) -> FolderStore:
 
 def line_up(
     store: FolderStore, corpus: Corpus = HELD_OUT, **settings: Any
-) -> tuple[tuple[int, ...], int, list[str]]:
+) -> tuple[tuple[int, ...], int | None, list[str]]:
     """The steps that take part, how many documents were seen, and the warnings."""
     warnings: list[str] = []
     config = BenchmarkConfig.model_validate({"model": "m", **settings})
@@ -57,7 +59,7 @@ def test_no_checkpoint_takes_part_where_none_is_wanted(store: FolderStore) -> No
 def test_the_checkpoints_that_are_wanted_take_part(
     store: FolderStore, settings: dict[str, Any], steps: tuple[int, ...]
 ) -> None:
-    assert line_up(store, **settings) == (steps, 0, [])
+    assert line_up(store, **settings) == (steps, None, [])
 
 
 def test_a_checkpoint_that_no_ledger_knows_takes_no_part(store: FolderStore) -> None:
@@ -74,7 +76,7 @@ def test_a_model_of_other_documents_is_refused(store: FolderStore) -> None:
 
 def test_documents_of_its_own_may_be_unknown_to_the_store(store: FolderStore) -> None:
     _, seen, (warning,) = line_up(store, corpus(seed=2), test_documents={"source": "own.csv"})
-    assert seen == 0
+    assert seen is None
     assert "does not say which documents 'm' was trained on" in warning
 
 
@@ -84,6 +86,38 @@ def test_documents_that_were_trained_on_are_counted_and_told(store: FolderStore)
     _, seen, (warning,) = line_up(store)
     assert seen == 2
     assert "trained on 2 of these 2 documents" in warning
+
+
+def test_documents_of_its_own_that_nothing_was_trained_on_are_said_to_be_so(
+    store: FolderStore,
+) -> None:
+    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 1)
+    keep_trained_on(store, ledger, corpus())
+    documents = corpus().validation  # held out
+    given = {"source": "own.csv"}
+    _, seen, warnings = line_up(store, Corpus((), documents), test_documents=given)
+    assert (seen, warnings) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("own", "seen", "said"),
+    [
+        (True, 0, "2 of own.csv, none of them trained on"),
+        (True, 1, "2 of own.csv, 1 of them trained on"),
+        (True, None, "2 of own.csv; whether the model was trained on them is not known"),
+        (False, 0, "2 held out"),
+        (False, None, "2 held out"),
+    ],
+)
+def test_the_report_says_how_many_of_its_documents_were_trained_on(
+    own: bool, seen: int | None, said: str
+) -> None:
+    given = {"test_documents": {"source": "own.csv"}} if own else {}
+    run: Any = SimpleNamespace(
+        config=BenchmarkConfig.model_validate({"model": "m", **given}), corpus=HELD_OUT
+    )
+    trained = TrainedLineup(Ledger(model="m", config="c", corpus="k"), (1,), seen)
+    assert report._documents(run, trained) == said
 
 
 def test_a_model_that_is_not_there_is_said_to_be_missing(store: FolderStore) -> None:

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cli import judge as judge_command
 from cli.judge import app
+from precis.config import DocumentsConfig, DocumentSource, TrainConfig
 from precis.errors import ConfigError
 from precis.judge.audit import agreement, documents_of, draw_samples
 from precis.judge.audit_report import as_jsonl, as_markdown
 from precis.judge.cache import ReplyCache
+from precis.records.ledger import Ledger, write_ledger
 from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Unscored, Verdict
+from precis.store import FolderStore
 from precis.summaries.rewards import score_zero
 from tests.support.audits import document, judged, results, scored, write
 
@@ -102,8 +106,40 @@ def test_the_data_has_one_line_for_each_sample_with_all_verdicts() -> None:
 
 def test_a_corpus_that_lacks_a_document_is_refused_with_its_name() -> None:
     samples = draw_samples(results(judged("a")), 1, seed=1)
-    with pytest.raises(ConfigError, match="about document 'a', which this corpus of 1"):
+    with pytest.raises(ConfigError, match="about document 'a', which this corpus of 1") as refused:
         documents_of(samples, [document("b")])
+    assert "(--documents)" in refused.value.remedy
+
+
+def test_an_audit_of_other_documents_than_the_bundled_names_the_option(tmp_path: Path) -> None:
+    file = tmp_path / "results.parquet"
+    write(file, judged("a"))
+    code, said = runs(file, ["audit"])
+    assert code == 1
+    assert "Name the corpus that they were made with (--documents)" in " ".join(said.split())
+
+
+def test_the_documents_of_results_are_those_of_the_run_that_they_lie_with(tmp_path: Path) -> None:
+    config = TrainConfig(model="m", store="s", documents=DocumentsConfig(source="own.jsonl"))
+    ledger = Ledger(model="m", config="c", corpus="k").under(config.model_dump(mode="json"))
+    write_ledger(FolderStore(tmp_path), ledger, None)
+    file = tmp_path / "m" / "benchmarks" / "0030" / "results.parquet"
+    assert judge_command._source_of(file) == DocumentSource(source="own.jsonl")
+    assert judge_command._source_of(tmp_path / "results.parquet") == DocumentSource()
+
+
+def test_an_audit_lies_beside_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    file = tmp_path / "benchmark" / "results.parquet"
+    file.parent.mkdir()
+    write(file, judged("a"))
+    code, _ = runs(file, ["audit", "--no-compare"])
+    assert code == 0
+    written = {path.name for path in file.parent.iterdir()}
+    assert {"judge-audit.md", "judge-audit.jsonl", "judge-audit.csv"} <= written
+    assert not list(here.iterdir())
 
 
 def test_the_audit_command_writes_a_page_and_its_data(tmp_path: Path) -> None:

@@ -189,13 +189,44 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     assert "fill in" in made.output
     sheet = tmp_path / "audit.csv"
     fill_in(sheet.read_text(), dict.fromkeys(range(16), "correct"), sheet)
-    again = audit(str(path), "--out", str(page))
+    again = audit(str(path), "--out", str(page), "--samples", "8")
     assert "stays as it is" in again.output
     told = audit(str(path), "--filled", str(sheet))
     assert told.exit_code == 0, told.output
     assert "agree on 50.0% of 16 answerable questions" in told.output
     assert "trained@3" in told.output
     assert "50.0% (" in told.output and "100.0% (" in told.output
+
+
+@pytest.mark.parametrize("content", ["of another", "a person's work", ""])
+def test_a_sheet_of_other_summaries_is_left_alone_and_so_is_its_page(
+    content: str, tmp_path: Path
+) -> None:
+    path, page, sheet = (tmp_path / name for name in ("r.parquet", "audit.md", "audit.csv"))
+    write(path, *DOZEN)
+    if content == "of another":
+        assert audit(str(path), "--out", str(page), "--seed", "1", "--samples", "2").exit_code == 0
+        content = sheet.read_text()
+    sheet.write_text(content)
+    page.write_text("the page of it")
+    told = audit(str(path), "--out", str(page), "--seed", "7", "--samples", "3")
+    assert told.exit_code == 1
+    assert "is the sheet of other summaries" in " ".join(told.output.split())
+    assert (sheet.read_text(), page.read_text()) == (content, "the page of it")
+
+
+def test_a_sheet_that_a_spreadsheet_has_saved_is_still_that_of_its_summaries(
+    tmp_path: Path,
+) -> None:
+    path, page, sheet = (tmp_path / name for name in ("r.parquet", "audit.md", "audit.csv"))
+    write(path, *DOZEN)
+    audit(str(path), "--out", str(page), "--samples", "2")
+    rows = list(csv.reader(io.StringIO(sheet.read_text())))
+    with sheet.open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(rows)
+    again = audit(str(path), "--out", str(page), "--samples", "2")
+    assert again.exit_code == 0, again.output
+    assert "stays as it is" in again.output
 
 
 def test_the_page_takes_nobodys_place(tmp_path: Path) -> None:

@@ -70,6 +70,10 @@ def test_documents_that_answer_nothing_are_left_out(
         row["answer"] = "UNANSWERABLE"
     assert len(read_documents(source(write_jsonl(tmp_path / "c.jsonl", content)))) == 3
     assert "1 of 4 documents have no answerable question" in caplog.text
+    told: list[str] = []
+    given = source(tmp_path / "c.jsonl", train_size=2)
+    load_corpus(given, told.append)
+    assert told == ["1 of 4 documents have no answerable question and are left out."]
 
 
 @pytest.mark.parametrize("kind", WRITERS)

@@ -117,6 +117,18 @@ def test_a_figure_is_written_without_character_references(figure: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("trainer.learning_rate=0.1", "trainer.learning_rate=0.1"),
+        ("_emphasis_", "&#95;emphasis&#95;"),
+        ("a __b__ c", "a &#95;&#95;b&#95;&#95; c"),
+    ],
+)
+def test_an_underscore_within_a_word_is_no_syntax(text: str, escaped: str) -> None:
+    assert escape(text) == escaped
+
+
+@pytest.mark.parametrize(
     "line",
     ["12. one", "3) one", "+ one", "---", "===", ":-- | --", "https://a.b", "www.a.b", "WWW.a.b"],
 )

@@ -4,6 +4,8 @@ import json
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from precis.records.ledger import Ledger
 from precis.sweep.ranking import TrialResult, interval_over_seeds, rank, result_of
@@ -44,13 +46,35 @@ def test_one_seed_says_nothing_of_chance() -> None:
     assert "With one seed nobody can say" in verdict(ranked)
 
 
+def test_of_two_seeds_both_figures_are_told_and_no_interval() -> None:
+    ranked = rank([*results(0.1, 0.61, 0.70), *results(0.3, 0.55, 0.69)])
+    page = sweep_report("s", ranked)
+    assert "65.5% (61.0% and 70.0%)" in page
+    assert "3.5 (6.0 and 1.0)" in page
+    assert " to " not in page
+    assert "How much of it is chance, two draws can't say" in page
+    assert not ranked[1].is_told_apart
+    assert verdict(ranked).endswith(
+        "1 of 1 others are behind it on every seed. With two seeds it is not known how much of "
+        "that is chance: name 3 or more."
+    )
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_no_interval_goes_beyond_what_a_share_can_be(accuracies: list[float]) -> None:
+    found = interval_over_seeds(accuracies)
+    assert 0 <= found.low <= found.mean + 1e-9
+    assert found.mean - 1e-9 <= found.high <= 1
+
+
 def test_settings_that_nothing_was_compared_with_are_ahead_of_nothing() -> None:
     """A sweep over seeds alone, or one all of whose other runs failed."""
     alone = verdict(rank(results(0.1, 0.5, 0.52, 0.48)))
     assert alone.endswith("It was compared with no other settings.")
     failed = verdict(rank([*results(0.1, 0.5, 0.52, 0.48), *results(0.3, None, None, None)]))
     assert failed.endswith("1 of 1 others were not measured.")
-    mixed = [*results(0.1, 0.5, 0.6), *results(0.2, 0.6, 0.5), *results(0.3, None, None)]
+    some = [*results(0.1, 0.5, 0.6, 0.5), *results(0.2, 0.6, 0.5, 0.4)]
+    mixed = [*some, *results(0.3, None, None, None)]
     sentence = "1 of 2 others are not told apart from it. 1 of 2 others were not measured."
     assert verdict(rank(mixed)).endswith(sentence)
 
@@ -70,7 +94,7 @@ def test_trials_that_failed_are_named_and_never_a_zero() -> None:
     assert ranked[-1].accuracy is None
     assert "not measured" in page
     assert "s-x-seed1: BudgetReached: 3 &#60; 4 $" in page
-    assert "| 1 | trainer.learning&#95;rate=0.1 | 55.0%" in page
+    assert "| 1 | trainer.learning_rate=0.1 | 55.0%" in page
 
 
 def test_a_run_that_was_cut_short_and_is_ranked_says_so() -> None:

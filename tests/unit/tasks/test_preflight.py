@@ -1,17 +1,22 @@
 """What a run says of its cost before it costs anything."""
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tasks.preflight
+import tasks.services
+from cli import rehearsal
 from precis.config import TrainConfig
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger
 from tasks.preflight import announce_cost
+from tasks.services import load_documents
 from tests.support.bridges import document
+from tests.support.corpora import rows, source, write_jsonl
 from tests.support.environments import summaries
 
 DOCUMENTS = tuple(document(number) for number in range(4))
@@ -47,3 +52,18 @@ async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     monkeypatch.setattr(tasks.preflight, "get_run_logger", logging.getLogger)
     await announce_cost.fn(run_with_teacher(budget_usd))
     assert ("will not last to the last step" in caplog.text) is not lasts
+
+
+async def test_documents_that_are_left_out_are_told_where_the_terminal_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tasks.services, "get_run_logger", logging.getLogger)
+    content = rows()
+    for row in content[:2]:
+        row["answer"] = "UNANSWERABLE"
+    documents = source(write_jsonl(tmp_path / "c.jsonl", content), train_size=2)
+    corpus = await load_documents.fn(TrainConfig(store="s", documents=documents))
+    assert len(corpus.train) == 2
+    (said,) = caplog.records
+    assert said.getMessage() == "1 of 4 documents have no answerable question and are left out."
+    assert said.module in rehearsal._SHOWN
