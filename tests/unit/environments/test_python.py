@@ -1,5 +1,6 @@
 """An environment of one file: what it may hold, and the sentence for one that can't be used."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,11 @@ from pydantic import ValidationError
 
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments.python import PythonEnvironment, load_python
+from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
+from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score
+from tests.support.scripted_policy import ScriptedPolicy, asked
 
 AGENT = """
 from precis.environments.protocol import Nouns
@@ -154,3 +158,24 @@ def test_a_benchmark_is_of_summaries() -> None:
     run = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
     with pytest.raises(ValidationError, match="a benchmark measures summaries"):
         BenchmarkConfig.of(run)
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "agents.md"
+
+
+async def test_the_file_that_the_documentation_begins_with_runs_as_it_stands(
+    tmp_path: Path,
+) -> None:
+    code = DOCS.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+    environment = load_python(write(tmp_path, code))
+    scenario = environment.scenarios("validation")[0]
+
+    def open_right(request: ChatRequest) -> ToolCall:
+        hint = request.messages[-1]["content"]
+        side = "left" if "red" in hint else "right"
+        return ToolCall("1", "open_door", json.dumps({"side": side}))
+
+    for say, reward, calls in ((open_right, 1.0, 3), (lambda _: "Hm.", 0.0, 1)):
+        async with Recorder() as recorder, asked(ScriptedPolicy(say)) as policy:
+            played = await recorder.run(policy, environment, scenario)
+        assert (played.reward, len(played.calls)) == (reward, calls)
