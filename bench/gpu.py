@@ -27,6 +27,7 @@ import openai
 
 from precis.config import DocumentsConfig
 from precis.processes.child import child_service
+from precis.records import samples
 from precis.records.documents import read_documents
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
@@ -247,15 +248,20 @@ async def _sample_group(
             max_tokens=options.tokens,
             temperature=1.0,
             logprobs=True,
-            extra_body={"ignore_eos": True},
+            extra_body={"ignore_eos": True, "return_token_ids": True},
         )
 
     answers = await asyncio.gather(*[sample() for _ in range(options.rollouts)])
     trajectories = []
     for answer in answers:
+        choice = answer.choices[0]
+        logprobs = [one.logprob for one in choice.logprobs.content]
+        sampled = samples.Sampled(answer.prompt_token_ids, choice.token_ids, logprobs)
+        plain = choice.model_dump(mode="json", exclude={"logprobs"})
         trajectories.append(
             art.Trajectory(
-                messages_and_choices=[*messages, answer.choices[0]], reward=random.randint(0, 5) / 5
+                messages_and_choices=[*messages, samples.with_tokens(plain, sampled)],
+                reward=random.randint(0, 5) / 5,
             )
         )
     return art.TrajectoryGroup(trajectories), [answer.usage for answer in answers]

@@ -17,8 +17,9 @@ from rich.table import Table
 from bench.reading.measures import correct
 from bench.reading.training import summarize, trained_on
 from precis.config import DocumentsConfig
-from precis.extractive.policy import initial_policy
+from precis.extractive.kind import SENTENCES
 from precis.records.documents import Document, read_documents
+from precis.rehearsal.kind import untrained
 from precis.statistics.intervals import ratio_interval
 from precis.summaries.baselines import lead, random_sentences
 from precis.words import WORDS_MAX
@@ -39,7 +40,7 @@ def main(
     table.add_row("random-350", _share(documents, lambda text: random_sentences(text, WORDS_MAX)))
     for seed in _SEEDS:
         for name, policy in (
-            ("untrained", initial_policy(seed)),
+            ("untrained", untrained(SENTENCES.layout, seed)),
             (f"step {steps}", trained_on(bundled, steps, seed)),
         ):
             table.add_row(f"{name}, seed {seed}", _share(documents, partial(summarize, policy)))

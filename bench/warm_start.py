@@ -19,10 +19,11 @@ from rich.table import Table
 from bench.reading.measures import correct
 from bench.reading.training import GROUPS, ROLLOUTS, sample_group, summarize, train_step
 from precis.config import DocumentsConfig, TrainConfig
-from precis.extractive.checkpoint_files import TrainingState, initial_state
-from precis.extractive.samples import PickedSample
-from precis.extractive.train_step import advance, end_imitation, imitate
+from precis.extractive.kind import SENTENCES
+from precis.extractive.samples import PickedSample, batch_of
 from precis.records.documents import Corpus, Document, load_corpus
+from precis.rehearsal.checkpoint_files import TrainingState, initial_state
+from precis.rehearsal.train_step import advance, end_imitation, imitate
 from precis.rollouts.draw import draw_batch
 from precis.summaries.task import Summarizing
 from precis.warm_start.demonstrations import sft_options
@@ -63,7 +64,7 @@ def _measure(config: TrainConfig, steps: int, marks: Sequence[int]) -> list[str]
     corpus = load_corpus(DocumentsConfig(train_size=160, val_size=32))
     task = Summarizing(config.rollouts.words_max)
     warm_start, corpus = prepare_warm_start(config.warm_start, corpus, task)
-    state = initial_state(config.seed)
+    state = initial_state(SENTENCES.layout, config.seed)
     accuracies = [_accuracy(state, corpus)]
     varied = [_count_varied(state, corpus, config.seed)]
     judged = 0
@@ -106,7 +107,7 @@ def _warm_up(
         order = [shown[at] for at in generator.permutation(len(shown))]
         batches += [order[start : start + size] for start in range(0, len(order), size)]
     for batch, rate in zip(batches, options["learning_rates"], strict=False):
-        state = imitate(state, batch, rate).trained
+        state = imitate(state, batch_of([one.with_advantage(1.0) for one in batch]), rate).trained
     return advance(end_imitation(state))
 
 

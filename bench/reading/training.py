@@ -6,14 +6,17 @@ from random import Random
 import numpy as np
 
 from bench.reading.measures import correct
-from precis.extractive.checkpoint_files import TrainingState, initial_state
 from precis.extractive.features import featurize
-from precis.extractive.policy import Policy, logprobs, pick, summary
-from precis.extractive.samples import PickedSample, with_advantages
-from precis.extractive.train_step import advance, passes
+from precis.extractive.kind import SENTENCES
+from precis.extractive.policy import logprobs, pick, summary
+from precis.extractive.samples import PickedSample, batch_of
 from precis.records.documents import Document
+from precis.rehearsal.checkpoint_files import TrainingState, initial_state
+from precis.rehearsal.kind import Policy
+from precis.rehearsal.train_step import advance, passes
 from precis.settings.trainer import ExtractiveTrainer
 from precis.words import WORDS_MAX
+from tests.support.policies import with_advantages_of
 
 GROUPS = 5
 ROLLOUTS = 8
@@ -22,7 +25,7 @@ ROLLOUTS = 8
 def trained_on(documents: Sequence[Document], steps: int, seed: int) -> Policy:
     """The policy after so many steps of so many groups, as a rehearsal trains it."""
     chance = Random(seed)
-    state = initial_state(seed)
+    state = initial_state(SENTENCES.layout, seed)
     for step in range(steps):
         generator = np.random.default_rng([seed, step])
         state = train_step(state, chance.sample(documents, GROUPS), generator)
@@ -33,9 +36,9 @@ def train_step(
     state: TrainingState, documents: Sequence[Document], generator: np.random.Generator
 ) -> TrainingState:
     """One step: a group of each document, sampled, judged and learned from."""
-    samples = with_advantages([sample_group(state, one, generator) for one in documents])
+    samples = with_advantages_of([sample_group(state, one, generator) for one in documents])
     after = advance(state)
-    for done in passes(state, samples, ExtractiveTrainer()):
+    for done in passes(state, batch_of(samples), ExtractiveTrainer()):
         after = done.trained
     return after
 

@@ -10,18 +10,21 @@ import numpy as np
 from bench.reading.measures import right
 from bench.reading.training import summarize
 from precis.config import RolloutsConfig, TrainConfig
-from precis.extractive.checkpoint_files import TrainingState, initial_state
 from precis.extractive.features import featurize
-from precis.extractive.policy import Policy, logprobs, pick, summary
-from precis.extractive.samples import PickedSample, with_advantages
-from precis.extractive.train_step import advance, passes
+from precis.extractive.kind import SENTENCES
+from precis.extractive.policy import logprobs, pick, summary
+from precis.extractive.samples import PickedSample, batch_of
 from precis.records.documents import Corpus, Document
+from precis.rehearsal.checkpoint_files import TrainingState, initial_state
+from precis.rehearsal.kind import Policy
+from precis.rehearsal.train_step import advance, passes
 from precis.rollouts.draw import draw_batch, draw_spares
 from precis.rollouts.sample import sample_seed
 from precis.settings.trainer import ExtractiveTrainer
 from precis.standins.judge import LEXICAL, PASSAGES, Rules
 from precis.task import task_of
 from precis.text import count_words
+from tests.support.policies import with_advantages_of
 
 Group = list[PickedSample]
 
@@ -47,14 +50,16 @@ def train(config: TrainConfig, corpus: Corpus) -> Outcome:
     """Train as a rehearsal with these settings does, and measure the last policy."""
     assert isinstance(config.trainer, ExtractiveTrainer)
     # Trained is the newest, sampled from the oldest: the same one, unless steps are stale.
-    states = deque([initial_state(config.seed)], maxlen=1 + config.off_policy_steps)
+    states = deque(
+        [initial_state(SENTENCES.layout, config.seed)], maxlen=1 + config.off_policy_steps
+    )
     groups: list[Group] = []
     for step in range(config.steps):
         sampled = _sample_step(states[0], corpus, config, step)
         groups += sampled
-        samples = with_advantages(sampled, config.trainer.scale_rewards)
+        samples = with_advantages_of(sampled, config.trainer.scale_rewards)
         after = advance(states[-1])
-        for done in passes(states[-1], samples, config.trainer):
+        for done in passes(states[-1], batch_of(samples), config.trainer):
             after = done.trained
         states.append(after)
     return _measure(states[-1].policy, corpus.validation, groups)
@@ -62,7 +67,7 @@ def train(config: TrainConfig, corpus: Corpus) -> Outcome:
 
 def untrained(config: TrainConfig, corpus: Corpus) -> Outcome:
     """What the policy is that a training with these settings begins with."""
-    return _measure(initial_state(config.seed).policy, corpus.validation, [])
+    return _measure(initial_state(SENTENCES.layout, config.seed).policy, corpus.validation, [])
 
 
 def _sample_step(

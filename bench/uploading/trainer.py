@@ -15,19 +15,20 @@ from art import TrajectoryGroup
 from art.backend import AnyTrainableModel
 from art.types import LocalTrainResult
 
-from precis.extractive.backend import ExtractiveBackend, Progress
+from precis.extractive.kind import SENTENCES
 from precis.processes.child import TOKEN_VARIABLE, serve
+from precis.rehearsal.backend import EmbeddedBackend, Progress
 from precis.trainer.server import trainer_app
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
-class HeavyBackend(ExtractiveBackend):
+class HeavyBackend(EmbeddedBackend):
     """The embedded policy, with a large file in the checkpoint of each odd step."""
 
     def __init__(self, path: Path, megabytes: int) -> None:
-        super().__init__(path=path)
+        super().__init__(SENTENCES, path=path)
         self._ballast = os.urandom(1_000_000 * megabytes)
 
     async def train(

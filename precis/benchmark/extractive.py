@@ -9,10 +9,11 @@ from tempfile import TemporaryDirectory
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
-from precis.extractive.checkpoint_files import folder_of, steps
-from precis.extractive.endpoint import PolicyEndpoint
+from precis.extractive.kind import SENTENCES
 from precis.llm.loop_server import LoopCompletions
 from precis.records.ledger import load_ledger
+from precis.rehearsal.checkpoint_files import folder_of, steps
+from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.run.checkpoints import committed_steps, restore
 from precis.statistics.standings import Contender
 from precis.store import Store
@@ -40,7 +41,7 @@ async def serve_rehearsed(
         return
     with TemporaryDirectory(prefix="precis-") as folder:
         step = await asyncio.to_thread(_fetch_newest, store, model, corpus_digest, Path(folder))
-        endpoint = PolicyEndpoint({model: Path(folder)})
+        endpoint = PolicyEndpoint(SENTENCES, {model: Path(folder)})
         completions = LoopCompletions(endpoint.complete, endpoint.models)
         url, key = await completions.serve()
         try:

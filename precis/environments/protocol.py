@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from precis.environments.conversations import conversations_of
 from precis.llm.server import Complete
 from precis.records.rollout import Call, Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
@@ -175,30 +176,11 @@ class Environment(Protocol):
 
 
 def show_conversation(rollout: Rollout) -> str:
-    """Return the calls of a rollout as Markdown: each message once, and each answer."""
-    paragraphs: list[str] = []
-    shown: list[Any] = []
-    for call in rollout.calls:
-        known = _common_length(shown, call.messages)
-        if known < len(shown):
-            paragraphs.append("---")
-            known = 0
-        new = [*call.messages[known:], call.message]
-        paragraphs += [_show_message(message) for message in new]
-        shown = [*call.messages, call.message]
-    return "\n\n".join(paragraphs)
-
-
-def _common_length(shown: Sequence[Any], messages: Sequence[Any]) -> int:
-    for number, (ours, theirs) in enumerate(zip(shown, messages, strict=False)):
-        if _essence(ours) != _essence(theirs):
-            return number
-    return min(len(shown), len(messages))
-
-
-def _essence(message: Mapping[str, Any]) -> tuple[Any, ...]:
-    calls = [one["function"] for one in message.get("tool_calls") or ()]
-    return message["role"], message.get("content") or "", calls
+    """Return a rollout as Markdown: its conversations, with each message once."""
+    shown = []
+    for conversation in conversations_of(rollout.calls, same_tools=False):
+        shown.append("\n\n".join(map(_show_message, conversation.messages)))
+    return "\n\n---\n\n".join(shown)
 
 
 def _show_message(message: Mapping[str, Any]) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import art
+from art.trajectories import History
 from openai.types.chat.chat_completion import Choice
 
+from precis.environments.conversations import Conversation, conversations_of
 from precis.records.rollout import Call, Rollout, Score, Unscored
-
-TOKEN_PREFIX = "token_id:"
-"""Before a token's id, where it stands in place of the token's text."""
+from precis.records.samples import with_tokens
 
 
 def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
-    """The rollouts that have a score, with what each has sampled."""
+    """Return the rollouts that have a score as a group, with all that each has sampled."""
     trajectories = []
     for one in rollouts:
         if one.reward is not None:
@@ -24,28 +24,25 @@ def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
 
 
 def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:
-    """A rollout's last conversation, each answer in it as the policy's choice.
+    """Return a rollout as a trajectory: each conversation in it is one of its histories.
 
-    Earlier calls that the last one does not begin with are not part of it.
+    Its choices carry their token ids (`precis.records.samples`), or OpenAI's log
+    probabilities where the policy's server gives no ids.
     """
-    conversation: list[Any] = []
-    tools: Any = None
-    if rollout.calls:
-        last = rollout.calls[-1]
-        conversation = [*last.messages, choice_of(last)]
-        tools = list(last.tools) or None
-        for call in rollout.calls[:-1]:
-            place = len(call.messages)
-            is_there = len(last.messages) > place and last.messages[:place] == call.messages
-            if is_there and last.messages[place].get("role") == "assistant":
-                conversation[place] = choice_of(call)
-    return art.Trajectory(
-        messages_and_choices=conversation,
-        tools=tools,
+    histories = [_items(one) for one in conversations_of(rollout.calls)] or [([], None)]
+    trajectory = art.Trajectory(
+        messages_and_choices=histories[0][0],
+        tools=histories[0][1],
         reward=reward,
         metrics=dict(rollout.metrics),
         metadata={"scenario_id": rollout.scenario.id, "index": rollout.index},
     )
+    for items, tools in histories[1:]:
+        # ART's validation would turn each choice into a plain message.
+        history = History(messages_and_choices=[], tools=tools)
+        history.messages_and_choices = items
+        trajectory.additional_histories.append(history)
+    return trajectory
 
 
 def transcript(groups: Sequence[Sequence[Rollout]], policy: str) -> list[art.TrajectoryGroup]:
@@ -82,13 +79,14 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
     return trajectory
 
 
-def choice_of(call: Call) -> Choice:
-    """OpenAI's choice, with the sampled tokens by their ids."""
-    content = []
-    for token_id, logprob in zip(call.token_ids, call.logprobs, strict=True):
-        token = f"{TOKEN_PREFIX}{token_id}"
-        content.append({"token": token, "logprob": logprob, "top_logprobs": []})
-    given = {"index": 0, "finish_reason": "stop", **call.choice}
-    if call.token_ids:
-        given["logprobs"] = {"content": content}
-    return Choice.model_validate(given)
+def _items(conversation: Conversation) -> tuple[list[Any], list[Any] | None]:
+    items: list[Any] = []
+    for place, message in enumerate(conversation.messages):
+        call = conversation.calls.get(place)
+        items.append(_choice(call) if call else message)
+    return items, list(conversation.tools) or None
+
+
+def _choice(call: Call) -> Choice:
+    choice = {"index": 0, "finish_reason": "stop", **call.choice}
+    return with_tokens(choice, call) if call.token_ids else Choice.model_validate(choice)

@@ -1,5 +1,5 @@
-"""The embedded policy: picks sentences, learns by GRPO on the CPU, and is an `art.Backend`.
+"""The embedded policy of summaries: picks sentences.
 
-`features` says what the policy sees, `policy` how it picks, `grpo` how it learns,
-`checkpoints` what is kept on disk; `endpoint` and `backend` face ART.
+`features` says what the policy sees, `policy` how it picks, `samples` what it learns from, and
+`kind` makes it one of the embedded policies (`precis.rehearsal`).
 """

@@ -34,7 +34,7 @@ def demonstration_of(trajectory: art.Trajectory) -> PickedSample:
         TrainerError: no sentence of the document shares anything with it.
     """
     *before, last = trajectory.messages_and_choices
-    if isinstance(last, Choice) and last.logprobs is not None:
+    if isinstance(last, Choice):
         return sample_of(trajectory)
     messages: list[Mapping[str, Any]] = [one for one in before if isinstance(one, Mapping)]
     request = request_in(messages)

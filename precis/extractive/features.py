@@ -14,13 +14,10 @@ from functools import lru_cache
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precis.extractive.marks import MARKS, count_marks
+from precis.rehearsal.kind import Floats, Integers
 from precis.text import count_words, sentences, tokens
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 FEATURES_VERSION = 3
 """Raised when a column changes its meaning: weights of another version do not apply."""

@@ -5,39 +5,15 @@ A pick is drawn from the softmax of the scores of the sentences that are unpicke
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from precis.extractive.features import NAMES, Features, Floats, Integers
-from precis.extractive.grids import candidates, pick_logprobs
-
-TOKEN_PREFIX = "token_id:"
-"""A pick in a completion's logprobs is this and the index, as ART's vLLM says `token_id:N`."""
+from precis.extractive.features import Features
+from precis.extractive.grids import candidates
+from precis.rehearsal.distributions import pick_logprobs
+from precis.rehearsal.kind import Floats, Integers, Policy
 
 _ENDS = '.!?…。！？؟۔।"”’)」』'
-
-
-@dataclass(frozen=True, eq=False)
-class Policy:
-    """A linear policy.
-
-    Attributes:
-        weights: one for each of NAMES.
-        seed: decides between sentences of equal score.
-    """
-
-    weights: Floats
-    seed: int
-
-
-def initial_policy(seed: int) -> Policy:
-    """The start: every sentence scores 0.
-
-    Sampled, it is uniform over sentences; greedy, its ties fall by a seeded hash of the
-    sentence, so it is a fixed random choice and not the document's lead.
-    """
-    return Policy(np.zeros(len(NAMES)), seed)
 
 
 def scores(policy: Policy, features: Features) -> Floats:

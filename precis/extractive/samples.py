@@ -1,12 +1,14 @@
-"""What GRPO learns from: sampled summaries with their advantages, and the grids made of them."""
+"""What GRPO learns from: sampled summaries, and the grids made of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
-from precis.extractive.features import NAMES, Features, Floats, Integers
-from precis.extractive.grids import Bools, candidates
+from precis.extractive.features import NAMES, Features
+from precis.extractive.grids import candidates
+from precis.rehearsal.kind import Bools, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +21,7 @@ class PickedSample:
         picks: sentences in the order of their picking.
         logprobs: of the picks, by the policy that sampled them.
         reward: what the summary earned.
-        advantage: how much better that is than its group; 0 until `with_advantages`.
+        advantage: how much better that is than its group; 0 until `with_advantage`.
     """
 
     features: Features
@@ -29,43 +31,18 @@ class PickedSample:
     reward: float
     advantage: float = 0.0
 
+    @property
+    def order(self) -> tuple[tuple[str, ...], tuple[int, ...], float]:
+        """What samples are sorted by."""
+        return self.features.sentences, self.picks, self.reward
 
-def with_advantages(
-    groups: Sequence[Sequence[PickedSample]], scale_rewards: bool = True
-) -> list[PickedSample]:
-    """The samples of all groups whose rewards differ, with their advantages over their group.
-
-    The advantage is (reward - mean) / deviation over the group (Shao et al. 2024,
-    https://arxiv.org/abs/2402.03300), or, where rewards are not scaled, reward - mean (Liu et al.
-    2025, https://arxiv.org/abs/2503.20783). A group of equal rewards says nothing and is left out.
-    Samples arrive in the order of their completion, which differs from run to run; they are
-    put in an order of their own, because floating-point sums depend on it.
-    """
-    ordered = [sorted(group, key=_key) for group in groups]
-    ordered.sort(key=lambda group: list(map(_key, group)))
-    return [sample for group in ordered for sample in _centred(group, scale_rewards)]
-
-
-def _key(sample: PickedSample) -> tuple[tuple[str, ...], tuple[int, ...], float]:
-    return sample.features.sentences, sample.picks, sample.reward
-
-
-def _centred(group: Sequence[PickedSample], scale_rewards: bool) -> list[PickedSample]:
-    rewards = np.array([sample.reward for sample in group])
-    if not len(rewards) or (rewards == rewards[0]).all():
-        return []
-    advantages = rewards - rewards.mean()
-    if scale_rewards:
-        advantages = advantages / rewards.std()
-    centred = []
-    for sample, advantage in zip(group, advantages, strict=True):
-        if sample.picks:
-            centred.append(replace(sample, advantage=float(advantage)))
-    return centred
+    def with_advantage(self, advantage: float) -> Self:
+        """Return the sample with its advantage over its group."""
+        return replace(self, advantage=advantage)
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class PickBatch:
     """Samples side by side, padded to the longest.
 
     Attributes:
@@ -84,8 +61,22 @@ class Batch:
     logprobs: Floats
     advantages: Floats
 
+    def scores(self, weights: Floats) -> Floats:
+        """Return the score of each sentence, shape (samples, sentences)."""
+        scores: Floats = np.einsum("nsf,f->ns", self.matrix, weights)
+        return scores
 
-def batch_of(samples: Sequence[PickedSample]) -> Batch:
+    def gradient(self, by_score: Floats) -> Floats:
+        """Return a loss's gradient by the weights, from that by the scores."""
+        gradient: Floats = np.einsum("ns,nsf->f", by_score, self.matrix)
+        return gradient
+
+    def replaced(self, logprobs: Floats) -> Self:
+        """Return the batch as if another policy had sampled it."""
+        return replace(self, logprobs=logprobs)
+
+
+def batch_of(samples: Sequence[PickedSample]) -> PickBatch:
     """Lay samples out as grids. Each has at least one pick."""
     count = len(samples)
     sentences = max(len(sample.features.words) for sample in samples)
@@ -107,4 +98,4 @@ def batch_of(samples: Sequence[PickedSample]) -> Batch:
         valid[row, :length] = True
         logprobs[row, :length] = sample.logprobs
     advantages = np.array([sample.advantage for sample in samples])
-    return Batch(matrix, masks, picks, valid, logprobs, advantages)
+    return PickBatch(matrix, masks, picks, valid, logprobs, advantages)

@@ -1,4 +1,4 @@
-"""From ART's trajectories to samples: the sentence ids in a choice's logprobs are its picks."""
+"""From ART's trajectories to samples: the tokens of a choice are its picks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,9 @@ from openai.types.chat.chat_completion import Choice
 
 from precis.errors import TrainerError
 from precis.extractive.features import Features, featurize
-from precis.extractive.policy import TOKEN_PREFIX
 from precis.extractive.samples import PickedSample
+from precis.records.samples import tokens_of
 from precis.summaries.prompt import request_in
-
-
-def samples_of(group: art.TrajectoryGroup) -> list[PickedSample]:
-    """The samples of a group, one for each trajectory.
-
-    Raises:
-        RolloutError: the messages before a choice hold no document.
-        TrainerError: a trajectory has no choice, or one without usable logprobs.
-    """
-    return list(map(sample_of, group.trajectories))
 
 
 def sample_of(trajectory: art.Trajectory) -> PickedSample:
@@ -29,7 +19,7 @@ def sample_of(trajectory: art.Trajectory) -> PickedSample:
 
     Raises:
         RolloutError: the messages before it hold no document.
-        TrainerError: there is no choice, or one without usable logprobs.
+        TrainerError: there is no choice, or one without its tokens.
     """
     items = trajectory.messages_and_choices
     at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
@@ -42,29 +32,20 @@ def sample_of(trajectory: art.Trajectory) -> PickedSample:
     assert isinstance(choice, Choice)
     request = request_in(_messages(items[:at]))
     features = featurize(request.text)
-    picks, logprobs = _picks(choice)
+    sampled = tokens_of(choice)
+    picks = tuple(sampled.token_ids)
     _check(picks, features, request.words_max)
     if not math.isfinite(trajectory.reward):
         raise TrainerError(
             f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
             "judged out of its group."
         )
+    logprobs = tuple(sampled.logprobs)
     return PickedSample(features, request.words_max, picks, logprobs, float(trajectory.reward))
 
 
 def _messages(items: Sequence[Any]) -> list[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping)]
-
-
-def _picks(choice: Choice) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    entries = choice.logprobs.content if choice.logprobs else None
-    if entries is None or not all(entry.token.startswith(TOKEN_PREFIX) for entry in entries):
-        raise TrainerError(
-            "A choice carries no sentence ids: sample from the embedded policy's own endpoint, "
-            "and ask for logprobs=True."
-        )
-    ids = tuple(int(entry.token.removeprefix(TOKEN_PREFIX)) for entry in entries)
-    return ids, tuple(entry.logprob for entry in entries)
 
 
 def _check(picks: Sequence[int], features: Features, words_max: int) -> None:

@@ -15,7 +15,7 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, parameters_of
 from precis.config import ContenderConfig
 from precis.errors import ConfigError, SummaryError
-from precis.extractive.endpoint import PolicyEndpoint
+from precis.extractive.kind import SENTENCES
 from precis.inference.parts import split
 from precis.inference.texts import Text
 from precis.llm.budget import Budget
@@ -26,6 +26,7 @@ from precis.llm.tokens import estimate_most_tokens
 from precis.models.serving import CONTEXT_TOKENS
 from precis.records.documents import Document
 from precis.records.verdict import Unscored
+from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.statistics.standings import Contender
 from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.summaries.task import Summarizing
@@ -128,7 +129,7 @@ class PolicySummarizer:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.model = name
-        self._endpoint = PolicyEndpoint({name.partition("@")[0]: folder})
+        self._endpoint = PolicyEndpoint(SENTENCES, {name.partition("@")[0]: folder})
 
     async def write(self, text: str, words_max: int) -> str:
         """See `Summarizer.write`; of a sentence that is too long, a part may be picked."""

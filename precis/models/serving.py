@@ -18,7 +18,7 @@ import uvicorn
 
 from precis.environment import private_home
 from precis.errors import ConfigError
-from precis.extractive.endpoint import PolicyEndpoint
+from precis.extractive.kind import SENTENCES
 from precis.llm.providers import key_of_server
 from precis.llm.server import completions_app
 from precis.models.adapter import claimed_base, rank_of
@@ -29,6 +29,7 @@ from precis.models.prompt import PROMPT_FILE
 from precis.models.reference import NamedCheckpoint
 from precis.processes.child import SUPERVISOR
 from precis.processes.signals import passed_on
+from precis.rehearsal.endpoint import PolicyEndpoint
 
 CONTEXT_TOKENS = 4096
 """What a server reads at once where nothing says otherwise, the summary included."""
@@ -207,7 +208,7 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
         ConfigError: the address is taken.
     """
     model.fetch(folder / "checkpoints" / f"{model.step:04d}")
-    endpoint = PolicyEndpoint({model.name: folder})
+    endpoint = PolicyEndpoint(SENTENCES, {model.name: folder})
     app = completions_app(endpoint.complete, endpoint.models, key)
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
     listener = _listener(address)

@@ -1,6 +1,7 @@
 """What is trained, and how: the settings of each kind of trainer.
 
-trainer: {kind: extractive}                                  # numpy, on any machine
+trainer: {kind: extractive}                                  # numpy, on any machine: sentences
+trainer: {kind: tool_calls}                                  # numpy, on any machine: an agent
 trainer: {kind: art, base_model: Qwen/Qwen2.5-3B-Instruct}   # ART's LocalBackend, on a GPU
 trainer: {kind: serverless}                                  # W&B trains and serves
 """
@@ -15,7 +16,7 @@ from precis.settings.identity import Decides, MayChange, Since
 from precis.settings.tinker import TinkerTrainer
 
 Options = dict[str, Any]
-BackendName = Literal["extractive", "local", "serverless", "tinker"]
+BackendName = Literal["extractive", "tool_calls", "local", "serverless", "tinker"]
 """The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's, and
 `tinker` whoever speaks the Tinker API."""
 
@@ -34,10 +35,9 @@ class _TrainerSettings(Record):
         return 2e-4
 
 
-class ExtractiveTrainer(_TrainerSettings):
-    """The embedded policy, which picks sentences and trains on a CPU."""
+class EmbeddedTrainer(_TrainerSettings):
+    """How an embedded policy is trained on a CPU."""
 
-    kind: Decides[Literal["extractive"]] = "extractive"
     learning_rate: Decides[BoundedFloat] = Field(0.02, gt=0)
     """Adam's step size."""
     epochs: Decides[BoundedInt] = Field(4, ge=1)
@@ -50,24 +50,46 @@ class ExtractiveTrainer(_TrainerSettings):
     """Divide advantages by the spread of their group's rewards."""
 
     @property
+    def sft_learning_rate(self) -> float:
+        """Adam's highest step size in imitation."""
+        return 0.02
+
+    @property
+    def options(self) -> Options:
+        """What each call of `art.Backend.train` is given."""
+        return self.model_dump(exclude={"kind"})
+
+
+class ExtractiveTrainer(EmbeddedTrainer):
+    """The embedded policy of summaries, which picks sentences and trains on a CPU."""
+
+    kind: Decides[Literal["extractive"]] = "extractive"
+
+    @property
     def base_model(self) -> str:
         """The model to begin with, as ART knows it."""
         return "extractive"
-
-    @property
-    def sft_learning_rate(self) -> float:
-        """Adam's highest step size where summaries are imitated."""
-        return 0.02
 
     @property
     def backend(self) -> BackendName:
         """What the trainer server hosts for it."""
         return "extractive"
 
+
+class ToolCallTrainer(EmbeddedTrainer):
+    """The embedded policy of agents, which picks calls of tools and trains on a CPU."""
+
+    kind: Decides[Literal["tool_calls"]] = "tool_calls"
+
     @property
-    def options(self) -> Options:
-        """What each call of `art.Backend.train` is given."""
-        return self.model_dump(exclude={"kind"})
+    def base_model(self) -> str:
+        """The model to begin with, as ART knows it."""
+        return "tool_calls"
+
+    @property
+    def backend(self) -> BackendName:
+        """What the trainer server hosts for it."""
+        return "tool_calls"
 
 
 class EngineConfig(Record):
@@ -193,7 +215,7 @@ def _with_kind(given: Any) -> Any:
 
 Trainer = Annotated[
     Annotated[
-        ExtractiveTrainer | ArtTrainer | ServerlessTrainer | TinkerTrainer,
+        ExtractiveTrainer | ToolCallTrainer | ArtTrainer | ServerlessTrainer | TinkerTrainer,
         Field(discriminator="kind"),
     ],
     BeforeValidator(_with_kind),

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from precis.extractive.backend import ExtractiveBackend
+from precis.extractive.kind import SENTENCES
+from precis.rehearsal.backend import EmbeddedBackend
 from precis.settings.trainer import BackendName
+from precis.tool_calls.kind import TOOL_CALLS
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.tinker.check import require_client
 
@@ -12,13 +14,15 @@ def open_backend(name: BackendName, path: Path, seed: int) -> TrainerBackend:
     """A backend whose models lie under `path`.
 
     Args:
-        name: `extractive` trains the embedded policy; `local` is ART's LocalBackend, which needs
-            a GPU; `serverless` has W&B train, and needs WANDB_API_KEY; `tinker` has whoever
-            speaks the Tinker API train, and needs TINKER_API_KEY.
+        name: `extractive` and `tool_calls` train embedded policies; `local` is ART's LocalBackend,
+            which needs a GPU; `serverless` has W&B train, and needs WANDB_API_KEY; `tinker` has
+            whoever speaks the Tinker API train, and needs TINKER_API_KEY.
         seed: of an untrained policy or adapter.
     """
     if name == "extractive":
-        return ExtractiveBackend(path=path, seed=seed)
+        return EmbeddedBackend(SENTENCES, path=path, seed=seed)
+    if name == "tool_calls":
+        return EmbeddedBackend(TOOL_CALLS, path=path, seed=seed)
     if name == "serverless":
         from precis.trainer.serverless import open_wandb  # W&B's client takes seconds to import
 

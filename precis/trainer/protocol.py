@@ -21,7 +21,7 @@ from precis.record import Name, Step
 from precis.records.ledger import StepRecord
 from precis.records.manifests import File, FilePath
 from precis.settings.base_model import BaseModelName
-from precis.trainer.choices import decode_choice, encode_choice
+from precis.trainer.choices import decode_choice, encode_choice, sequence_of
 
 HEARTBEAT_S = 2.0
 _DECIDING = ("messages_and_choices", "tools", "additional_histories", "reward")
@@ -154,9 +154,11 @@ def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
     """
     groups = []
     for group in encoded:
+        codec = _Codec()
+        trajectories = [codec.decode(one) for one in group["trajectories"]]
         groups.append(
             art.TrajectoryGroup(
-                list(map(_trajectory, group["trajectories"])),
+                trajectories,
                 metadata=group["metadata"],
                 metrics=group["metrics"],
                 logs=group["logs"],
@@ -176,37 +178,66 @@ def digest_of(encoded: Iterable[Json]) -> str:
 
 def _encode_group(group: art.TrajectoryGroup) -> Json:
     encoded = group.model_dump(mode="json", exclude={"exceptions", "trajectories"})
-    encoded["trajectories"] = [_encode_trajectory(one) for one in group.trajectories]
+    codec = _Codec()
+    encoded["trajectories"] = [codec.encode(one) for one in group.trajectories]
     return encoded
 
 
-def _encode_trajectory(trajectory: art.Trajectory) -> Json:
-    excluded = {"messages_and_choices", "additional_histories"}
-    encoded = trajectory.model_dump(mode="json", exclude=excluded)
-    encoded["messages_and_choices"] = _encode_messages(trajectory.messages_and_choices)
-    encoded["additional_histories"] = []
-    for history in trajectory.additional_histories:
-        plain = history.model_dump(mode="json", exclude={"messages_and_choices"})
-        plain["messages_and_choices"] = _encode_messages(history.messages_and_choices)
-        encoded["additional_histories"].append(plain)
-    return encoded
+class _Codec:
+    """Writes and reads the trajectories of one group, in their order.
 
+    Each prompt is written as what it adds to the sequence before it, and the first of a trajectory
+    to the group's first.
+    """
 
-def _encode_messages(items: MessagesAndChoices) -> list[Json]:
-    plain: list[Any] = [encode_choice(item) if isinstance(item, Choice) else item for item in items]
-    return plain
+    def __init__(self) -> None:
+        self._first: list[int] = []
+        self._before: list[int] = []
 
+    def encode(self, trajectory: art.Trajectory) -> Json:
+        self._before = self._first
+        excluded = {"messages_and_choices", "additional_histories"}
+        encoded = trajectory.model_dump(mode="json", exclude=excluded)
+        encoded["messages_and_choices"] = self._encode_items(trajectory.messages_and_choices)
+        encoded["additional_histories"] = []
+        for history in trajectory.additional_histories:
+            plain = history.model_dump(mode="json", exclude={"messages_and_choices"})
+            plain["messages_and_choices"] = self._encode_items(history.messages_and_choices)
+            encoded["additional_histories"].append(plain)
+        return encoded
 
-def _trajectory(encoded: Json) -> art.Trajectory:
-    plain = {**encoded, "messages_and_choices": [], "additional_histories": []}
-    trajectory = art.Trajectory.model_validate(plain)
-    trajectory.messages_and_choices = _choices(encoded["messages_and_choices"])
-    for history in encoded["additional_histories"]:
-        restored = History(messages_and_choices=[], tools=history["tools"])
-        restored.messages_and_choices = _choices(history["messages_and_choices"])
-        trajectory.additional_histories.append(restored)
-    return trajectory
+    def decode(self, encoded: Json) -> art.Trajectory:
+        self._before = self._first
+        plain = {**encoded, "messages_and_choices": [], "additional_histories": []}
+        trajectory = art.Trajectory.model_validate(plain)
+        trajectory.messages_and_choices = self._decode_items(encoded["messages_and_choices"])
+        for history in encoded["additional_histories"]:
+            restored = History(messages_and_choices=[], tools=history["tools"])
+            restored.messages_and_choices = self._decode_items(history["messages_and_choices"])
+            trajectory.additional_histories.append(restored)
+        return trajectory
 
+    def _encode_items(self, items: MessagesAndChoices) -> list[Json]:
+        encoded: list[Any] = []
+        for item in items:
+            if isinstance(item, Choice):
+                encoded.append(encode_choice(item, self._before))
+                self._continue_after(item)
+            else:
+                encoded.append(item)
+        return encoded
 
-def _choices(items: Iterable[Json]) -> MessagesAndChoices:
-    return [decode_choice(item) if "finish_reason" in item else item for item in items]  # type: ignore[misc]
+    def _decode_items(self, items: Iterable[Json]) -> MessagesAndChoices:
+        decoded: list[Any] = []
+        for item in items:
+            if "finish_reason" in item:
+                choice = decode_choice(item, self._before)
+                decoded.append(choice)
+                self._continue_after(choice)
+            else:
+                decoded.append(item)
+        return decoded
+
+    def _continue_after(self, choice: Choice) -> None:
+        self._before = sequence_of(choice)
+        self._first = self._first or self._before

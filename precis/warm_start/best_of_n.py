@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from precis.records.rollout import Call, Rollout
+from precis.records.rollout import Rollout
 from precis.warm_start.demonstrations import Demonstration
 
 
@@ -23,7 +23,7 @@ def choose_best(row: Sequence[Rollout]) -> Demonstration:
         return Demonstration(
             document_id=document_id,
             summary=best.text,
-            tokens=_tokens(best.calls[-1]),
+            tokens=best.calls[-1].token_ids,
             reward=most,
         )
     scored = any(rollout.reward is not None for rollout in row)
@@ -36,8 +36,3 @@ def _earned(rollout: Rollout) -> float | None:
     """The share of the questions; where there are none, the reward."""
     asked = rollout.metrics.get("asked")
     return rollout.metrics["correct"] / asked if asked else rollout.reward
-
-
-def _tokens(call: Call) -> tuple[str, ...]:
-    """What the policy has sampled, token by token, as a choice names them."""
-    return tuple(f"token_id:{one}" for one in call.token_ids)

@@ -15,6 +15,7 @@ from precis.config import TrainConfig
 from precis.errors import ConfigError, StoreConflict, StoreError
 from precis.record import Amount, Finite, Record
 from precis.records.documents import Document
+from precis.records.samples import Sampled, with_tokens
 from precis.records.warm_start import WarmStartRecord
 from precis.store import Store
 from precis.task import Task
@@ -29,8 +30,8 @@ class Demonstration(Record):
 
     document_id: str
     summary: str = ""
-    tokens: tuple[str, ...] = ()
-    """The summary as the policy that wrote it names its tokens; of others' there are none."""
+    tokens: tuple[int, ...] = ()
+    """The tokens of the policy that wrote the summary; of others' there are none."""
     reward: Finite | None = None
     cause: str = ""
 
@@ -157,10 +158,8 @@ def _answer(one: Demonstration) -> Choice | dict[str, str]:
     message = {"role": "assistant", "content": one.summary}
     if not one.tokens:
         return message
-    tokens = [{"token": token, "logprob": 0.0, "top_logprobs": []} for token in one.tokens]
-    return Choice.model_validate(
-        {"index": 0, "finish_reason": "stop", "message": message, "logprobs": {"content": tokens}}
-    )
+    sampled = Sampled((), one.tokens, [0.0] * len(one.tokens))
+    return with_tokens({"index": 0, "finish_reason": "stop", "message": message}, sampled)
 
 
 def sft_options(config: TrainConfig, summaries: int) -> dict[str, Any]:

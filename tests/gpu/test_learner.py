@@ -58,6 +58,7 @@ def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Sample]:
                     advantage=float(chance.normal()),
                     prompt_id=prompt,
                     prompt_length=PROMPT - 1,  # the last token of the prompt predicts the answer
+                    rollout_tokens=len(answer),
                 )
             )
     return made

@@ -36,6 +36,7 @@ from precis.trainer.tinker.service import find_service
 from precis.trainer.tinker.session import TinkerSession
 from tests.services.patience import patience_s, until
 from tests.support.local_server import served
+from tests.support.policies import SAMPLED, sampled_choice
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
 
@@ -137,7 +138,7 @@ async def write(model: Model, step: int, seed: int | None = None) -> Choice:
     """One answer of a step: greedy without a seed."""
     options: dict[str, Any] = {"temperature": 0.0}
     if seed is not None:
-        options = {"temperature": 1.0, "seed": seed, "logprobs": True}
+        options = {"temperature": 1.0, "seed": seed, **SAMPLED}
     answer = await model.openai_client().chat.completions.create(
         model=model.get_inference_name(step),
         messages=[{"role": "user", "content": PROMPT}],
@@ -145,7 +146,7 @@ async def write(model: Model, step: int, seed: int | None = None) -> Choice:
         **options,
     )
     choice: Choice = answer.choices[0]
-    return choice
+    return choice if seed is None else sampled_choice(answer)
 
 
 def is_rewarded(choice: Choice) -> bool:
@@ -232,8 +233,7 @@ async def test_what_is_learned_from_is_exactly_what_was_sampled(
     sampled: list[tuple[list[int], Any]] = []
     for trajectory in group.trajectories:
         choice: Any = trajectory.messages_and_choices[-1]
-        tokens = [int(one.token.removeprefix("token_id:")) for one in choice.logprobs.content]
-        sampled.append((tokens, [one.logprob for one in choice.logprobs.content]))
+        sampled.append((choice.token_ids, choice.token_logprobs))
     total = 0.0
     for datum in learned["data"]:
         read = [id for chunk in datum["model_input"]["chunks"] for id in chunk["tokens"]]
@@ -462,7 +462,8 @@ async def test_a_warm_start_imitates_and_reinforcement_begins_with_a_fresh_optim
     )
     assert {learned["loss_fn"] for learned in server.learned} == {"cross_entropy"}
     weights = server.learned[0]["data"][0]["loss_fn_inputs"]["weights"]["data"]
-    assert sum(map(bool, weights)) == len(good[0].messages_and_choices[-1].logprobs.content)  # type: ignore[union-attr,arg-type]
+    shown: Any = good[0].messages_and_choices[-1]
+    assert sum(map(bool, weights)) == len(shown.token_ids)
     assert len(server.moved) == 3
     assert is_rewarded(await write(model, 1))
     await train(trainer, model, 1)

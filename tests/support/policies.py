@@ -1,15 +1,45 @@
 """States of the embedded policy."""
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
-from precis.extractive.checkpoint_files import (
+import numpy as np
+from openai.types.chat import ChatCompletion
+from openai.types.chat.chat_completion import Choice
+
+from precis.extractive.features import NAMES
+from precis.extractive.samples import PickedSample
+from precis.records.samples import Sampled, with_tokens
+from precis.rehearsal.advantages import with_advantages
+from precis.rehearsal.checkpoint_files import (
     TrainingState,
 )
-from precis.extractive.features import NAMES
-from precis.extractive.grpo import Adam
-from precis.extractive.policy import Policy
+from precis.rehearsal.grpo import Adam
+from precis.rehearsal.kind import Policy
 
 
 def trained_at(step: int) -> TrainingState:
     values = np.random.default_rng(step).normal(size=(4, len(NAMES))) / 3
     return TrainingState(step, Policy(values[0], 7), values[1], Adam(values[2], values[3], 12))
+
+
+def with_advantages_of(
+    groups: Sequence[Sequence[PickedSample]], scale_rewards: bool = True
+) -> list[PickedSample]:
+    """The samples of groups whose rollouts have made one each, with their advantages."""
+    return with_advantages([[[one] for one in group] for group in groups], scale_rewards)
+
+
+def sampled_choice(answer: ChatCompletion) -> Choice:
+    """The choice of an answer that was asked for with log probabilities and token ids."""
+    choice = answer.choices[0]
+    assert choice.logprobs is not None and choice.logprobs.content is not None
+    prompt: Any = (answer.model_extra or {})["prompt_token_ids"]
+    tokens: Any = (choice.model_extra or {})["token_ids"]
+    logprobs = [one.logprob for one in choice.logprobs.content]
+    plain = choice.model_dump(mode="json", exclude={"logprobs"})
+    return with_tokens(plain, Sampled(prompt, tokens, logprobs))
+
+
+SAMPLED: Any = {"logprobs": True, "extra_body": {"return_token_ids": True}}
+"""Options of such a request."""

@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 
 from cli.runs import app
 from precis.environments.trajectories import transcript
-from precis.extractive import checkpoint_files
+from precis.extractive.kind import SENTENCES
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.trajectories import put_trajectories
+from precis.rehearsal import checkpoint_files
 from precis.run.checkpoints import commit
 from precis.run.holder import this_process
 from precis.run.lease import lease_key
@@ -55,8 +56,8 @@ def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) ->
     """A run of the embedded policy in the store, whose best step is its first."""
     ledger = Ledger(model=name, config="c", corpus="k")
     for step in range(steps + 1):
-        trained = checkpoint_files.initial_state(step)
-        saved = checkpoint_files.save(folder, trained)
+        trained = checkpoint_files.initial_state(SENTENCES.layout, step)
+        saved = checkpoint_files.save(folder, trained, SENTENCES.layout)
         commit(store, name, step, saved, "c")
     for step in range(steps):
         ledger = ledger.advance(record(step)).add_validation(validation(step, 0.5 - step / 10))

@@ -14,6 +14,42 @@ _CHATML = (
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
+TEMPLATE_WITH_TOOLS = """\
+{%- if tools %}{{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
+    {{- '# Tools\\n\\n<tools>' }}
+    {%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}
+    {{- '\\n</tools><|im_end|>\\n' }}
+{%- elif messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(last_query=-1) %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{%- set ns.last_query = loop.index0 %}{%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}
+        {{- '<|im_start|>user\\n' + message.content + '<|im_end|>\\n' }}
+    {%- elif message.role == 'assistant' %}
+        {%- set content = message.content or '' %}
+        {%- if '</think>' in content and loop.index0 < ns.last_query %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {{- '<|im_start|>assistant\\n' + content }}
+        {%- for call in message.tool_calls or [] %}
+            {%- if content or not loop.first %}{{- '\\n' }}{%- endif %}
+            {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+            {{- call.function.arguments }}{{- '}\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == 'tool' %}
+        {{- '<|im_start|>user\\n<tool_response>\\n' + message.content }}
+        {{- '\\n</tool_response><|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"""
+"""As Qwen3's: tools in the system message, results as the user's, past thoughts dropped."""
+
 
 class Tokenizer:
     """A token a character of each message, behind one for its role; counts what it is asked."""
@@ -32,7 +68,7 @@ class Tokenizer:
         return [*ids, 2] if add_generation_prompt else ids
 
 
-def write_chat_tokenizer(folder: Path) -> Path:
+def write_chat_tokenizer(folder: Path, template: str = _CHATML) -> Path:
     """Write a tokenizer with a chat template as the Hub has them, a token a byte; returns it."""
     alphabet = sorted(ByteLevel.alphabet())
     special = ["<|im_start|>", "<|im_end|>"]
@@ -46,7 +82,7 @@ def write_chat_tokenizer(folder: Path) -> Path:
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": "<|im_end|>",
-        "chat_template": _CHATML,
+        "chat_template": template,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return folder

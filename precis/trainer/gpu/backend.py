@@ -30,11 +30,12 @@ from art.utils.output_dirs import get_model_dir, get_step_checkpoint_dir
 
 from precis.errors import StaleAdapter, TrainerError
 from precis.processes.supervisor import end_descendants, need
+from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
-from precis.trainer.gpu.tokens import tokenize_demonstrations, tokenize_groups
+from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.watchdog import STALL_S, end_after_answer, end_process, watch_steps
 
 _ADAPTER = "adapter_model.safetensors"
@@ -224,6 +225,7 @@ class GpuBackend(LocalBackend):
             return
         trained = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
         known["data/step_trainer_tokens"] = float(trained)
+        known[PREFIX_BREAKS] = float(count_prefix_breaks(trajectory_groups))
         steps = service.train(step, updates, config, dev_config, known)
         async for metrics in self._watch(model, step, steps):
             self._progress(metrics)
@@ -249,9 +251,7 @@ class GpuBackend(LocalBackend):
         step: int,
     ) -> list[Update]:
         """What the optimizer is to learn from, in order; nothing where no advantage is."""
-        samples = tokenize_groups(
-            groups, self._tokenizer(model), scale_rewards=dev_config["scale_rewards"]
-        )
+        samples = samples_of(groups, scale_rewards=dev_config["scale_rewards"])
         if not samples:
             return []
         wanted = sum(len(group.trajectories) for group in groups) / self._packing["per_update"]

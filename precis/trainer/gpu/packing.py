@@ -20,7 +20,7 @@ import numpy.typing as npt
 from precis.errors import TrainerError
 
 Weighting = Literal["token", "sequence"]
-"""What counts the same in the loss: each token that was sampled, or each sample."""
+"""What counts the same in the loss: each token that was sampled, or each rollout."""
 
 _PADDED_TO = 512
 """Lengths are rounded up to a multiple of this: for each new one cuDNN plans its attention anew,
@@ -31,15 +31,16 @@ _NOBODY = -1
 
 @dataclass(frozen=True)
 class Sample:
-    """One answer to one prompt, as tokens.
+    """Prompt and answer as tokens, or the prompts and answers of several turns.
 
     Attributes:
-        token_ids: prompt and answer.
+        token_ids: of all of it.
         assistant_mask: 1 where a token was sampled.
         logprobs: of each sampled token under the policy that sampled it; NaN elsewhere.
         advantage: how much better than its group's mean it did.
         prompt_id: equal for samples of one prompt.
         prompt_length: how many tokens it has in common with the others of that prompt.
+        rollout_tokens: sampled tokens of its whole rollout, which may have made more samples.
     """
 
     token_ids: list[int]
@@ -48,6 +49,7 @@ class Sample:
     advantage: float
     prompt_id: Hashable
     prompt_length: int
+    rollout_tokens: int
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def _advantage_scale(samples: Sequence[Sample], weighting: Weighting) -> float:
 
 def _weight(sample: Sample, weighting: Weighting) -> float:
     """What each sampled token of a sample counts, before the weights are made to add up to 1."""
-    return 1.0 if weighting == "token" else 1.0 / max(1, sum(sample.assistant_mask))
+    return 1.0 if weighting == "token" else 1.0 / max(1, sample.rollout_tokens)
 
 
 def _pack_update(

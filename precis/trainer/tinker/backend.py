@@ -19,11 +19,12 @@ from art.utils.output_dirs import get_model_dir
 
 from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
+from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.settings.imitation import read_pass
 from precis.settings.tinker import TinkerTrainer
 from precis.trainer.backend import Progress
 from precis.trainer.gpu.checkpoints import newest_step, read_metrics
-from precis.trainer.gpu.tokens import tokenize_demonstrations, tokenize_groups
+from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.tinker.data import (
     IMITATION,
     Update,
@@ -104,7 +105,7 @@ class TinkerBackend:
         async with self._training:
             trained = self._find(model)
             how = _settings_of(model, options)
-            samples = tokenize_groups(groups, trained.tokenizer, scale_rewards=how.scale_rewards)
+            samples = samples_of(groups, scale_rewards=how.scale_rewards)
             if not samples:
                 return _result(trained, *await trained.repeat(known))
             wanted = sum(len(group.trajectories) for group in groups) / how.trajectories_per_update
@@ -113,6 +114,7 @@ class TinkerBackend:
             rates = [how.learning_rate] * len(updates)
             learning = Learning(updates, rates, how.loss, how.loss_config)
             known |= _sizes(updates)
+            known[PREFIX_BREAKS] = float(count_prefix_breaks(groups))
             return _result(trained, *await trained.learn(learning, known, on_progress))
 
     async def train_sft(

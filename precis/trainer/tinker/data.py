@@ -98,11 +98,12 @@ def logprob_gap(update: Update, output: tinker.ForwardBackwardOutput) -> float:
 
 
 def _weights(samples: Sequence[Sample], weighting: Weighting) -> list[float]:
-    """What each learned token of each sample counts."""
+    """Return what each learned token of each sample counts."""
     if weighting == "token":
         total = sum(map(_trained, samples))
         return [1 / total] * len(samples)
-    return [1 / (len(samples) * _trained(sample)) for sample in samples]
+    rollouts = sum(_trained(sample) / max(1, sample.rollout_tokens) for sample in samples)
+    return [1 / (rollouts * max(1, sample.rollout_tokens)) for sample in samples]
 
 
 def _reinforcement(sample: Sample, weight: float) -> tinker.Datum:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from precis.extractive.checkpoint_files import load
+from precis.extractive.kind import SENTENCES
 from precis.records.manifests import pointer_key
+from precis.rehearsal.checkpoint_files import load
 from precis.run.checkpoints import committed_steps, restore
 from precis.store import open_store
 from precis.trainer.journal import Journal
@@ -27,23 +28,24 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from precis.run.checkpoints import commit
-from precis.extractive.checkpoint_files import initial_state, save
-from precis.extractive.train_step import advance
+from precis.extractive.kind import SENTENCES
+from precis.rehearsal.checkpoint_files import initial_state, save
+from precis.rehearsal.train_step import advance
 from precis.store import open_store
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import TrainedStep
 
 root = Path(sys.argv[1])
 trainer, store = root / "trainer", open_store(str(root / "store"))
-journal, state = Journal(trainer), initial_state(1)
+journal, state = Journal(trainer), initial_state(SENTENCES.layout, 1)
 journal.forget()
-save(trainer, state, {})
+save(trainer, state, SENTENCES.layout)
 journal.belongs("run", 0)
 commit(store, "m", 0, journal.checkpoint(0), "config", run="run")
 for step in range(int(sys.argv[2])):
     journal.began(step, f"{step:064x}", {})
     state = advance(state)
-    save(trainer, state, {"loss": 1.0})
+    save(trainer, state, SENTENCES.layout, {"loss": 1.0})
     result = {"step": step + 1, "metrics": {"loss": 1.0}}
     journal.finished(step, TrainedStep(digest=f"{step:064x}", result=result, note={}))
     print("trained", step + 1, flush=True)
@@ -84,7 +86,7 @@ def check(left: Path, said: list[str], into: Path) -> None:
     journal = Journal(left / "trainer")
     here = journal.checkpoints()
     for step in here:
-        load(left / "trainer", step)
+        load(left / "trainer", step, SENTENCES.layout)
     assert journal.pending is None or journal.pending.step in range(STEPS)
     store = open_store(str(left / "store"))
     there = committed_steps(store, "m")

@@ -24,7 +24,7 @@ from precis.benchmark.presets import PRESETS, endpoint_of
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
-from precis.extractive.checkpoint_files import initial_state, save
+from precis.extractive.kind import SENTENCES
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
@@ -33,6 +33,7 @@ from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.spend import Price, Spend, price_of
 from precis.records.summary import JudgedSummary, Summary
+from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
@@ -343,7 +344,7 @@ def test_prices_may_be_given() -> None:
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
     store, config = open_store(str(tmp_path / "store")), BenchmarkConfig(extractive="small")
-    folder = save(tmp_path / "small", initial_state(1))
+    folder = save(tmp_path / "small", initial_state(SENTENCES.layout, 1), SENTENCES.layout)
     commit(store, "small", 0, folder, "digest", None)
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
     async with serve_rehearsed(store, config, TASK, "corpus") as (small,), writer(small) as asked:

@@ -16,15 +16,18 @@ import pytest_asyncio
 from openai.types.chat.chat_completion import ChatCompletion
 
 from precis.errors import TrainerError
-from precis.extractive.backend import ExtractiveBackend
-from precis.extractive.checkpoint_files import load
-from precis.extractive.grpo import logprobs_of
-from precis.extractive.samples import PickedSample, batch_of, with_advantages
-from precis.extractive.train_step import passes
-from precis.extractive.trajectories import samples_of
+from precis.extractive.kind import SENTENCES
+from precis.extractive.samples import PickedSample, batch_of
+from precis.extractive.trajectories import sample_of
+from precis.rehearsal.advantages import with_advantages
+from precis.rehearsal.backend import EmbeddedBackend
+from precis.rehearsal.checkpoint_files import load
+from precis.rehearsal.grpo import logprobs_of
+from precis.rehearsal.train_step import passes
 from precis.settings.trainer import ExtractiveTrainer
 from precis.summaries.prompt import summary_messages
 from precis.text import count_words
+from tests.support.policies import SAMPLED, sampled_choice
 
 WORDS_MAX = 40
 DOCUMENT = " ".join(
@@ -37,8 +40,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def backend(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ExtractiveBackend]:
-    backend = ExtractiveBackend(path=tmp_path_factory.mktemp("art"))
+async def backend(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedBackend]:
+    backend = EmbeddedBackend(SENTENCES, path=tmp_path_factory.mktemp("art"))
     yield backend
     await backend.close()
 
@@ -72,7 +75,7 @@ async def complete(
 
 async def rollout(model: art.TrainableModel[Any, Any], seed: int) -> art.Trajectory:
     messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
-    choice = (await complete(model, seed=seed, logprobs=True)).choices[0]
+    choice = sampled_choice(await complete(model, seed=seed, **SAMPLED))
     content = choice.message.content or ""
     reward = content.count("crowns") / count_words(content)
     return art.Trajectory(messages_and_choices=[*messages, choice], reward=reward)
@@ -86,7 +89,7 @@ async def gather(model: art.TrainableModel[Any, Any], size: int = 6) -> list[art
 
 
 async def test_art_trains_the_policy_from_register_to_log(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     progress: list[dict[str, float]] = []
     for step in range(3):
@@ -107,24 +110,25 @@ async def test_art_trains_the_policy_from_register_to_log(
 
 
 async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampled_it(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     """Sampled from adapter 0 and trained at 1: the ratio's denominator is adapter 0's."""
     stale = await gather(model)
-    samples = with_advantages(list(map(samples_of, stale)))
+    sampled = [[[sample_of(one)] for one in group.trajectories] for group in stale]
+    samples = with_advantages(sampled)
     batch = batch_of(samples)
     folder = checkpoint(model, 0).parents[1]
-    by_first = logprobs_of(load(folder, 0).policy.weights, batch)
+    by_first = logprobs_of(load(folder, 0, SENTENCES.layout).policy.weights, batch)
     assert np.allclose(batch.logprobs[batch.valid], by_first[batch.valid])
     await backend.train(model, stale)
-    current = load(folder, 1)
+    current = load(folder, 1, SENTENCES.layout)
     await backend.train(model, stale, epochs=1)
-    trained = load(folder, 2).policy.weights
+    trained = load(folder, 2, SENTENCES.layout).policy.weights
     once = ExtractiveTrainer(epochs=1)
-    (corrected,) = passes(current, samples, once)
+    (corrected,) = passes(current, batch, once)
     assert np.array_equal(trained, corrected.trained.policy.weights)
     as_if_current = [_as_if_sampled_by(current.policy.weights, sample) for sample in samples]
-    (uncorrected,) = passes(current, as_if_current, once)
+    (uncorrected,) = passes(current, batch_of(as_if_current), once)
     assert not np.allclose(trained, uncorrected.trained.policy.weights)
 
 
@@ -179,7 +183,7 @@ async def test_errors_are_openais(model: art.TrainableModel[Any, Any]) -> None:
 
 
 async def test_a_step_without_advantage_advances_and_learns_nothing(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     groups = await gather(model, size=2)
     for trajectory in (one for group in groups for one in group):
@@ -192,7 +196,7 @@ async def test_a_step_without_advantage_advances_and_learns_nothing(
 
 
 async def test_the_same_groups_train_to_the_same_bytes(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     groups = await gather(model)
     file = Path(str((await backend.train(model, groups)).checkpoint_path)) / "policy.json"
@@ -206,7 +210,7 @@ async def test_the_same_groups_train_to_the_same_bytes(
 
 
 async def test_it_takes_every_option_of_its_settings(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     settings = ExtractiveTrainer(scale_rewards=False, kl_coefficient=0)
     groups = await gather(model)
@@ -218,7 +222,7 @@ async def test_it_takes_every_option_of_its_settings(
 
 
 async def test_a_retrained_step_is_served_anew(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     groups = await gather(model)
     await backend.train(model, groups, learning_rate=0.05)
@@ -232,14 +236,14 @@ async def test_a_retrained_step_is_served_anew(
 
 
 async def test_what_can_not_be_trained_on_is_refused(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
     plain = (await complete(model, seed=1)).choices[0]
-    full = (await complete(model, seed=1, logprobs=True)).choices[0]
+    full = sampled_choice(await complete(model, seed=1, **SAMPLED))
     for items, complaint in (
         (messages, "no choice"),
-        ([*messages, plain], "logprobs=True"),
+        ([*messages, plain], "no token ids"),
         ([*summary_messages("Short. Text.", WORDS_MAX), full], "messages were changed"),
     ):
         group = art.TrajectoryGroup([art.Trajectory(messages_and_choices=items)])
@@ -267,7 +271,7 @@ async def test_supervised_training_imitates_summaries(
 
 
 async def test_imitating_its_own_choices_makes_them_likelier(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     groups = await gather(model)
     best = [max(group.trajectories, key=lambda one: one.reward) for group in groups]
@@ -285,7 +289,7 @@ async def test_imitating_its_own_choices_makes_them_likelier(
 
 
 async def test_the_same_summaries_are_imitated_to_the_same_bytes(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     groups = await gather(model)
     shown = [group.trajectories[0] for group in groups]
@@ -298,7 +302,7 @@ async def test_the_same_summaries_are_imitated_to_the_same_bytes(
 
 
 async def test_a_summary_that_has_nothing_of_its_document_is_refused(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
     foreign: Any = {"role": "assistant", "content": "Zzz."}
@@ -309,7 +313,7 @@ async def test_a_summary_that_has_nothing_of_its_document_is_refused(
 
 
 async def test_only_the_checkpoints_to_keep_are_kept(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     for _ in range(3):
         await backend.train(model, [])
@@ -322,7 +326,7 @@ async def test_only_the_checkpoints_to_keep_are_kept(
 
 
 async def test_two_trainings_at_once_make_two_steps(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     groups = await gather(model)
     results = await asyncio.gather(*(backend.train(model, groups) for _ in range(2)))
@@ -330,7 +334,7 @@ async def test_two_trainings_at_once_make_two_steps(
 
 
 async def test_a_name_belongs_to_one_project(
-    model: art.TrainableModel[Any, Any], backend: ExtractiveBackend
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     twin: art.TrainableModel[Any, Any] = art.TrainableModel(
         name=model.name, project="another", base_model="extractive"

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from precis.extractive.demonstrations import choose_alike
 from precis.extractive.features import featurize
-from precis.extractive.policy import initial_policy, pick, summary
+from precis.extractive.kind import SENTENCES
+from precis.extractive.policy import pick, summary
+from precis.rehearsal.kind import untrained
 
 DOCUMENT = " ".join(
     f"{name} paid {20 + n} crowns to the {trade} on {day}."
@@ -25,7 +27,7 @@ FEATURES = featurize(DOCUMENT)
 
 @given(seed=st.integers(0, 10_000))
 def test_sentences_that_a_summary_repeats_are_found_again(seed: int) -> None:
-    picks = pick(initial_policy(1), FEATURES, 30, 1.0, np.random.default_rng(seed))
+    picks = pick(untrained(SENTENCES.layout, 1), FEATURES, 30, 1.0, np.random.default_rng(seed))
     assert choose_alike(FEATURES, summary(FEATURES, picks), 30) == tuple(sorted(picks))
 
 

@@ -5,14 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precis.extractive.checkpoint_files import initial_state
 from precis.extractive.features import NAMES, featurize
-from precis.extractive.grpo import Adam, descend, logprobs_of, objective
-from precis.extractive.policy import Policy, logprobs, pick
-from precis.extractive.samples import PickedSample, batch_of, with_advantages
-from precis.extractive.train_step import imitate, passes
+from precis.extractive.kind import SENTENCES
+from precis.extractive.policy import logprobs, pick
+from precis.extractive.samples import PickedSample, batch_of
+from precis.rehearsal.checkpoint_files import initial_state
+from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
+from precis.rehearsal.kind import Policy
+from precis.rehearsal.train_step import imitate, passes
 from precis.settings.trainer import ExtractiveTrainer
+from tests.support.policies import with_advantages_of
 
+START = initial_state(SENTENCES.layout, 1)
 WORDS_MAX = 30
 
 
@@ -46,7 +50,7 @@ def random_weights(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64
 
 @pytest.mark.parametrize("clip_epsilon", [0.05, 0.2])
 def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> None:
-    batch = batch_of(with_advantages(groups(Policy(random_weights(1), 1))))
+    batch = batch_of(with_advantages_of(groups(Policy(random_weights(1), 1))))
     weights, reference = random_weights(2), logprobs_of(random_weights(3), batch)
     found = objective(weights, batch, reference, clip_epsilon, 0.1)
     assert found.metrics["loss/clip_fraction"] > 0
@@ -65,83 +69,87 @@ def test_sampled_and_recomputed_logprobs_agree() -> None:
 
 
 def test_the_first_pass_has_ratio_one_and_no_kl() -> None:
-    trained = initial_state(1)
-    samples = with_advantages(groups(trained.policy))
-    first = next(passes(trained, samples, ExtractiveTrainer()))
+    trained = START
+    samples = with_advantages_of(groups(trained.policy))
+    first = next(passes(trained, batch_of(samples), ExtractiveTrainer()))
     assert first.metrics["loss/kl_policy_ref"] == pytest.approx(0)
     assert first.metrics["loss/clip_fraction"] == 0
 
 
 def test_advantages_are_normalised_within_their_group() -> None:
-    group = groups(initial_state(1).policy, documents=1)[0]
-    advantages = [one.advantage for one in with_advantages([group])]
+    group = groups(START.policy, documents=1)[0]
+    advantages = [one.advantage for one in with_advantages_of([group])]
     assert np.mean(advantages) == pytest.approx(0)
     assert np.std(advantages) == pytest.approx(1)
 
 
 def test_advantages_keep_the_spread_of_their_group_where_rewards_are_not_scaled() -> None:
-    wide, narrow = groups(initial_state(1).policy, documents=2)
+    wide, narrow = groups(START.policy, documents=2)
     wide = [replace(one, reward=n % 2) for n, one in enumerate(wide)]
     narrow = [replace(one, reward=0.5 + 0.1 * (n % 2)) for n, one in enumerate(narrow)]
-    found = with_advantages([wide, narrow], scale_rewards=False)
+    found = with_advantages_of([wide, narrow], scale_rewards=False)
     sizes = sorted({round(abs(one.advantage), 6) for one in found})
     assert sizes == [0.05, 0.5]
 
 
 def test_a_group_of_equal_rewards_is_left_out() -> None:
-    first, second = groups(initial_state(1).policy, documents=2)
+    first, second = groups(START.policy, documents=2)
     level = [replace(one, reward=0.1) for one in second]
-    assert with_advantages([first, level]) and not with_advantages([level, []])
-    texts = {one.features.sentences for one in with_advantages([first, level])}
+    assert with_advantages_of([first, level]) and not with_advantages_of([level, []])
+    texts = {one.features.sentences for one in with_advantages_of([first, level])}
     assert texts == {first[0].features.sentences}
 
 
 def test_the_order_of_arrival_does_not_change_a_bit() -> None:
-    trained = initial_state(1)
+    trained = START
     ordered = groups(trained.policy)
     shuffled = [random.Random(4).sample(group, len(group)) for group in reversed(ordered)]
     ends = [
         [
             one.trained.policy.weights.tobytes()
-            for one in passes(trained, found, ExtractiveTrainer())
+            for one in passes(trained, batch_of(found), ExtractiveTrainer())
         ]
-        for found in (with_advantages(ordered), with_advantages(shuffled))
+        for found in (with_advantages_of(ordered), with_advantages_of(shuffled))
     ]
     assert ends[0] == ends[1]
 
 
 def test_training_raises_the_reward_on_other_documents() -> None:
-    trained = initial_state(1)
+    trained = START
     for step in range(8):
         batch = [
             [sample(document(50 * step + d), trained.policy, 10 * d + n) for n in range(8)]
             for d in range(4)
         ]
-        for done in passes(trained, with_advantages(batch), ExtractiveTrainer()):
+        for done in passes(trained, batch_of(with_advantages_of(batch)), ExtractiveTrainer()):
             trained = done.trained
     unseen = [document(10_000 + n) for n in range(20)]
     rewards = [
         np.mean([sample(text, policy, 1).reward for text in unseen])
-        for policy in (initial_state(1).policy, trained.policy)
+        for policy in (START.policy, trained.policy)
     ]
     assert rewards[1] > rewards[0] + 0.2
 
 
 def test_the_kl_penalty_holds_the_policy_back() -> None:
-    samples = with_advantages(groups(initial_state(1).policy))
+    samples = with_advantages_of(groups(START.policy))
     norms = []
     for coefficient in (0.0, 5.0):
         settings = ExtractiveTrainer(kl_coefficient=coefficient, epochs=20)
-        *_, last = passes(initial_state(1), samples, settings)
+        *_, last = passes(START, batch_of(samples), settings)
         norms.append(np.abs(last.trained.policy.weights).sum())
     assert norms[1] < norms[0]
 
 
 def test_imitation_makes_the_shown_picks_likelier() -> None:
-    trained, shown = initial_state(1), groups(initial_state(1).policy, documents=1)[0][:1]
+    trained, shown = (
+        START,
+        groups(START.policy, documents=1)[0][:1],
+    )
     batch = batch_of(shown)
     before = logprobs_of(trained.policy.weights, batch).sum()
-    after = imitate(trained, shown, 0.05).trained.policy.weights
+    imitated = batch_of([one.with_advantage(1.0) for one in shown])
+    after = imitate(trained, imitated, 0.05).trained.policy.weights
     assert logprobs_of(after, batch).sum() > before
 
 
@@ -153,12 +161,15 @@ def test_adams_first_step_is_the_learning_rate() -> None:
 
 
 def test_a_step_of_the_rehearsal_takes_under_a_tenth_of_a_second() -> None:
-    trained = initial_state(1)
+    trained = START
     batch = [
         [replace(sample(document(d, 60), trained.policy, n), reward=n / 8) for n in range(8)]
         for d in range(5)
     ]
-    samples = with_advantages(batch)
+    samples = with_advantages_of(batch)
     begun = time.process_time()
-    assert len(list(passes(trained, samples, ExtractiveTrainer()))) == ExtractiveTrainer().epochs
+    assert (
+        len(list(passes(trained, batch_of(samples), ExtractiveTrainer())))
+        == ExtractiveTrainer().epochs
+    )
     assert time.process_time() - begun < 0.1

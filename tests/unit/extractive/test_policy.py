@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.extractive.features import NAMES, featurize
-from precis.extractive.grids import candidates, pick_logprobs
-from precis.extractive.policy import Policy, initial_policy, logprobs, pick, scores, summary
+from precis.extractive.grids import candidates
+from precis.extractive.kind import SENTENCES
+from precis.extractive.policy import logprobs, pick, scores, summary
+from precis.rehearsal.distributions import pick_logprobs
+from precis.rehearsal.kind import Policy, untrained
 from precis.text import count_words
 
 TEXT = (
@@ -16,6 +19,7 @@ TEXT = (
     "Crews from three towns came. Smoke hung over the valley for hours because wool was stored. "
     "Owner Jan Peeters plans to rebuild in 2026."
 )
+START = untrained(SENTENCES.layout, 1)
 FEATURES = featurize(TEXT)
 
 
@@ -77,12 +81,13 @@ def test_the_probabilities_of_all_ways_to_pick_sum_to_one() -> None:
 
 
 def test_the_untrained_policy_is_uniform_and_prefers_no_position() -> None:
-    picks = pick(initial_policy(1), FEATURES, 20, 1.0, generator())
+    picks = pick(START, FEATURES, 20, 1.0, generator())
     sizes = candidates(FEATURES.words, picks, 20).sum(axis=1)
-    assert logprobs(initial_policy(1), FEATURES, picks, 20) == pytest.approx(-np.log(sizes))
-    greedy = [pick(initial_policy(seed), FEATURES, 20, 0.0, generator()) for seed in range(40)]
+    assert logprobs(START, FEATURES, picks, 20) == pytest.approx(-np.log(sizes))
+    starts = [untrained(SENTENCES.layout, seed) for seed in range(40)]
+    greedy = [pick(start, FEATURES, 20, 0.0, generator()) for start in starts]
     assert len({way[0] for way in greedy}) > 4
-    assert greedy[0] == pick(initial_policy(0), FEATURES, 20, 0.0, generator())
+    assert greedy[0] == pick(starts[0], FEATURES, 20, 0.0, generator())
 
 
 def test_entropy_is_that_of_the_distribution() -> None:

@@ -1,5 +1,7 @@
 """Samples into sequences and updates: how many updates there are, and what each token counts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +23,7 @@ def sample(prompt: int, answer: int, advantage: float = 1.0) -> Sample:
         advantage=advantage,
         prompt_id=prompt,
         prompt_length=PROMPT - 1,
+        rollout_tokens=answer,
     )
 
 
@@ -94,6 +97,14 @@ def test_by_token_a_long_answer_counts_as_much_as_its_tokens_and_by_sequence_as_
     assert _share_of_longer(packed(samples, 1, weighting="sequence")) == pytest.approx(
         0.5, abs=1e-3
     )
+
+
+def test_by_sequence_a_rollout_of_two_samples_counts_as_one() -> None:
+    parts = [replace(sample(0, length), rollout_tokens=400) for length in (300, 100)]
+    other = sample(1, 50, -1.0)
+    ((sequence,),) = packed([*parts, other], 1, weighting="sequence")
+    own = sequence.parents == sequence.parents[sequence.advantages < 0][0]
+    assert float(sequence.weights[own].sum()) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_advantages_have_a_mean_size_of_one_over_the_step() -> None:

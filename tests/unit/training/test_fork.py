@@ -8,9 +8,10 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, TrainConfig
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
-from precis.extractive.checkpoint_files import load, save
+from precis.extractive.kind import SENTENCES
 from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
+from precis.rehearsal.checkpoint_files import load, save
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import lease_key, leased
 from precis.store import FolderStore
@@ -192,7 +193,7 @@ def test_a_run_cannot_begin_with_itself() -> None:
 
 
 def test_a_policy_goes_on_from_the_step_that_it_is_put_at(tmp_path: Path) -> None:
-    saved = save(tmp_path / "origin", trained_at(7))
+    saved = save(tmp_path / "origin", trained_at(7), SENTENCES.layout)
     (tmp_path / "fork" / "checkpoints").mkdir(parents=True)
     saved.rename(tmp_path / "fork" / "checkpoints" / "0000")
-    assert load(tmp_path / "fork", 0).step == 0
+    assert load(tmp_path / "fork", 0, SENTENCES.layout).step == 0

@@ -1,9 +1,10 @@
-"""`art.Backend` on the CPU: the embedded policy, its training, checkpoints and endpoint."""
+"""`art.Backend` on the CPU: an embedded policy, its training, checkpoints and endpoint."""
 
 import asyncio
 import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,11 @@ from art.types import LocalTrainResult, TrainSFTConfig
 from art.utils.output_dirs import get_model_dir
 
 from precis.errors import TrainerError
-from precis.extractive.checkpoint_files import (
+from precis.llm.loop_server import LoopCompletions
+from precis.processes.kill_points import reached
+from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
+from precis.rehearsal.advantages import with_advantages
+from precis.rehearsal.checkpoint_files import (
     TrainingState,
     initial_state,
     keep_only,
@@ -28,44 +33,47 @@ from precis.extractive.checkpoint_files import (
     save,
     steps,
 )
-from precis.extractive.demonstrations import demonstration_of
-from precis.extractive.endpoint import PolicyEndpoint
-from precis.extractive.samples import PickedSample, with_advantages
-from precis.extractive.train_step import advance, end_imitation, imitate, passes
-from precis.extractive.trajectories import samples_of
-from precis.llm.loop_server import LoopCompletions
-from precis.processes.kill_points import reached
+from precis.rehearsal.endpoint import PolicyEndpoint
+from precis.rehearsal.kind import PolicyKind, Sample
+from precis.rehearsal.train_step import advance, end_imitation, imitate, passes
 from precis.settings.imitation import read_pass
-from precis.settings.trainer import ExtractiveTrainer
+from precis.settings.trainer import EmbeddedTrainer
 
-_OPTIONS = tuple(name for name in ExtractiveTrainer.model_fields if name != "kind")
+_OPTIONS = tuple(EmbeddedTrainer.model_fields)
 _SFT_BATCH = 8
 
 Progress = Callable[[dict[str, float]], None]
 
 
-class ExtractiveBackend:
-    """Trains the embedded policy; use it where ART takes a backend.
+class EmbeddedBackend:
+    """Trains embedded policies of one kind; use it where ART takes a backend.
 
     The checkpoints on disk are the only state, in ART's own layout
     (`{path}/{project}/models/{name}/checkpoints/0001/`): what is put there is served, and the
     highest step is what training continues from.
 
     Args:
+        kind: of the policies.
         path: folder for all models.
         seed: of the untrained start.
         settings: for training; `train` may override each of them for one step.
     """
 
     def __init__(
-        self, *, path: str | Path, seed: int = 1, settings: ExtractiveTrainer | None = None
+        self,
+        kind: PolicyKind,
+        *,
+        path: str | Path,
+        seed: int = 1,
+        settings: EmbeddedTrainer | None = None,
     ) -> None:
+        self._kind = kind
         self._path = Path(path)
         self._seed = seed
-        self._settings = settings or ExtractiveTrainer()
+        self._settings = settings or EmbeddedTrainer()
         self._folders: dict[str, Path] = {}
         self._training = asyncio.Lock()
-        endpoint = PolicyEndpoint(self._folders)
+        endpoint = PolicyEndpoint(kind, self._folders)
         self._completions = LoopCompletions(endpoint.complete, endpoint.models)
 
     async def register(self, model: AnyModel) -> None:
@@ -78,7 +86,8 @@ class ExtractiveBackend:
             )
         model.base_path = str(self._path)
         if not steps(folder):
-            save(folder, initial_state(self._seed))
+            layout = self._kind.layout
+            save(folder, initial_state(layout, self._seed), layout)
 
     async def close(self) -> None:
         """Stop serving completions."""
@@ -97,7 +106,7 @@ class ExtractiveBackend:
             trajectory_groups: with choices of this backend's endpoint, sampled with
                 `logprobs=True`. Their order, and that within a group, does not matter.
             on_progress: told the metrics of each pass over the batch.
-            options: those of `ExtractiveTrainer`, for this step.
+            options: those of `EmbeddedTrainer`, for this step.
 
         Raises:
             TypeError: an option is not known.
@@ -109,17 +118,17 @@ class ExtractiveBackend:
             trained = self._latest(model)
             seen = []
             kept = advance(trained)
-            found = list(map(samples_of, groups))
-            samples = with_advantages(found, settings.scale_rewards)
-            for done in passes(trained, samples, settings):
-                kept = done.trained
-                seen.append(done.metrics)
-                if on_progress is not None:
-                    on_progress(done.metrics)
-                await asyncio.sleep(0)  # completions are served between passes
-            metrics = _metrics(seen, samples, groups)
+            samples = with_advantages(list(map(self._samples_of, groups)), settings.scale_rewards)
+            if samples:
+                for done in passes(trained, self._kind.batch_of(samples), settings):
+                    kept = done.trained
+                    seen.append(done.metrics)
+                    if on_progress is not None:
+                        on_progress(done.metrics)
+                    await asyncio.sleep(0)  # completions are served between passes
+            metrics = _metrics(seen, self._kind.count_tokens(samples), groups)
             reached("before weights saved", kept.step - 1)
-            folder = save(self._folder(model), kept, metrics)
+            folder = save(self._folder(model), kept, self._kind.layout, metrics)
             reached("weights saved", kept.step - 1)
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
 
@@ -132,25 +141,26 @@ class ExtractiveBackend:
         batch_size: int,
         learning_rates: Sequence[float],
     ) -> LocalTrainResult:
-        """Learn to pick the sentences of given summaries, and write and serve the checkpoint.
+        """Learn to pick as given answers do, and write and serve the checkpoint.
 
         Args:
-            trajectories: their last message is the summary.
+            trajectories: with the answers to imitate.
             on_progress: told the metrics of each update.
-            batch_size: summaries of an update.
-            learning_rates: of each update; the summaries are gone through again and again, each
+            batch_size: samples of an update.
+            learning_rates: of each update; the samples are gone through again and again, each
                 time in another order.
 
         Raises:
-            TrainerError: a summary has nothing in common with its document.
+            TrainerError: an answer is none that the policy could give.
         """
-        samples = list(map(demonstration_of, trajectories))
+        samples = list(chain.from_iterable(map(self._kind.demonstrations_of, trajectories)))
         batches = _batches(samples, batch_size, self._seed)
         seen = []
         async with self._training:
             trained = self._latest(model)
             for batch, rate in zip(batches, learning_rates, strict=False):
-                done = imitate(trained, batch, rate)
+                shown = [sample.with_advantage(1.0) for sample in batch]
+                done = imitate(trained, self._kind.batch_of(shown), rate)
                 trained = done.trained
                 seen.append(done.metrics)
                 on_progress(done.metrics)
@@ -158,11 +168,11 @@ class ExtractiveBackend:
             kept = advance(end_imitation(trained))
             metrics = {
                 **average_metric_samples(seen),
-                "data/step_trainer_tokens": _words(samples),
+                "data/step_trainer_tokens": self._kind.count_tokens(samples),
                 TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
             }
             reached("before weights saved", kept.step - 1)
-            folder = save(self._folder(model), kept, metrics)
+            folder = save(self._folder(model), kept, self._kind.layout, metrics)
             reached("weights saved", kept.step - 1)
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
 
@@ -218,36 +228,37 @@ class ExtractiveBackend:
         return max(steps(self._folder(model)), default=0)
 
     def _latest(self, model: AnyModel) -> TrainingState:
-        return load(self._folder(model), self._step(model))
+        return load(self._folder(model), self._step(model), self._kind.layout)
 
-    def _settings_with(self, options: dict[str, Any]) -> ExtractiveTrainer:
+    def _samples_of(self, group: TrajectoryGroup) -> list[list[Sample]]:
+        return [self._kind.samples_of(trajectory) for trajectory in group.trajectories]
+
+    def _settings_with(self, options: dict[str, Any]) -> EmbeddedTrainer:
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
             raise TypeError(
-                f"The embedded policy has no training option {', '.join(unknown)}: it takes "
+                f"An embedded policy has no training option {', '.join(unknown)}: it takes "
                 f"{', '.join(_OPTIONS)}."
             )
-        return ExtractiveTrainer.model_validate({**self._settings.model_dump(), **options})
+        chosen = self._settings.model_dump(include=set(_OPTIONS))
+        return EmbeddedTrainer.model_validate({**chosen, **options})
 
 
 def _metrics(
-    seen: Sequence[dict[str, float]], samples: Sequence[PickedSample], groups: list[TrajectoryGroup]
+    seen: Sequence[dict[str, float]], tokens: float, groups: list[TrajectoryGroup]
 ) -> dict[str, float]:
     return {
         **average_metric_samples(list(seen)),
         **build_training_summary_metrics(
             summarize_trajectory_groups(groups), include_trainable_groups=True
         ),
-        "data/step_trainer_tokens": _words(samples),
+        "data/step_trainer_tokens": tokens,
+        PREFIX_BREAKS: float(count_prefix_breaks(groups)),
         TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
     }
 
 
-def _words(samples: Sequence[PickedSample]) -> float:
-    return sum(float(sample.features.words[list(sample.picks)].sum()) for sample in samples)
-
-
-def _batches(samples: Sequence[PickedSample], size: int, seed: int) -> Iterator[list[PickedSample]]:
+def _batches(samples: Sequence[Sample], size: int, seed: int) -> Iterator[list[Sample]]:
     """Batches without end; each sample is in one of each pass."""
     for number in itertools.count():
         order = list(samples)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from precis.extractive.features import Floats
-from precis.extractive.grids import pick_logprobs
-from precis.extractive.samples import Batch
+from precis.rehearsal.distributions import pick_logprobs
+from precis.rehearsal.kind import Batch, Floats
 
 # Adam's, as its authors recommend them.
 _BETA_MEAN = 0.9
@@ -40,7 +39,7 @@ class Objective:
 
 def logprobs_of(weights: Floats, batch: Batch) -> Floats:
     """The log-probability of each pick under these weights, shape (samples, picks)."""
-    return pick_logprobs(_scores(weights, batch), batch.masks, batch.picks).of_picks
+    return pick_logprobs(batch.scores(weights), batch.masks, batch.picks).of_picks
 
 
 def objective(
@@ -59,7 +58,7 @@ def objective(
     Args:
         reference: the picks' log-probabilities under the reference, as `logprobs_of` gives them.
     """
-    now = pick_logprobs(_scores(weights, batch), batch.masks, batch.picks)
+    now = pick_logprobs(batch.scores(weights), batch.masks, batch.picks)
     advantage = batch.advantages[:, None]
     picks = float(batch.valid.sum())
     ratio = np.exp(np.clip(now.of_picks - batch.logprobs, -_LOG_RATIO_MAX, _LOG_RATIO_MAX))
@@ -97,11 +96,6 @@ def descend(
     return weights - step, Adam(mean, square, count)
 
 
-def _scores(weights: Floats, batch: Batch) -> Floats:
-    scores: Floats = np.einsum("nsf,f->ns", batch.matrix, weights)
-    return scores
-
-
 def _gradient(batch: Batch, slope: Floats, probabilities: Floats) -> Floats:
     """From the loss's slope by each pick's log-probability to its gradient by the weights.
 
@@ -110,5 +104,4 @@ def _gradient(batch: Batch, slope: Floats, probabilities: Floats) -> Floats:
     """
     by_score = -(slope[:, :, None] * probabilities).sum(axis=1)
     np.add.at(by_score, (np.arange(len(slope))[:, None], batch.picks), slope)
-    gradient: Floats = np.einsum("ns,nsf->f", by_score, batch.matrix)
-    return gradient
+    return batch.gradient(by_score)

@@ -13,12 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from precis.errors import CorruptCheckpoint
-from precis.extractive.features import FEATURES_VERSION, NAMES, Floats
-from precis.extractive.grpo import Adam
-from precis.extractive.policy import Policy, initial_policy
+from precis.rehearsal.grpo import Adam
+from precis.rehearsal.kind import Floats, Layout, Policy, untrained
 from precis.store.durable import make_folder, move
 
 _FILE = "policy.json"
@@ -39,11 +36,10 @@ class TrainingState:
     adam: Adam
 
 
-def initial_state(seed: int) -> TrainingState:
+def initial_state(layout: Layout, seed: int) -> TrainingState:
     """Step 0."""
-    policy = initial_policy(seed)
-    zero = np.zeros(len(NAMES))
-    return TrainingState(0, policy, policy.weights, Adam(zero, zero, 0))
+    policy = untrained(layout, seed)
+    return TrainingState(0, policy, policy.weights, Adam(policy.weights, policy.weights, 0))
 
 
 def folder_of(model_folder: Path, step: int) -> Path:
@@ -59,7 +55,10 @@ def steps(model_folder: Path) -> list[int]:
 
 
 def save(
-    model_folder: Path, trained: TrainingState, metrics: Mapping[str, float] | None = None
+    model_folder: Path,
+    trained: TrainingState,
+    layout: Layout,
+    metrics: Mapping[str, float] | None = None,
 ) -> Path:
     """Write a checkpoint; equal states give equal bytes.
 
@@ -74,23 +73,23 @@ def save(
     make_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     fresh.chmod(0o755)
-    (fresh / _FILE).write_text(_encode(trained), encoding="utf-8")
+    (fresh / _FILE).write_text(_encode(trained, layout), encoding="utf-8")
     (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
     move(fresh, folder)
     return folder
 
 
-def load(model_folder: Path, step: int) -> TrainingState:
+def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
     """Read a checkpoint, as that of step `step`, whichever step it was saved at.
 
     Raises:
-        CorruptCheckpoint: it is missing, damaged, or of another version of the features.
+        CorruptCheckpoint: it is missing, damaged, or of another kind or version of policy.
     """
     file = folder_of(model_folder, step) / _FILE
     try:
-        trained = _decode(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        trained = _decode(json.loads(file.read_text(encoding="utf-8")), layout)
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise CorruptCheckpoint(
             f"{file} can't be used as a checkpoint ({error}).",
             "Remove its folder to go on from the step before, or restore it from the store.",
@@ -111,38 +110,34 @@ def keep_only(model_folder: Path, kept: Iterable[int]) -> None:
         shutil.rmtree(folder_of(model_folder, step))
 
 
-def _encode(trained: TrainingState) -> str:
+def _encode(trained: TrainingState, layout: Layout) -> str:
     adam = trained.adam
     record = {
-        "features_version": FEATURES_VERSION,
+        "policy": layout.kind,
+        "features_version": layout.version,
         "step": trained.step,
         "seed": trained.policy.seed,
-        "weights": _by_name(trained.policy.weights),
-        "reference": _by_name(trained.reference),
+        "weights": layout.encode(trained.policy.weights),
+        "reference": layout.encode(trained.reference),
         "adam": {
             "count": adam.count,
-            "mean": _by_name(adam.mean),
-            "square": _by_name(adam.square),
+            "mean": layout.encode(adam.mean),
+            "square": layout.encode(adam.square),
         },
     }
     return json.dumps(record, indent=1) + "\n"
 
 
-def _decode(record: Mapping[str, Any]) -> TrainingState:
-    if record["features_version"] != FEATURES_VERSION:
+def _decode(record: Mapping[str, Any], layout: Layout) -> TrainingState:
+    if record["policy"] != layout.kind:
+        raise ValueError(f"it is a policy {record['policy']!r}, and not {layout.kind!r}")
+    if record["features_version"] != layout.version:
         raise ValueError(
             f"its weights are for version {record['features_version']} of the features, and this "
-            f"is version {FEATURES_VERSION}"
+            f"is version {layout.version}"
         )
     adam = record["adam"]
-    moments = Adam(_vector(adam["mean"]), _vector(adam["square"]), adam["count"])
-    policy = Policy(_vector(record["weights"]), record["seed"])
-    return TrainingState(record["step"], policy, _vector(record["reference"]), moments)
-
-
-def _by_name(vector: Floats) -> dict[str, float]:
-    return dict(zip(NAMES, vector.tolist(), strict=True))
-
-
-def _vector(by_name: Mapping[str, float]) -> Floats:
-    return np.array([by_name[name] for name in NAMES], dtype=np.float64)
+    mean = layout.decode(adam["mean"])
+    moments = Adam(mean, layout.decode(adam["square"]), adam["count"])
+    policy = Policy(layout.decode(record["weights"]), record["seed"])
+    return TrainingState(record["step"], policy, layout.decode(record["reference"]), moments)

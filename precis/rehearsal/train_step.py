@@ -1,16 +1,14 @@
 """One step of training: from a state and judged samples to the next state."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from precis.extractive.checkpoint_files import TrainingState
-from precis.extractive.features import Floats
-from precis.extractive.grpo import Adam, descend, logprobs_of, objective
-from precis.extractive.policy import Policy
-from precis.extractive.samples import PickedSample, batch_of
-from precis.settings.trainer import ExtractiveTrainer
+from precis.rehearsal.checkpoint_files import TrainingState
+from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
+from precis.rehearsal.kind import Batch, Floats, Policy
+from precis.settings.trainer import EmbeddedTrainer
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,17 +19,11 @@ class Pass:
     metrics: dict[str, float]
 
 
-def passes(
-    trained: TrainingState, samples: Sequence[PickedSample], settings: ExtractiveTrainer
-) -> Iterator[Pass]:
+def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> Iterator[Pass]:
     """Train on samples with their advantages, `settings.epochs` times over.
 
-    Every state that is yielded is of the next step; the last is the one to keep. Without
-    samples nothing is yielded.
+    Every state that is yielded is of the next step; the last is the one to keep.
     """
-    if not samples:
-        return
-    batch = batch_of(samples)
     reference = logprobs_of(trained.reference, batch)
     weights = trained.policy.weights
     adam = trained.adam
@@ -41,11 +33,10 @@ def passes(
         yield Pass(_next(trained, weights, adam), found.metrics)
 
 
-def imitate(trained: TrainingState, samples: Sequence[PickedSample], learning_rate: float) -> Pass:
-    """One update towards given picks, by maximum likelihood."""
-    batch = batch_of([replace(sample, advantage=1.0) for sample in samples])
+def imitate(trained: TrainingState, batch: Batch, learning_rate: float) -> Pass:
+    """One update towards given picks, by maximum likelihood; each has the advantage 1."""
     now = logprobs_of(trained.policy.weights, batch)
-    found = objective(trained.policy.weights, replace(batch, logprobs=now), now, 0.5, 0.0)
+    found = objective(trained.policy.weights, batch.replaced(now), now, 0.5, 0.0)
     likelihood = float(now.sum() / batch.valid.sum())
     weights, adam = descend(trained.policy.weights, trained.adam, found.gradient, learning_rate)
     metrics = {"loss/train": -likelihood, "loss/grad_norm": found.metrics["loss/grad_norm"]}

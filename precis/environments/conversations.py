@@ -1,0 +1,62 @@
+"""Calls as conversations: each continues an earlier one, or begins another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from precis.records.rollout import Call
+
+Message = Mapping[str, Any]
+
+
+@dataclass
+class Conversation:
+    """Calls of which each continues the one before.
+
+    Attributes:
+        messages: of the conversation, the assistant's among them.
+        calls: by the place that their answer has among the messages.
+    """
+
+    messages: list[Message]
+    tools: Sequence[Message]
+    calls: dict[int, Call]
+
+    def continues_in(self, call: Call, same_tools: bool) -> bool:
+        """Return whether a call sends all of this, and with the same tools if they count."""
+        if len(call.messages) < len(self.messages):
+            return False
+        if same_tools and list(call.tools) != list(self.tools):
+            return False
+        pairs = zip(self.messages, call.messages, strict=False)
+        return all(_essence(ours) == _essence(theirs) for ours, theirs in pairs)
+
+    def add(self, call: Call) -> None:
+        """Append what a call sends beyond this, and its answer."""
+        self.messages.extend(call.messages[len(self.messages) :])
+        self.calls[len(self.messages)] = call
+        self.messages.append(call.message)
+
+
+def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[Conversation]:
+    """Return the conversations that calls make up: a sub-agent or a compaction begins another.
+
+    Args:
+        same_tools: other tools begin another one too.
+    """
+    conversations: list[Conversation] = []
+    for call in calls:
+        continued = [one for one in conversations if one.continues_in(call, same_tools)]
+        if continued:
+            conversation = continued[-1]
+        else:
+            conversation = Conversation([], call.tools, {})
+            conversations.append(conversation)
+        conversation.add(call)
+    return conversations
+
+
+def _essence(message: Message) -> tuple[Any, ...]:
+    """What a message says, without what clients leave out or add when they send it again."""
+    calls = [one.get("function") for one in message.get("tool_calls") or ()]
+    return message["role"], message.get("content") or "", calls

@@ -1,0 +1,151 @@
+"""What is trained on: the tokens of calls, joined where one prompt continues the call before.
+
+The engine says which tokens it read and sampled, so nothing is tokenized again and no chat template
+is applied. Where a call's prompt begins with all of an earlier call, it continues that call's
+sample; where it does not (a template that drops thinking, a sub-agent, a compaction, another set of
+tools), it begins a sample of its own.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from openai.types.chat.chat_completion import Choice
+
+from precis.errors import TrainerError
+
+if TYPE_CHECKING:
+    import art
+
+PREFIX_BREAKS = "data/step_prefix_breaks"
+"""Metric of a training: calls after the first of their rollout that began a sample of their own."""
+
+
+class SampledCall(Protocol):
+    """The tokens of one call, as the engine gave them; a `Call` is one."""
+
+    @property
+    def prompt_ids(self) -> Sequence[int]: ...
+
+    @property
+    def token_ids(self) -> Sequence[int]: ...
+
+    @property
+    def logprobs(self) -> Sequence[float]: ...
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The tokens of one call."""
+
+    prompt_ids: Sequence[int]
+    token_ids: Sequence[int]
+    logprobs: Sequence[float]
+
+
+@dataclass
+class TokenSequence:
+    """One sample: prompts and answers in turn.
+
+    Attributes:
+        mask: 1 where a token was sampled.
+        logprobs: of each sampled token under the policy that sampled it; NaN elsewhere.
+        prompt_length: tokens before the first that was sampled.
+    """
+
+    token_ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    prompt_length: int = 0
+
+    def continues_in(self, prompt_ids: Sequence[int]) -> bool:
+        """Return whether a prompt begins with all of this."""
+        return list(prompt_ids[: len(self.token_ids)]) == self.token_ids
+
+    def add(self, call: SampledCall) -> None:
+        """Append the rest of a call's prompt, and its answer."""
+        read = call.prompt_ids[len(self.token_ids) :]
+        if not self.token_ids:
+            self.prompt_length = len(read)
+        self.token_ids += [*read, *call.token_ids]
+        self.mask += [0] * len(read) + [1] * len(call.token_ids)
+        self.logprobs += [math.nan] * len(read) + list(call.logprobs)
+
+
+def join_calls(calls: Iterable[SampledCall]) -> list[TokenSequence]:
+    """Return the samples that a rollout's calls make up; each sampled token is in one of them."""
+    sequences: list[TokenSequence] = []
+    for call in calls:
+        if not call.token_ids:
+            continue
+        continued = [one for one in sequences if one.continues_in(call.prompt_ids)]
+        if continued:
+            sequence = max(continued, key=lambda one: len(one.token_ids))
+        else:
+            sequence = TokenSequence()
+            sequences.append(sequence)
+        sequence.add(call)
+    return sequences
+
+
+def count_prefix_breaks(groups: Iterable["art.TrajectoryGroup"]) -> int:
+    """Return how many calls after the first of their rollout begin a sample of their own."""
+    breaks = 0
+    for group in groups:
+        for trajectory in group.trajectories:
+            breaks += max(0, len(join_calls(sampled_in(trajectory))) - 1)
+    return breaks
+
+
+def with_tokens(choice: dict[str, Any], call: SampledCall) -> Choice:
+    """Return a choice that carries the tokens of its call.
+
+    They are plain lists beside OpenAI's fields: an object for each token's log probability, as
+    OpenAI has it, takes a second for the 18,000 tokens of a step.
+    """
+    tokens = {
+        "prompt_token_ids": list(call.prompt_ids),
+        "token_ids": list(call.token_ids),
+        "token_logprobs": list(call.logprobs),
+    }
+    return Choice.model_validate({**choice, **tokens})
+
+
+def sampled_in(trajectory: "art.Trajectory") -> Iterator[Sampled]:
+    """Give the tokens of each call of a trajectory.
+
+    Raises:
+        TrainerError: one of its choices carries none.
+    """
+    for choice in choices_in(trajectory):
+        yield tokens_of(choice)
+
+
+def choices_in(trajectory: "art.Trajectory") -> Iterator[Choice]:
+    """Give the answers of a trajectory that were sampled, those of its other histories too."""
+    histories: list[Any] = [trajectory, *trajectory.additional_histories]
+    for history in histories:
+        yield from (one for one in history.messages_and_choices if isinstance(one, Choice))
+
+
+def tokens_of(choice: Choice) -> Sampled:
+    """Return the tokens that a choice carries.
+
+    Raises:
+        TrainerError: it carries none, or not a log probability for each.
+    """
+    carried = choice.model_extra or {}
+    names = ("prompt_token_ids", "token_ids", "token_logprobs")
+    if any(carried.get(name) is None for name in names):
+        raise TrainerError(
+            "A choice to train on carries no token ids.",
+            "Ask the policy through the recorder, which keeps them.",
+        )
+    sampled = Sampled(*(carried[name] for name in names))
+    if len(sampled.token_ids) != len(sampled.logprobs):
+        raise TrainerError(
+            f"A choice to train on has {len(sampled.token_ids)} tokens and "
+            f"{len(sampled.logprobs)} log probabilities."
+        )
+    return sampled

@@ -1,0 +1,116 @@
+"""The policy as a model behind `/v1/chat/completions`: `name@step`, or `name` for the latest."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from precis.errors import PrecisError
+from precis.llm.server import ApiError, ChatRequest, Completion
+from precis.rehearsal.checkpoint_files import folder_of, load, steps
+from precis.rehearsal.kind import Layout, Policy, PolicyKind
+
+
+class PolicyEndpoint:
+    """Answers completions from the checkpoints of the models in `folders`.
+
+    Args:
+        kind: of the policies.
+        folders: model folders by model name; may grow while serving.
+    """
+
+    def __init__(self, kind: PolicyKind, folders: Mapping[str, Path]) -> None:
+        self._kind = kind
+        self._folders = folders
+
+    def models(self) -> list[str]:
+        """Every name that can be asked for by step."""
+        names: list[str] = []
+        for name, folder in self._folders.items():
+            names.extend(f"{name}@{step}" for step in steps(folder))
+        return names
+
+    async def complete(self, asked: ChatRequest) -> Completion:
+        """Answer a request.
+
+        Raises:
+            ApiError: 404 for an unknown model or step, 400 where there is nothing to pick from.
+        """
+        name, step = self._resolve(asked.model)
+        choices = self._kind.answer(self._policy(name, step), asked)
+        ids = prompt_ids(asked.messages, asked.tools) if asked.return_token_ids else None
+        return Completion(f"{name}@{step}", choices, prompt_ids=ids)
+
+    def _resolve(self, model: str) -> tuple[str, int]:
+        name, _, wanted = model.partition("@")
+        folder = self._folders.get(name)
+        if folder is None:
+            raise _not_found(model)
+        if wanted.isdecimal():
+            return name, int(wanted)
+        saved = steps(folder)
+        if model != name or not saved:
+            raise _not_found(model)
+        return name, saved[-1]
+
+    def _policy(self, name: str, step: int) -> Policy:
+        folder = self._folders[name]
+        try:
+            # A step that was taken back and trained again stands in another folder.
+            status = folder_of(folder, step).stat()
+        except OSError as error:
+            raise _not_found(f"{name}@{step}") from error
+        try:
+            return _load(folder, step, self._kind.layout, status.st_ino, status.st_mtime_ns)
+        except PrecisError as error:
+            raise ApiError(500, str(error), "corrupt_checkpoint") from error
+
+
+@lru_cache(maxsize=8)
+def _load(folder: Path, step: int, layout: Layout, _inode: int, _changed_ns: int) -> Policy:
+    return load(folder, step, layout).policy
+
+
+def _not_found(model: str) -> ApiError:
+    return ApiError(404, f"The model `{model}` does not exist here.", "model_not_found")
+
+
+def generator_of(asked: ChatRequest) -> np.random.Generator:
+    """Return the source of a request's randomness. Seeds may be any integer, and numpy's not."""
+    if asked.seed is None:
+        return np.random.default_rng()
+    digest = hashlib.blake2b(str(asked.seed).encode(), digest_size=16).digest()
+    return np.random.default_rng(int.from_bytes(digest))
+
+
+def logprob_entries(tokens: Sequence[int], logprobs: Sequence[float]) -> list[dict[str, Any]]:
+    """Return OpenAI's `logprobs.content`, with tokens by their ids as vLLM names them."""
+    entries: list[dict[str, Any]] = []
+    for token, value in zip(tokens, logprobs, strict=True):
+        name = f"token_id:{token}"
+        entries.append({"token": name, "logprob": value, "bytes": None, "top_logprobs": []})
+    return entries
+
+
+def prompt_ids(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> list[int]:
+    """Return a prompt as tokens: one for the tools, where there are any, and one a message."""
+    ids = [token_of({"tools": tools})] if tools else []
+    return ids + [message_id(message) for message in messages]
+
+
+def message_id(message: Mapping[str, Any]) -> int:
+    """Return the token of a message; a call of tools has the same one whatever its id."""
+    calls = [call.get("function") for call in message.get("tool_calls") or ()]
+    if calls:
+        return token_of({"calls": calls})
+    return token_of({"role": message.get("role"), "content": message.get("content")})
+
+
+def token_of(value: Mapping[str, Any]) -> int:
+    """Return the token of a JSON value: 31 bits of its hash."""
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    return int.from_bytes(hashlib.blake2b(canonical, digest_size=4).digest()) >> 1

@@ -1,0 +1,171 @@
+"""A kind of embedded policy: what its weights mean, how it answers, and what it learns from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import art
+import numpy as np
+from numpy.typing import NDArray
+
+from precis.llm.server import ChatRequest, Choice
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A policy whose scores are linear in its weights.
+
+    Attributes:
+        weights: as the layout of its kind says.
+        seed: decides between equal scores.
+    """
+
+    weights: Floats
+    seed: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the weights of a kind are, and how they are written down.
+
+    Attributes:
+        kind: the kind's name.
+        version: raised when a weight changes its meaning: those of another version do not apply.
+        size: how many weights there are.
+        names: of the weights, in order; where there are none, those that are not zero are written
+            by number.
+    """
+
+    kind: str
+    version: int
+    size: int
+    names: tuple[str, ...] = ()
+
+    def encode(self, weights: Floats) -> dict[str, float]:
+        """Return weights as JSON."""
+        if self.names:
+            return dict(zip(self.names, weights.tolist(), strict=True))
+        return {str(index): float(weights[index]) for index in np.flatnonzero(weights)}
+
+    def decode(self, encoded: Mapping[str, float]) -> Floats:
+        """Return the weights that `encode` was given.
+
+        Raises:
+            KeyError, ValueError, IndexError: they are of another kind.
+        """
+        if self.names:
+            return np.array([encoded[name] for name in self.names], dtype=np.float64)
+        weights = np.zeros(self.size)
+        for number, value in encoded.items():
+            weights[int(number)] = value
+        return weights
+
+
+class Sample(Protocol):
+    """A decision or several that earned a reward together."""
+
+    @property
+    def picks(self) -> Sequence[int]:
+        """The candidates that were picked, one for each decision; a sample may have none."""
+
+    @property
+    def reward(self) -> float:
+        """The reward of the rollout."""
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """What samples are sorted by, whenever they arrive."""
+
+    def with_advantage(self, advantage: float) -> Self:
+        """Return the sample with its advantage over its group."""
+
+
+class Batch(Protocol):
+    """Samples side by side, padded to the longest.
+
+    Arrays have the shapes (samples, picks, candidates), (samples, picks) or (samples,).
+    """
+
+    @property
+    def masks(self) -> Bools:
+        """The candidates of each pick, shape (samples, picks, candidates)."""
+
+    @property
+    def picks(self) -> Integers:
+        """The candidates that were picked, shape (samples, picks)."""
+
+    @property
+    def valid(self) -> Bools:
+        """Which picks are not padding, shape (samples, picks)."""
+
+    @property
+    def logprobs(self) -> Floats:
+        """Of each pick under the policy that sampled it, shape (samples, picks)."""
+
+    @property
+    def advantages(self) -> Floats:
+        """Shape (samples,)."""
+
+    def scores(self, weights: Floats) -> Floats:
+        """Return the score of each candidate, shape (samples, candidates)."""
+
+    def gradient(self, by_score: Floats) -> Floats:
+        """Return a loss's gradient by the weights.
+
+        Args:
+            by_score: its gradient by the scores.
+        """
+
+    def replaced(self, logprobs: Floats) -> Self:
+        """Return the batch as if another policy had sampled it."""
+
+
+class PolicyKind(Protocol):
+    """What tells one embedded policy from another."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
+        """Return as many answers as are asked for, with their token ids and log probabilities.
+
+        Raises:
+            ApiError: 400, where the policy has nothing to pick from.
+        """
+        ...
+
+    def samples_of(self, trajectory: art.Trajectory) -> list[Any]:
+        """Return what is to be learned from a rollout.
+
+        Raises:
+            PrecisError: it can't be learned from.
+        """
+        ...
+
+    def demonstrations_of(self, trajectory: art.Trajectory) -> list[Any]:
+        """Return what is to be imitated of a trajectory, whoever it is of.
+
+        Raises:
+            PrecisError: it shows nothing that the policy could do.
+        """
+        ...
+
+    def batch_of(self, samples: Sequence[Any]) -> Batch:
+        """Lay samples out side by side. Each has at least one pick."""
+        ...
+
+    def count_tokens(self, samples: Sequence[Any]) -> float:
+        """Return how many tokens samples have, as the answers' usage counts them."""
+        ...
+
+
+def untrained(layout: Layout, seed: int) -> Policy:
+    """Return the start: every candidate scores 0.
+
+    Sampled, it is uniform; greedy, its ties fall by a seeded hash, so it is a fixed random choice.
+    """
+    return Policy(np.zeros(layout.size), seed)

@@ -1,0 +1,130 @@
+"""What a request leaves to choose from: the calls that its tools' JSON schemas allow.
+
+Arguments can be listed where the schema says `enum`, `const` or `boolean`, or a range of integers.
+Without tools the options are those in brackets in the last message: `[left]`, `[B2]`.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from precis.llm.server import ApiError
+from precis.rehearsal.endpoint import message_id
+
+OPTIONS_MAX = 512
+"""More than these are no choice that is learned in a rehearsal."""
+
+_BRACKETED = re.compile(r"\[([^\[\]\n]{1,40})\]")
+_ABSENT = object()
+
+Message = Mapping[str, Any]
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A message that the policy can answer with.
+
+    Attributes:
+        name: of the tool; empty where it is a text.
+        content: the tool's arguments as JSON, or the text.
+    """
+
+    name: str
+    content: str
+
+    @property
+    def token(self) -> int:
+        """Its token, which is the message's."""
+        return message_id(self.message(""))
+
+    def message(self, call_id: str) -> dict[str, Any]:
+        """Return it as an assistant's message."""
+        if not self.name:
+            return {"role": "assistant", "content": self.content}
+        function = {"name": self.name, "arguments": self.content}
+        call = {"id": call_id, "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[Option]:
+    """Return the options of a request, in the order of its schemas.
+
+    Raises:
+        ApiError: 400, where there are none or too many.
+    """
+    calls = (call for tool in tools for call in _calls(tool.get("function") or {}))
+    options = list(itertools.islice(calls if tools else _bracketed(messages), OPTIONS_MAX + 1))
+    if not options:
+        raise ApiError(400, _nothing(tools), "no_options")
+    if len(options) > OPTIONS_MAX:
+        raise ApiError(
+            400,
+            f"The request allows more than {OPTIONS_MAX} answers, and the embedded policy learns "
+            "to choose among fewer: narrow the tools' schemas.",
+            "too_many_options",
+        )
+    return options
+
+
+def text_of(message: Message) -> str:
+    """Return the text of a message, and the calls that it makes."""
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = " ".join(str(part.get("text", "")) for part in content)
+    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
+    made = [f"{call.get('name')} {call.get('arguments')}" for call in calls]
+    return " ".join([str(content), *made])
+
+
+def _calls(function: Schema) -> Iterator[Option]:
+    """Give the calls of a tool; none where a required argument can't be listed."""
+    schema = function.get("parameters") or {}
+    required = set(schema.get("required") or ())
+    names = []
+    choices: list[Sequence[Any]] = []
+    for name, argument in (schema.get("properties") or {}).items():
+        values = _values(argument)
+        if values is None and name in required:
+            return
+        if values is not None:
+            names.append(name)
+            choices.append(values if name in required else [*values, _ABSENT])
+    for combination in itertools.product(*choices):
+        pairs = zip(names, combination, strict=True)
+        arguments = {name: value for name, value in pairs if value is not _ABSENT}
+        yield Option(str(function.get("name")), json.dumps(arguments))
+
+
+def _values(schema: Schema) -> Sequence[Any] | None:
+    """Return the values that a schema allows; None where they can't be listed."""
+    if "const" in schema:
+        return [schema["const"]]
+    if "enum" in schema:
+        return list(schema["enum"])
+    if schema.get("type") == "boolean":
+        return [False, True]
+    if schema.get("type") == "integer" and "minimum" in schema and "maximum" in schema:
+        values = range(schema["minimum"], schema["maximum"] + 1)
+        return values if len(values) <= OPTIONS_MAX else None
+    return None
+
+
+def _bracketed(messages: Sequence[Message]) -> Iterator[Option]:
+    for found in dict.fromkeys(_BRACKETED.findall(text_of(messages[-1]))):
+        yield Option("", f"[{found}]")
+
+
+def _nothing(tools: Sequence[Schema]) -> str:
+    if tools:
+        return (
+            "No tool of the request can be called by the embedded policy: give each argument an "
+            "`enum`, a `const`, the type boolean, or an integer's minimum and maximum."
+        )
+    return (
+        "The request has neither tools nor an option in brackets in its last message, and the "
+        "embedded policy writes no text."
+    )

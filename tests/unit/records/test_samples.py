@@ -1,0 +1,311 @@
+"""What is trained on is what was sampled, token by token, under a chat template with tools."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import art
+import pytest
+from openai.types.chat.chat_completion import Choice
+from transformers import AutoTokenizer
+
+from precis.environments.trajectories import trajectory_of
+from precis.errors import TrainerError
+from precis.records.rollout import Call, Rollout, Scenario, Score
+from precis.records.samples import TokenSequence, count_prefix_breaks, join_calls
+from precis.trainer.gpu.packing import Sample
+from precis.trainer.gpu.tokens import samples_of
+from precis.trainer.protocol import decode_groups, digest_of, encode_groups
+from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
+
+PLAY = {
+    "type": "function",
+    "function": {
+        "name": "play",
+        "parameters": {"type": "object", "properties": {"cell": {"type": "integer"}}},
+    },
+}
+SYSTEM = {"role": "system", "content": "Play."}
+Message = Mapping[str, Any]
+
+
+class Engine:
+    """Renders prompts and samples answers as vLLM does behind a tool parser."""
+
+    def __init__(self, folder: Path) -> None:
+        write_chat_tokenizer(folder, TEMPLATE_WITH_TOOLS)
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
+
+    def say(
+        self,
+        messages: Sequence[Message],
+        text: str,
+        tools: Sequence[Message] = (),
+        *,
+        cut: bool = False,
+    ) -> Call:
+        """The call in which the model has sampled a text, to its end unless it was cut."""
+        prompt = self._tokenizer.apply_chat_template(
+            list(messages),
+            tools=list(tools) or None,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
+        sampled = self._tokenizer.encode(text, add_special_tokens=False)
+        if not cut:
+            sampled.append(self._tokenizer.eos_token_id)
+        return Call(
+            tuple(messages),
+            {"index": 0, "finish_reason": "stop", "message": parse(text)},
+            tuple(tools),
+            tuple(prompt),
+            tuple(sampled),
+            tuple(-0.01 * number for number in range(1, len(sampled) + 1)),
+        )
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(list(ids))
+        return text
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The message that a tool parser makes of what was sampled."""
+    content, opened, rest = text.partition("<tool_call>\n")
+    message: dict[str, Any] = {"role": "assistant", "content": content.rstrip("\n") or None}
+    if opened:
+        call = json.loads(rest.partition("\n</tool_call>")[0])
+        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+        message["tool_calls"] = [{"id": "c", "type": "function", "function": function}]
+    return message
+
+
+def played(cell: int) -> str:
+    return f'<tool_call>\n{{"name": "play", "arguments": {{"cell": {cell}}}}}\n</tool_call>'
+
+
+def user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def result(text: str) -> Message:
+    return {"role": "tool", "tool_call_id": "c", "content": text}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    return Engine(tmp_path_factory.mktemp("tokenizer"))
+
+
+def three_turns(engine: Engine) -> list[Call]:
+    first = engine.say([SYSTEM, user("board 1")], "Let me look.", [PLAY])
+    so_far = [*first.messages, first.message, user("board 2")]
+    second = engine.say(so_far, played(5), [PLAY])
+    so_far = [*so_far, second.message, result("board 3")]
+    third = engine.say(so_far, "Done.", [PLAY])
+    return [first, second, third]
+
+
+def thinking(engine: Engine) -> list[Call]:
+    first = engine.say([user("board 1")], "<think>\nHm.\n</think>\n\nA1")
+    return [first, engine.say([*first.messages, first.message, user("board 2")], "B2")]
+
+
+def sub_agent(engine: Engine) -> list[Call]:
+    first = engine.say([SYSTEM, user("board 1")], "I will ask.")
+    aside = engine.say([user("You are a sub-agent. A or B?")], "B")
+    second = engine.say([*first.messages, first.message, user("It says B.")], "B then.")
+    return [first, aside, second]
+
+
+def compaction(engine: Engine) -> list[Call]:
+    first = engine.say([SYSTEM, user("A very long board.")], "A1")
+    second = engine.say([*first.messages, first.message, user("Another.")], "B2")
+    compacted = engine.say([SYSTEM, user("In short: A1, B2. Now?")], "C3")
+    last = engine.say([*compacted.messages, compacted.message, user("And now?")], "C1")
+    return [first, second, compacted, last]
+
+
+def truncated(engine: Engine) -> list[Call]:
+    first = engine.say([user("board 1")], "I think that the be", cut=True)
+    return [first, engine.say([*first.messages, first.message, user("Shorter.")], "A1")]
+
+
+def changing_tools(engine: Engine) -> list[Call]:
+    first = engine.say([user("board 1")], played(1), [PLAY])
+    function = {**PLAY["function"], "description": "Cell 1 is taken."}  # type: ignore[dict-item]
+    other = {"type": "function", "function": function}
+    so_far = [*first.messages, first.message, result("board 2")]
+    return [first, engine.say(so_far, played(2), [other])]
+
+
+CASES = [
+    (three_turns, 1),
+    (thinking, 2),
+    (sub_agent, 2),
+    (compaction, 2),
+    (truncated, 1),
+    (changing_tools, 2),
+]
+
+
+def group_of(calls: Sequence[Call]) -> art.TrajectoryGroup:
+    """A group in which these calls earned 1, and a call of its own earned 0."""
+    won = Rollout(Scenario("a"), 0, tuple(calls), Score(1.0))
+    lost = Rollout(Scenario("a"), 1, tuple(calls[:1]), Score(0.0))
+    return art.TrajectoryGroup([trajectory_of(won, 1.0), trajectory_of(lost, 0.0)])
+
+
+def through_the_wire(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+    (decoded,) = decode_groups(json.loads(json.dumps(encode_groups([group]))))
+    return decoded
+
+
+def trained_parts(ids: Sequence[int], mask: Sequence[int]) -> list[list[int]]:
+    """The runs of tokens that are trained on."""
+    parts: list[list[int]] = []
+    for place, (token, trained) in enumerate(zip(ids, mask, strict=True)):
+        if trained and (place == 0 or not mask[place - 1]):
+            parts.append([])
+        if trained:
+            parts[-1].append(token)
+    return parts
+
+
+@pytest.mark.parametrize(("make", "count"), CASES)
+def test_each_sampled_token_is_trained_once_behind_what_the_model_has_read(
+    engine: Engine, make: Any, count: int
+) -> None:
+    calls = make(engine)
+    sequences = join_calls(calls)
+    assert len(sequences) == count
+    trained = [part for one in sequences for part in trained_parts(one.token_ids, one.mask)]
+    assert sorted(trained) == sorted(list(call.token_ids) for call in calls)
+    for call in calls:
+        whole = [*call.prompt_ids, *call.token_ids]
+        assert any(one.token_ids[: len(whole)] == whole for one in sequences)
+    for sequence in sequences:
+        known = [value for value in sequence.logprobs if not math.isnan(value)]
+        assert len(known) == sum(sequence.mask)
+
+
+@pytest.mark.parametrize(("make", "count"), CASES)
+def test_the_trainer_gets_the_same_samples_over_the_wire(
+    engine: Engine, make: Any, count: int
+) -> None:
+    calls = make(engine)
+    here = group_of(calls)
+    there = through_the_wire(here)
+    samples = samples_of([there], scale_rewards=False)
+    own = [one for one in samples if one.advantage > 0]
+    expected = join_calls(calls)
+    assert sorted(map(essence_of_sample, own)) == sorted(map(essence_of_sequence, expected))
+    assert {one.advantage for one in own} == {0.5}
+    assert {one.rollout_tokens for one in own} == {sum(len(call.token_ids) for call in calls)}
+    assert count_prefix_breaks([there]) == count - 1
+    assert digest_of(encode_groups([there])) == digest_of(encode_groups([here]))
+
+
+def essence_of_sample(one: Sample) -> tuple[Any, ...]:
+    logprobs = [value for value in one.logprobs if not math.isnan(value)]
+    return one.token_ids, one.assistant_mask, logprobs
+
+
+def essence_of_sequence(one: TokenSequence) -> tuple[Any, ...]:
+    return one.token_ids, one.mask, [value for value in one.logprobs if not math.isnan(value)]
+
+
+def test_a_tool_call_stands_once_in_what_is_trained_on(engine: Engine) -> None:
+    (sample,) = join_calls(three_turns(engine))
+    text = engine.text_of(sample.token_ids)
+    assert text.count('"cell": 5') == 1
+    assert text.count('"parameters"') == 1
+    parts = [engine.text_of(part) for part in trained_parts(sample.token_ids, sample.mask)]
+    assert parts == ["Let me look.<|im_end|>", f"{played(5)}<|im_end|>", "Done.<|im_end|>"]
+
+
+def test_thoughts_that_the_template_drops_are_trained_where_they_were_sampled(
+    engine: Engine,
+) -> None:
+    first, second = join_calls(thinking(engine))
+    assert "<think>" in engine.text_of(first.token_ids)
+    assert "<think>" not in engine.text_of(second.token_ids)
+    assert engine.text_of(second.token_ids).endswith("B2<|im_end|>")
+
+
+def test_a_group_s_rollouts_share_their_first_prompt(engine: Engine) -> None:
+    samples = samples_of([group_of(three_turns(engine))], scale_rewards=False)
+    assert len(samples) == 2
+    assert len({one.prompt_id for one in samples}) == 1
+    assert {one.prompt_length for one in samples} == {
+        len(three_turns(engine)[0].prompt_ids) - 1,
+    }
+
+
+def test_prompts_are_sent_once(engine: Engine) -> None:
+    """Each turn's prompt holds all turns before it, and each rollout of a group the same start."""
+    calls = [engine.say([SYSTEM, user("word " * 400)], "A1")]
+    for _ in range(9):
+        last = calls[-1]
+        calls.append(engine.say([*last.messages, last.message, user("Next.")], "B2"))
+    (encoded,) = encode_groups([group_of(calls)])
+    numbers = 0
+    for trajectory in encoded["trajectories"]:
+        for item in trajectory["messages_and_choices"]:
+            numbers += len(item["prompt_token_ids"][1]) if "finish_reason" in item else 0
+    assert numbers == len(join_calls(calls)[0].token_ids) - sum(
+        len(call.token_ids) for call in calls
+    )
+
+
+def test_a_prompt_that_repeats_what_was_not_sent_is_refused() -> None:
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "A1"},
+        "prompt_token_ids": [7, [1, 2]],
+        "token_ids": [3],
+        "token_logprobs": [-0.1],
+    }
+    (encoded,) = encode_groups([art.TrajectoryGroup([])])
+    trajectory = art.Trajectory(messages_and_choices=[], reward=1.0).model_dump(mode="json")
+    encoded["trajectories"] = [{**trajectory, "messages_and_choices": [choice]}]
+    with pytest.raises(ValueError, match="repeats 7 tokens of 0"):
+        decode_groups([encoded])
+
+
+@pytest.mark.parametrize(
+    ("carried", "problem"),
+    [
+        ({}, "carries no token ids"),
+        ({"token_ids": [1], "token_logprobs": [-0.1]}, "carries no token ids"),
+        (
+            {"prompt_token_ids": [1], "token_ids": [1, 2], "token_logprobs": [-0.1]},
+            "2 tokens and 1 log probabilities",
+        ),
+    ],
+)
+def test_a_choice_without_its_tokens_is_not_trained_on(
+    carried: dict[str, Any], problem: str
+) -> None:
+    message = {"role": "assistant", "content": "A1"}
+    choice = Choice.model_validate(
+        {"index": 0, "finish_reason": "stop", "message": message, **carried}
+    )
+    trajectories = [
+        art.Trajectory(messages_and_choices=[choice], reward=reward) for reward in (0.0, 1.0)
+    ]
+    with pytest.raises(TrainerError, match=problem):
+        samples_of([art.TrajectoryGroup(trajectories)], scale_rewards=True)
+
+
+def test_answers_without_ids_keep_openai_s_log_probabilities() -> None:
+    """Where training happens elsewhere and takes text, its tokens are that service's."""
+    entries = [{"token": "A", "logprob": -0.5, "bytes": None, "top_logprobs": []}]
+    message = {"role": "assistant", "content": "A"}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    call = Call((user("Go."),), {**choice, "logprobs": {"content": entries}})
+    sent: Any = trajectory_of(Rollout(Scenario("a"), 0, (call,), Score(1.0)), 1.0)
+    assert sent.messages_and_choices[-1].logprobs.content[0].logprob == -0.5
