@@ -35,6 +35,7 @@ SERVICES := $(wildcard tests/services tests/*/services)
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
 		--steps $(STEPS) --documents "$(DOCUMENTS)" --seed $(SEED) \
+		$(if $(ENVIRONMENT),--environment "$(ENVIRONMENT)") \
 		$(if $(MODEL),--model "$(MODEL)") $(if $(STORE),--store "$(STORE)") $(if $(FRESH),--fresh) \
 		$(if $(TAKE_OVER),--take-over)
 

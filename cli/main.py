@@ -58,6 +58,10 @@ def rehearse(
             "which rules make crude questions."
         ),
     ] = "bundled",
+    environment: Annotated[
+        str,
+        typer.Option(help="A Python file with `scenarios` and `rollout`, in place of summaries."),
+    ] = "",
     seed: Annotated[
         int, typer.Option(min=SEED_MIN, max=SEED_MAX, help="Seed of everything that is drawn.")
     ] = 1,
@@ -74,11 +78,20 @@ def rehearse(
     _quiet()
     with console.status("Starting …"), sentences(), _explain_interrupt():
         server = prefect_server.find_or_start()
-        from cli.rehearsal import corpus_of, forget, rehearsal_config, rehearse
+        from cli.rehearsal import (
+            agent_config,
+            corpus_of,
+            forget,
+            rehearsal_config,
+            rehearse,
+        )
 
-        corpus = corpus_of(documents)
         folder = store or Environment().store
-        config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
+        if environment:
+            config = agent_config(steps, environment, seed, folder, take_over, model)
+        else:
+            corpus = corpus_of(documents)
+            config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
         if fresh:
             forget(config)
     with sentences(), _explain_interrupt():

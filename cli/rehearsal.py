@@ -31,6 +31,7 @@ from cli.prefect_server import PrefectServer, keep_running
 from cli.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment, private_home
+from precis.environments.python import load_python
 from precis.errors import StoreError
 from precis.judge.endpoint import PASSAGE_MODEL
 from precis.observe.wandb import unreachable
@@ -78,6 +79,35 @@ def rehearsal_config(
         # A terminal has nobody to press Resume: the same command continues.
         judge_patience_s=0,
     )
+
+
+def agent_config(
+    steps: int, file: str, seed: int, store: str, take_over: bool = False, model: str = ""
+) -> TrainConfig:
+    """The settings of an agent's rehearsal, whose policy picks calls of tools.
+
+    Args:
+        file: the environment's.
+        model: its name; empty makes one of file and seed.
+
+    Raises:
+        ConfigError: the file can't be used; says why in a sentence.
+    """
+    load_python(file)
+    path = Path(file).expanduser().absolute()
+    settings = {
+        "model": model or f"rehearsal-{_name_of(path)}-seed{seed}",
+        "steps": steps,
+        "seed": seed,
+        "environment": str(path),
+        "trainer": {"kind": "tool_calls"},
+        "store": store if "://" in store else str(Path(store).expanduser().absolute()),
+        "rollouts": {"in_flight": 8, "groups_per_step": 8, "rollouts_per_group": 8},
+        "retention": {"keep_every": 1},
+        "take_over": take_over,
+        "judge_patience_s": 0,
+    }
+    return TrainConfig.model_validate(settings)
 
 
 def corpus_of(documents: str) -> str:
@@ -140,7 +170,9 @@ def forget(config: TrainConfig) -> None:
     shutil.rmtree(work_folder(config), ignore_errors=True)
 
 
-def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> BenchmarkReport:
+def rehearse(
+    config: TrainConfig, server: PrefectServer, console: Console
+) -> BenchmarkReport | None:
     """Run the training flow with a progress bar, then print its results.
 
     Raises:
@@ -194,9 +226,9 @@ def _shown_warnings(console: Console) -> Iterator[None]:
 
 async def _watch(
     train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
-) -> BenchmarkReport:
+) -> BenchmarkReport | None:
     """The flow, while the bar follows what it commits to the ledger, and while a server answers."""
-    run: asyncio.Task[BenchmarkReport] = asyncio.create_task(train(**dict(config)))
+    run: asyncio.Task[BenchmarkReport | None] = asyncio.create_task(train(**dict(config)))
     watching = [
         asyncio.create_task(_follow(config, bar)),
         asyncio.create_task(_leave_without(server, bar)),
@@ -237,14 +269,16 @@ def _leave(bar: Progress, why: str) -> NoReturn:
 
 async def _follow(config: TrainConfig, bar: Progress) -> None:
     store = open_store(config.store)
+    ending = "benchmarking" if config.environment.kind == "summaries" else "validating"
     shown = bar.add_task("starting", total=config.steps, reward="", score="")
     while True:
         with contextlib.suppress(StoreError):  # no ledger yet
-            _show(await asyncio.to_thread(load_ledger, store, config.model), bar, shown)
+            ledger = await asyncio.to_thread(load_ledger, store, config.model)
+            _show(ledger, bar, shown, ending)
         await asyncio.sleep(_POLL_S)
 
 
-def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
+def _show(ledger: Ledger, bar: Progress, shown: TaskID, ending: str = "benchmarking") -> None:
     done = ledger.next_step >= (bar.tasks[shown].total or 0)
     reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
     last = ledger.validations[-1] if ledger.validations else None
@@ -252,7 +286,7 @@ def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
         shown,
         completed=ledger.next_step,
         total=max(ledger.next_step, bar.tasks[shown].total or 0),
-        description="benchmarking" if done else "training",
+        description=ending if done else "training",
         reward=reward,
         score=f"held-out {last.measure} {last.score}" if last else "",
     )
@@ -298,7 +332,7 @@ def _bar(console: Console) -> Progress:
 
 
 def _print_results(
-    report: BenchmarkReport,
+    report: BenchmarkReport | None,
     config: TrainConfig,
     seconds: float,
     idle: str | None,
@@ -306,6 +340,12 @@ def _print_results(
 ) -> None:
     ledger = load_ledger(open_store(config.store), config.model)
     steps = _counted(ledger.next_step, "step")
+    if report is None:
+        console.print(_validations_table(ledger, f"{steps}, {seconds:.0f} s"))
+        for sentence in (idle, shortcoming(ledger)):
+            if sentence:
+                console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
+        return
     held_out = _counted(config.documents.val_size, "held-out document")
     table = Table(title=f"{steps}, {held_out}, {seconds:.0f} s")
     for heading in ("Contender", "Accuracy (95 % interval)", "Words", "Over length"):
@@ -318,6 +358,19 @@ def _print_results(
     for sentence in (idle, report.caveat, shortcoming(ledger)):
         if sentence:
             console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
+
+
+def _validations_table(ledger: Ledger, title: str) -> Table:
+    """What the first adapter and the last achieve on the held-out scenarios."""
+    table = Table(title=title)
+    ends = [ledger.validations[0], ledger.validations[-1]] if ledger.validations else []
+    names = list(dict.fromkeys(name for one in ends for name in one.metrics))
+    for column in ("Step", *(f"Held-out {name.replace('_', ' ')}" for name in names)):
+        table.add_column(column)
+    for one in ends:
+        found = [one.metrics.get(name) for name in names]
+        table.add_row(str(one.step), *(each.with_interval if each else "" for each in found))
+    return table
 
 
 def _counted(number: int, noun: str) -> str:
