@@ -45,7 +45,7 @@ def test_trajectories_are_read_from_a_bucket(store: S3Store) -> None:
     for step in (1, 2):
         put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}"))
     frame = scan_trajectories(store, "m", "train").filter(cause="rate_limited").collect()
-    assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", 0.25), (2, "m@2", 0.25)]
+    assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", None), (2, "m@2", None)]
 
 
 def test_runs_in_a_bucket_are_listed_and_exported(store: S3Store, tmp_path: Path) -> None:
