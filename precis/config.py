@@ -274,12 +274,31 @@ class RunConfig(Record):
     """Folder or s3://bucket/prefix for checkpoints, ledger and results; empty takes the variable
     PRECIS_STORE, or else .precis/store."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_the_agents_policy(cls, given: Any) -> Any:
+        """Have an agent trained by the embedded policy of agents where no trainer is named."""
+        if not isinstance(given, dict) or "trainer" in given:
+            return given
+        named = given.get("environment")
+        kind = named.get("kind") if isinstance(named, dict) else getattr(named, "kind", named)
+        if kind in (None, "summaries"):
+            return given
+        return {**given, "trainer": {"kind": "tool_calls"}}
+
     @model_validator(mode="after")
-    def _embedded_policy_picks_sentences(self) -> Self:
-        if self.environment.kind != "summaries" and self.trainer.kind == "extractive":
+    def _embedded_policy_fits(self) -> Self:
+        environment = self.environment.kind
+        trainer = self.trainer.kind
+        if environment != "summaries" and trainer == "extractive":
             raise ValueError(
                 "trainer.kind is 'extractive', whose policy picks sentences of documents: give "
-                f"environment.kind {self.environment.kind!r} another trainer"
+                f"environment.kind {environment!r} another trainer, such as 'tool_calls'"
+            )
+        if environment == "summaries" and trainer == "tool_calls":
+            raise ValueError(
+                "trainer.kind is 'tool_calls', whose policy writes no text: give summaries another "
+                "trainer, such as 'extractive'"
             )
         return self
 

@@ -81,7 +81,8 @@ class Metric(Record):
 
     value: Finite
     low: Finite | None = None
-    """Lower end of the 95 % interval (bootstrap over scenarios); None where none was computed."""
+    """Lower end of the 95 % interval (a bootstrap over scenarios; Wilson's for a share of
+    successes); None where none was computed."""
     high: Finite | None = None
     """Upper end."""
     is_share: bool = False

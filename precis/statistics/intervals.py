@@ -5,6 +5,7 @@ documents (a cluster bootstrap), never single questions: questions drawn one by 
 the intervals too narrow.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -97,6 +98,22 @@ def ratio_interval(
         alike = ((1 - CONFIDENCE) / 2) ** (1 / len(part))
         return Interval(mean, mean * alike, 1 - (1 - mean) * alike)
     return Interval(mean, *bca_bounds(part, whole, CONFIDENCE, seed, resamples))
+
+
+def share_interval(successes: int, count: int) -> Interval:
+    """Return the share of successes of independent trials, with Wilson's 95 % interval (1927).
+
+    Raises:
+        ValueError: there are no trials.
+    """
+    if not count:
+        raise ValueError("a share needs at least one trial")
+    share = successes / count
+    z = NORMAL.inv_cdf((1 + CONFIDENCE) / 2)
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    spread = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    half = spread / (1 + z**2 / count)
+    return Interval(share, max(0.0, centre - half), min(1.0, centre + half))
 
 
 def paired_difference(

@@ -13,7 +13,7 @@ from precis.records.rollout import Rollout, Score
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.rollouts.filter import count_causes, reward_spread, rewards_of, split_groups
-from precis.statistics.intervals import ratio_interval
+from precis.statistics.intervals import ratio_interval, share_interval
 from precis.trainer.backend import SERVICE_USD
 from precis.trainer.protocol import TrainedStep
 from precis.training.batch import TrainingBatch
@@ -200,7 +200,10 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
     if not figure.whole and figure.part not in (_SUCCESS, _REWARD):
         mean = statistics.fmean(part for part, _ in known)
         return Metric(value=mean, is_share=figure.is_share)
-    interval = ratio_interval([part for part, _ in known], [whole for _, whole in known])
+    if figure.part == _SUCCESS:
+        interval = share_interval(sum(part == 1 for part, _ in known), len(known))
+    else:
+        interval = ratio_interval([part for part, _ in known], [whole for _, whole in known])
     return Metric(
         value=interval.mean,
         low=interval.low,
