@@ -37,11 +37,14 @@ def found():
     return server
 
 cli.prefect_server.find_or_start = found
-cli.prefect_server._ASK_S, cli.prefect_server._LOST_AFTER_S = 1.0, 8.0
+cli.prefect_server._ASK_S = 1.0
+cli.prefect_server._LOST_AFTER_S = float(sys.argv.pop(1))
 sys.argv[0] = "precis"
 app()
 """
-"""The command, which gives a server up after eight seconds in place of forty."""
+"""The command, which gives a server up after the seconds that are its first argument."""
+SOON_S = 8.0
+NEVER_S = 3600.0
 
 KEEP_UP = """
 import asyncio
@@ -71,9 +74,11 @@ def kill_server(precis: Precis) -> None:
     os.kill(int((precis.home / "prefect" / "server.pid").read_text()), signal.SIGKILL)
 
 
-def begin(precis: Precis, store: Path, **environment: str) -> subprocess.Popen[str]:
+def begin(
+    precis: Precis, store: Path, lost_after_s: float = SOON_S, **environment: str
+) -> subprocess.Popen[str]:
     """A rehearsal that has committed a step."""
-    arguments = ("rehearse", "--steps", str(STEPS), "--store", str(store))
+    arguments = (str(lost_after_s), "rehearse", "--steps", str(STEPS), "--store", str(store))
     process = subprocess.Popen(
         [sys.executable, "-c", SOON, *arguments],
         cwd=ROOT,
@@ -127,7 +132,7 @@ def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_p
 def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -> None:
     other = started(tmp_path, "other")
     precis = Precis(tmp_path / "home")
-    process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
+    process = begin(precis, tmp_path / "store", NEVER_S, PREFECT_API_URL=other.api)
     kill_server(other)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
