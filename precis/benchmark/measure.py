@@ -77,7 +77,8 @@ async def _measure_one(
     if isinstance(summary, Unscored):
         return JudgedSummary(document, None, summary)
     verdict, why = await referee.rule(document, summary.text)
-    return JudgedSummary(document, summary, verdict, why, kept is not None)
+    prose = referee.prose_share(document, summary.text)
+    return JudgedSummary(document, summary, verdict, why, kept is not None, prose=prose)
 
 
 @dataclass(frozen=True)

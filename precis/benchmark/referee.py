@@ -13,6 +13,8 @@ from precis.records.documents import Document
 from precis.records.verdict import Disqualified
 from precis.task import Task
 
+NOT_PROSE: Disqualified = "not_prose"
+
 
 class BenchmarkJudge:
     """Rules on summaries as training does: what is disqualified scores zero unread.
@@ -41,25 +43,27 @@ class BenchmarkJudge:
 
     async def find_kept(self, document: Document, text: str) -> Scored | None:
         """The verdict that takes no judge, or None."""
-        if self._task.disqualify(text, document):
+        if self._task.disqualify(text, document) not in (None, NOT_PROSE):
             return self._task.score_zero(document)
         return await self._recall(document, text)
 
     async def rule(
         self, document: Document, text: str
     ) -> tuple[Scored | Unscored, Disqualified | None]:
-        """The verdict on a summary, and why it scored zero unread, if it did.
+        """The verdict on a summary, and why it scores zero, if it does.
+
+        What is no prose is judged all the same, to say what it would have earned.
 
         Raises:
             JudgeError: the judge rejects the key, the model or the request as such.
             StoreError: the verdict can't be kept.
         """
         why = self._task.disqualify(text, document)
-        if why:
+        if why not in (None, NOT_PROSE):
             return self._task.score_zero(document), why
         kept = await self._recall(document, text)
         if kept is not None:
-            return kept, None
+            return kept, why
         try:
             async with self._budget.reserve(self._estimate_usd(document)):
                 verdict = await self._judge.score(document, text)
@@ -67,7 +71,11 @@ class BenchmarkJudge:
             return Unscored("budget", str(error)), None
         if self._kept and isinstance(verdict, Scored):
             await self._kept.keep_verdict(self._key(document, text), verdict)
-        return verdict, None
+        return verdict, why
+
+    def prose_share(self, document: Document, text: str) -> float:
+        """How far a summary is prose: the share of its score that it keeps."""
+        return self._task.prose_share(text, document)
 
     async def _recall(self, document: Document, text: str) -> Scored | None:
         return await self._kept.verdict(self._key(document, text)) if self._kept else None

@@ -163,7 +163,7 @@ def _record(
 
 def _scores(judged: JudgedSummary) -> dict[str, float]:
     scores: dict[str, float] = {}
-    reward = judged.verdict.reward
+    reward = judged.reward
     if reward is not None:
         scores["reward" if isinstance(judged.verdict, Ranked) else "accuracy"] = reward
     second = judged.second.reward if judged.second else None

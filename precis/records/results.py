@@ -103,7 +103,7 @@ def row_of(judged: JudgedSummary, provenance: Provenance) -> Row:
         **asdict(provenance),
         "scenario_id": judged.document.id,
         "topic": judged.document.topic,
-        "score": scored.correct if scored else None,
+        "score": judged.prose * scored.correct if scored else None,
         "weight": scored.asked if scored else None,
         "metrics": json.dumps(_metrics(judged)),
         "cause": "ranked" if isinstance(verdict, Ranked) else verdict.cause,
@@ -119,9 +119,11 @@ def row_of(judged: JudgedSummary, provenance: Provenance) -> Row:
 
 
 def _metrics(judged: JudgedSummary) -> dict[str, float]:
-    """What else is known of a summary; of unanswerable questions how many it left unanswered."""
+    """What else is known of a summary: how many questions it answers, prose or not, and of the
+    unanswerable ones how many it left unanswered."""
     metrics = judged.metrics
     if isinstance(judged.verdict, Scored):
+        metrics["answered"] = judged.verdict.correct
         others = [one for one in judged.verdict.answers if not one.answerable]
         metrics["unanswerable"] = len(others)
         metrics["declined"] = sum(one.correct for one in others)

@@ -35,10 +35,10 @@ class JudgedSummary:
 
     Attributes:
         summary: None where none was written; the verdict then says why.
-        disqualified: why it scored zero before the judge was asked; None where it was asked.
+        disqualified: why it scores zero, whatever the judge says; None where it doesn't.
         kept: whether an earlier benchmark has asked for the summary.
         second: a second judge's verdict; None where none was asked.
-        prose: how far the summary is prose, 0 to 1.
+        prose: how far the summary is prose, 0 to 1: the share of its score that it keeps.
     """
 
     document: Document
@@ -58,6 +58,12 @@ class JudgedSummary:
     def words(self) -> int:
         """How many words the summary has."""
         return count_words(self.text)
+
+    @property
+    def reward(self) -> float | None:
+        """What the verdict gives, as far as the summary is prose; None where there is no score."""
+        given = self.verdict.reward
+        return None if given is None else self.prose * given
 
     @property
     def metrics(self) -> dict[str, float]:

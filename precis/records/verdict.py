@@ -11,7 +11,7 @@ from precis.records.rollout import Unscored
 
 __all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Verdict"]
 
-Disqualified = Literal["empty", "over_length", "wrong_script"]
+Disqualified = Literal["empty", "over_length", "wrong_script", "not_prose"]
 """Why a summary scores zero before any judge is asked."""
 
 

@@ -42,7 +42,15 @@ def picture(chart: Chart) -> str:
 
 
 def _standings(standings: Sequence[Standing]) -> str:
-    head = ["Contender", "Accuracy (95% interval)", "Words", "Over length", "Honest", "Not scored"]
+    head = [
+        "Contender",
+        "Accuracy (95% interval)",
+        "Words",
+        "Prose",
+        "Over length",
+        "Honest",
+        "Not scored",
+    ]
     return table(head, list(map(_standing, standings)))
 
 
@@ -52,6 +60,7 @@ def _standing(standing: Standing) -> list[str]:
         name if standing.complete else f"{name} (incomplete)",
         str(standing.accuracy or ""),
         wording.number(standing.words),
+        wording.percent(standing.prose),
         wording.percent(standing.over_length),
         wording.percent(standing.honesty),
         wording.causes(standing.unscored),

@@ -35,6 +35,8 @@ class Standing:
         honesty: share of unanswerable questions that the summary did not seem to answer.
         words: mean length of the scored summaries.
         over_length: share of the scored summaries over the word limit.
+        prose: mean share of a summary that is prose, and so of its score that it keeps.
+        answered: share of the questions that the summaries answer, prose or not.
         documents: how many documents were scored.
         unscored: documents without a verdict, by cause; they are in no other figure.
         usd: what writing the summaries cost; None where unknown.
@@ -48,6 +50,8 @@ class Standing:
     honesty: float | None
     words: float | None
     over_length: float | None
+    prose: float | None
+    answered: float | None
     documents: int
     unscored: Mapping[str, int]
     usd: float | None
@@ -116,6 +120,8 @@ def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
         honesty=(declined or 0.0) / unanswerable if unanswerable else None,
         words=_mean(scored.select(metric("words")).to_series()),
         over_length=_mean(scored.select(metric("over_length")).to_series()),
+        prose=_mean(scored.select(metric("prose")).to_series()),
+        answered=_answered(scored),
         documents=len(scored),
         unscored=dict(missing.iter_rows()),
         usd=_total(group["usd"]),
@@ -136,6 +142,12 @@ def _rank(standing: Standing) -> tuple[bool, float, str, int]:
     accuracy = standing.accuracy.mean if standing.accuracy else -1.0
     step = -1 if standing.contender.step is None else standing.contender.step
     return not standing.complete, -accuracy, standing.contender.model, step
+
+
+def _answered(scored: pl.DataFrame) -> float | None:
+    answered = _total(scored.select(metric("answered")).to_series())
+    asked = _total(scored["weight"])
+    return answered / asked if answered is not None and asked else None
 
 
 def _mean(values: pl.Series) -> float | None:

@@ -6,15 +6,16 @@ from functools import cache, lru_cache
 
 from precis.records.documents import Document
 from precis.records.verdict import Answer, Disqualified, Scored
+from precis.summaries.prose import prose_share
 from precis.words import count_glued, count_words, pieces
 
 _FOREIGN_SHARE_MAX = 0.1
 _OWN_SHARE_MIN = 0.02
 _GLUED_SHARE_MAX = 0.02
 """Words such as `into` or `cannot` may be two of a document's by chance; more are made up."""
-_DENSITY_MAX = 1.3
-"""Characters for a word, as a multiple of the document's. The densest sentences of the bundled
-documents, picked for that, come to 1.12."""
+_DENSITY_MAX = 1.15
+"""Characters for a word, as a multiple of the document's. Summaries in words of their own come to
+1.13 at most, and the densest sentences of the bundled documents, picked for that, to 1.12."""
 
 
 def disqualify(summary: str, document: Document, words_max: int) -> Disqualified | None:
@@ -23,7 +24,8 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
     As in ART's summarizer notebook, a summary over the limit scores zero, and so does one in a
     script that its document is not written in (a way for a policy to pack more into a word).
     The document's words count one by one however a summary joins them, and characters count
-    too, whether they can be seen or not.
+    too, whether they can be seen or not. So does one that is a list of words: what is prose in
+    part keeps its reward in part (`precis.summaries.prose`).
     """
     if not summary.strip():
         return "empty"
@@ -34,7 +36,9 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
     foreign = sum(count for script, count in letters.items() if not _is_own(script, own))
     if not letters or foreign > _FOREIGN_SHARE_MAX * letters.total():
         return "wrong_script"
-    return None
+    if not prose_share(summary, document.text):
+        return "not_prose"
+    return "over_length" if _is_too_dense(summary, document, words_max) else None
 
 
 def reward_share(summary: str, words_max: int, ramp: float) -> float:
@@ -63,7 +67,7 @@ def score_zero(document: Document) -> Scored:
 
 def _is_over_length(summary: str, document: Document, words_max: int) -> bool:
     words = count_words(summary)
-    if words > words_max or _is_too_dense(summary, document, words_max):
+    if words > words_max:
         return True
     glued = count_glued(summary, _vocabulary(document.text))
     return glued > _GLUED_SHARE_MAX * words and words + glued > words_max

@@ -13,6 +13,7 @@ from precis.records.documents import Document, read_documents
 from precis.standins.grader import grade
 from precis.standins.reader import answer
 from precis.summaries.baselines import centroid, lead
+from precis.summaries.prose import prose_share
 from precis.summaries.rewards import disqualify
 from precis.words import WORDS_MAX, count_words
 
@@ -102,6 +103,44 @@ def test_disguised_text_earns_no_more_than_honest_text(attack: Attack) -> None:
     cut = sum(accuracy(each, attack(lead(each.text, WORDS_MAX))) for each in documents)
     assert honest > 0.2 * len(documents)
     assert max(whole, packed, cut) <= honest
+
+
+def glued_by(joint: str, text: str) -> str:
+    """`the crown of the king` becomes `thexcrown ofxthe king`: no word of the document is left."""
+    words = text.split()
+    return " ".join(joint.join(words[at : at + 2]) for at in range(0, len(words), 2))
+
+
+def without_vowels_in_pairs(text: str) -> str:
+    words = [re.sub(r"(?<=\w)[aeiou]", "", word) for word in text.split()]
+    return " ".join("".join(words[at : at + 2]) for at in range(0, len(words), 2))
+
+
+@pytest.mark.parametrize("attack", [partial(glued_by, joint) for joint in "xq17"])
+def test_pairs_that_no_vocabulary_knows_earn_nothing(attack: Attack) -> None:
+    for document in TWELVE:
+        packed = " ".join(attack(document.text).split()[:280])
+        assert count_words(packed) <= WORDS_MAX
+        assert disqualify(packed, document, WORDS_MAX) in ("not_prose", "over_length")
+
+
+def test_pairs_of_words_without_vowels_earn_no_more_than_honest_text() -> None:
+    honest = packed = 0.0
+    for document in CORPUS[::8]:
+        text = " ".join(without_vowels_in_pairs(document.text).split()[:280])
+        honest += accuracy(document, lead(document.text, WORDS_MAX))
+        packed += accuracy(document, text) * prose_share(text, document.text)
+    assert packed <= 0.1 * honest
+
+
+def test_350_words_hold_at_most_15_percent_more_letters_than_the_document_s() -> None:
+    """Words with letters in them that say nothing, among honest ones."""
+    for document in TWELVE:
+        words = lead(document.text, WORDS_MAX).split()
+        padded = " ".join(f"{word}{'x' * 8 * (at % 5 == 0)}" for at, word in enumerate(words))
+        assert disqualify(" ".join(words), document, WORDS_MAX) is None
+        if len(words) > 0.95 * WORDS_MAX:
+            assert disqualify(padded, document, WORDS_MAX) == "over_length"
 
 
 @pytest.mark.parametrize("baseline", [lead, centroid])

@@ -8,6 +8,7 @@ import verifiers.v1 as vf
 from precis.config import JudgeConfig
 from precis.inference.facts import open_judge
 from precis.judge import JudgeClient, Unscored
+from precis.summaries.prose import prose_share
 from precis.summaries.rewards import disqualify, score_zero
 from precis.words import count_words
 from precis_summaries.taskset import SummaryTask
@@ -72,7 +73,9 @@ class SummariesEnv(vf.Env[SummariesEnvConfig]):
         verdict = score_zero(document) if why else await self._judge.score(document, summary)
         if isinstance(verdict, Unscored):
             raise RuntimeError(f"The judge gave no verdict ({verdict.cause}): {verdict.detail}")
-        trace.record_reward("accuracy", verdict.reward)
+        prose = prose_share(summary, document.text)
+        trace.record_reward("accuracy", prose * verdict.reward)
+        trace.record_metric("prose", prose)
         trace.record_metric("words", count_words(summary))
         trace.record_metric("disqualified", float(why is not None))
 

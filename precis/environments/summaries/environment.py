@@ -149,8 +149,9 @@ class Summaries(Environment):
                 scores[one.index] = ranked
             else:
                 document = self._documents[one.scenario.id]
-                reward = ranked[place] * self.task.reward_share(one.text)
-                scores[one.index] = Score(reward, metrics=self._metrics(document, one.text))
+                metrics = self._metrics(document, one.text)
+                share = metrics["prose"] * self.task.reward_share(one.text)
+                scores[one.index] = Score(share * ranked[place], metrics=metrics)
         return [replace(one, score=scores.get(one.index, one.score)) for one in group]
 
     def show(self, rollout: Rollout) -> str:
@@ -169,15 +170,16 @@ class Summaries(Environment):
         # Validation and benchmark know the hard limit alone.
         share = 1.0 if held_out else self.task.reward_share(text)
         metrics = self._metrics(document, text, why)
-        metrics["correct"] = verdict.correct
+        prose = metrics["prose"]
+        metrics["correct"] = prose * verdict.correct
         metrics["asked"] = verdict.asked
         if held_out:
             metrics["copied"] = copied_share(text, document.text)
             if self.second and isinstance(second, Scored):
-                metrics["second_correct"] = second.correct
+                metrics["second_correct"] = prose * second.correct
                 metrics["second_asked"] = second.asked
         details = {"answers": list(map(asdict, verdict.answers)), "disqualified": why}
-        return Score(share * verdict.accuracy, None, metrics, details)
+        return Score(share * prose * verdict.accuracy, None, metrics, details)
 
     def _metrics(
         self, document: Document, text: str, why: Disqualified | None = None

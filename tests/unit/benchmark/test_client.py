@@ -22,14 +22,14 @@ from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.measure import measure
 from precis.benchmark.presets import PRESETS, endpoint_of
 from precis.benchmark.referee import BenchmarkJudge
-from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig
+from precis.config import BenchmarkConfig, ContenderConfig, DocumentsConfig, JudgeConfig
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
 from precis.extractive.kind import SENTENCES
 from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
-from precis.records.documents import Document, Question
+from precis.records.documents import Document, Question, read_documents
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.spend import Price, Spend, price_of
 from precis.records.summary import JudgedSummary, Summary
@@ -37,6 +37,7 @@ from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
+from precis.summaries.baselines import telegraph
 from precis.summaries.task import Summarizing
 from tests.support.provider import Provider
 
@@ -211,6 +212,23 @@ async def test_an_empty_summary_is_a_zero_that_takes_no_judge(url: str, provider
         (outcome,) = await measure(asked, referee(judge), DOCUMENTS[:1])
     assert (outcome.disqualified, judge.asked) == ("empty", 0)
     assert isinstance(outcome.verdict, Scored) and outcome.verdict.correct == 0
+
+
+async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_known(
+    url: str, provider: Provider
+) -> None:
+    document = read_documents(DocumentsConfig(source="bundled"))[0]
+    provider.answer = lambda request: Choice(telegraph(document.text, 350))
+    judge = Judge()
+    async with writer(entry(url)) as asked:
+        (outcome,) = await measure(asked, referee(judge), [document])
+    assert (outcome.disqualified, outcome.prose, outcome.reward, judge.asked) == (
+        "not_prose",
+        0.0,
+        0.0,
+        1,
+    )
+    assert isinstance(outcome.verdict, Scored) and outcome.verdict.correct == 1
 
 
 async def test_another_checkpoint_than_the_one_asked_for_is_an_error(

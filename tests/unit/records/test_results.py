@@ -65,6 +65,13 @@ def test_an_unscored_summary_has_a_cause_and_no_score() -> None:
     assert questions_of([judged], provenance())["correct"].to_list() == [None, None]
 
 
+def test_a_summary_scores_as_far_as_it_is_prose() -> None:
+    row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED, prose=0.25), provenance())
+    assert (row["score"], row["weight"]) == (0.25, 1)
+    metrics = json.loads(row["metrics"])
+    assert (metrics["prose"], metrics["answered"]) == (0.25, 1)
+
+
 def test_a_disqualified_summary_scores_nothing_and_says_why() -> None:
     judged = JudgedSummary(DOCUMENT, SUMMARY, score_zero(DOCUMENT), disqualified="over_length")
     frame, questions = tables([judged], provenance())

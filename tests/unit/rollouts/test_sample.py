@@ -9,7 +9,7 @@ import pytest
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import local_contender
-from precis.config import RolloutsConfig
+from precis.config import DocumentsConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.environment import Summaries, scenario_of
 from precis.errors import (
@@ -24,10 +24,12 @@ from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
-from precis.records.documents import Corpus, Document
+from precis.records.documents import Corpus, Document, read_documents
 from precis.records.rollout import Rollout, Scenario
 from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sample_seed, sampled
 from precis.statistics.standings import Contender
+from precis.summaries.baselines import lead, telegraph
+from precis.words import WORDS_MAX
 from tests.support.environments import summaries
 from tests.support.rollouts import DOCUMENT, SCENARIO, scored
 
@@ -119,13 +121,18 @@ async def gather(
         return await sample_groups(recorder, policy, environment, scenarios, settings, spares)
 
 
-async def roll_out(client: openai.AsyncOpenAI, environment: Summaries, **settings: Any) -> Rollout:
+async def roll_out(
+    client: openai.AsyncOpenAI,
+    environment: Summaries,
+    scenario: Scenario = SCENARIO,
+    **settings: Any,
+) -> Rollout:
     """One greedy rollout of the document."""
     async with (
         Recorder() as recorder,
         adapter_policy(client, "m@0", 0, config(**settings)) as policy,
     ):
-        (found,) = await sample_each(recorder, policy, environment, [SCENARIO], config(**settings))
+        (found,) = await sample_each(recorder, policy, environment, [scenario], config(**settings))
     return found
 
 
@@ -350,13 +357,36 @@ async def test_a_scenario_that_a_batch_has_twice_stays_twice(client: openai.Asyn
 async def test_length_costs_reward_in_training_and_not_in_validation(
     client: openai.AsyncOpenAI, policy: Policy
 ) -> None:
-    policy.answer = lambda request: "word " * (40 if request.seed is None else 38)
+    words = ["The mayor opened it."] * 9
+    policy.answer = lambda request: " ".join(
+        [*words, "The mayor opened it." if request.seed is None else "The mayor."]
+    )
     limits = {"words_max": 40, "length_ramp": 0.1}
     (group,) = await gather(client, summaries(CORPUS, Judge(), **limits))
     assert [one.reward for one in group] == [pytest.approx(0.5)] * 4
     assert all(one.metrics["correct"] == 1 for one in group)
     greedy = await roll_out(client, summaries(HELD_OUT, Judge(), **limits))
     assert (greedy.metrics["words"], greedy.reward) == (40, 1.0)
+
+
+async def test_words_that_are_no_prose_cost_reward_in_training_and_validation(
+    client: openai.AsyncOpenAI, policy: Policy
+) -> None:
+    document = read_documents(DocumentsConfig(source="bundled"))[0]
+    listed = telegraph(document.text, WORDS_MAX)
+    mixed = " ".join(sorted(listed.split()[120:], key=len))
+    judge = Judge()
+    for corpus in (Corpus((document,), ()), Corpus((), (document,))):
+        environment = summaries(corpus, judge, second=Judge())
+        policy.answer = lambda _: listed
+        found = await roll_out(client, environment, scenario=scenario_of(document))
+        assert (found.reward, found.metrics["not_prose"], judge.asked) == (0.0, 1.0, 0)
+        policy.answer = lambda _: f"{lead(document.text, 200)} {mixed}"[:1500]
+        found = await roll_out(client, environment, scenario=scenario_of(document))
+        assert 0.3 < found.metrics["prose"] < 0.9
+        assert found.reward == pytest.approx(found.metrics["prose"])
+        assert found.metrics.get("second_correct", found.reward) == pytest.approx(found.reward)
+        judge.asked = 0
 
 
 async def test_a_second_judge_rules_on_held_out_documents_and_earns_nothing(
