@@ -11,17 +11,37 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from precis.errors import ConfigError
-from precis.models.adapter import claimed_base, name_base, read_adapter
+from precis.models.adapter import (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    claimed_base,
+    name_base,
+    read_adapter,
+)
 from precis.models.base import base_config, base_to_load, choose_base, find_base, public_name
 from precis.models.gguf import convert, find_converter, write_modelfile
 from precis.models.merge import Proof, merge, verify
 from precis.models.prompt import write_prompt
 from precis.models.reference import NamedCheckpoint
-from precis.settings.tinker import KEPT_FILE
+from precis.rehearsal.checkpoint_files import POLICY_FILE
 
 Format = Literal["adapter", "merged", "gguf"]
 VERIFICATION_FILE = "verification.json"
 
+_TOKENIZER = {
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+}
+_TAKEN = _TOKENIZER | {CONFIG_FILE, WEIGHTS_FILE, POLICY_FILE}
+"""The files of a checkpoint that are given to others. It may hold more, such as what resumes
+training, and whoever may write the store may add a program or a pickle."""
 _LEFT_OUT = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".index.json")
 """Files of a base that are not copied: its weights, which the merged ones replace."""
 
@@ -95,9 +115,11 @@ def _export_adapter(
         base = choose_base(options.base, model.recorded_base, claimed)
         if base != claimed:
             name_base(folder, base)
-    for pickled in (*folder.glob("*.bin"), *folder.glob("*.pt")):
-        pickled.unlink()  # what resumes training, and may run code where it is opened
-    (folder / KEPT_FILE).unlink(missing_ok=True)  # of use to the account that trained alone
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name not in _TAKEN:
+            entry.unlink()
     write_prompt(folder, model.record)
     return Exported(to)
 
@@ -111,7 +133,9 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: ExportOptions) ->
         merge(base, products, folder, options.dtype)
         proof = verify(base, products, folder, options.dtype)
         _copy_the_rest(base, folder)
-        _copy_the_rest(adapter, folder)
+        for file in sorted(adapter.iterdir()):
+            if file.name in _TOKENIZER and not (folder / file.name).exists():
+                shutil.copy(file, folder)
     if options.in_32_bits:
         config = {**base_config(folder), "torch_dtype": "float32"}
         if "dtype" in config:  # transformers 5 writes this one, and it goes before the other
@@ -141,12 +165,10 @@ def _export_gguf(model: NamedCheckpoint, folder: Path, options: ExportOptions) -
     return proof
 
 
-def _copy_the_rest(source: Path, folder: Path) -> None:
-    """Copy configuration, tokenizer and licence, as far as they are not there yet."""
-    for file in sorted(source.iterdir()):
-        is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith(
-            ("README", "adapter_", "metrics", KEPT_FILE)
-        )
+def _copy_the_rest(base: Path, folder: Path) -> None:
+    """Copy a base's configuration, tokenizer and licence, as far as they are not there yet."""
+    for file in sorted(base.iterdir()):
+        is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith("README")
         if file.is_file() and not is_left_out and not (folder / file.name).exists():
             shutil.copy(file, folder)  # of the Hub's cache, what the link leads to
 

@@ -18,7 +18,7 @@ from precis.rehearsal.grpo import Adam
 from precis.rehearsal.kind import Floats, Layout, Policy, untrained
 from precis.store.durable import make_folder, move
 
-_FILE = "policy.json"
+POLICY_FILE = "policy.json"
 _METRICS = "metrics.json"
 
 
@@ -49,7 +49,7 @@ def folder_of(model_folder: Path, step: int) -> Path:
 
 def steps(model_folder: Path) -> list[int]:
     """The steps of all whole checkpoints, ascending."""
-    files = (model_folder / "checkpoints").glob(f"*/{_FILE}")
+    files = (model_folder / "checkpoints").glob(f"*/{POLICY_FILE}")
     names = (file.parent.name for file in files)
     return sorted(int(name) for name in names if name.isdigit())
 
@@ -73,7 +73,7 @@ def save(
     make_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     fresh.chmod(0o755)
-    (fresh / _FILE).write_text(_encode(trained, layout), encoding="utf-8")
+    (fresh / POLICY_FILE).write_text(_encode(trained, layout), encoding="utf-8")
     (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
     move(fresh, folder)
@@ -86,7 +86,7 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
     Raises:
         CorruptCheckpoint: it is missing, damaged, or of another kind or version of policy.
     """
-    file = folder_of(model_folder, step) / _FILE
+    file = folder_of(model_folder, step) / POLICY_FILE
     try:
         trained = _decode(json.loads(file.read_text(encoding="utf-8")), layout)
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:

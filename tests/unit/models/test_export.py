@@ -89,6 +89,45 @@ def test_where_a_service_keeps_the_weights_is_nobody_elses_business(tmp_path: Pa
     assert not (tmp_path / "out" / KEPT_FILE).exists()
 
 
+@pytest.mark.parametrize("file_format", ["adapter", "merged"])
+def test_what_a_checkpoint_holds_besides_is_given_to_nobody(
+    file_format: str, base: Path, tmp_path: Path
+) -> None:
+    """Programs and pickles, which whoever may write the store may have put there."""
+    store = FolderStore(tmp_path / "store")
+    adapter = tmp_path / "adapter"
+    write_adapter(adapter)
+    (adapter / "nested").mkdir()
+    for name in (
+        "modeling_evil.py",
+        "optimizer.pkl",
+        "nested/adapter_model.bin",
+        "README.md",
+        "optimizer.pt",
+        "metrics.json",
+        ".gitattributes",
+        "nested/tokenizer.json",
+    ):
+        (adapter / name).write_text("import os")
+    for name in ("tokenizer_config.json", "chat_template.jinja"):
+        (adapter / name).write_text("{}")
+    put_run(store, "mine", adapter)
+    asked = ("mine", "--format", file_format, "--base", base, "--to", tmp_path / "out")
+    export(*asked, store=store)
+    found = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*")}
+    weights = {
+        "adapter": {"adapter_config.json", "adapter_model.safetensors"},
+        "merged": {
+            "model.safetensors",
+            "config.json",
+            "tokenizer.json",
+            "LICENSE",
+            "verification.json",
+        },
+    }[file_format]
+    assert found == weights | {"tokenizer_config.json", "chat_template.jinja", "prompt.json"}
+
+
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32])
 @pytest.mark.parametrize("use_rslora", [False, True])
 def test_merged_weights_are_base_plus_product_to_the_last_bit(

@@ -75,6 +75,10 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card(
     store: FolderStore, hub: HubServer, address: str, tmp_path: Path
 ) -> None:
     put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+    (tmp_path / "adapter" / "nested").mkdir()
+    for name in ("evil.py", "nested/evil.bin", "evil.pkl"):
+        (tmp_path / "adapter" / name).write_text("import os")
+    put_run(store, "mine", tmp_path / "adapter")
     done = push("mine", "--repo", "me/mine-3b", "--private", store=store, hub=address)
     assert done.exit_code == 0, done.output
     assert done.stdout.strip().endswith(f"me/mine-3b/commit/{'c' * 40}")
