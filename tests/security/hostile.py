@@ -29,7 +29,7 @@ class Hostile:
             named = dict(line.split(": ", 1) for line in head.split("\r\n")[1:-2])
             headers = {name.lower(): value for name, value in named.items()}
             await reader.readexactly(int(headers.get("content-length", 0)))
-            self.keys.append(headers["authorization"].removeprefix("Bearer "))
+            self.keys.append(headers.get("authorization", "").removeprefix("Bearer "))
             for piece in self.answer(self.keys[-1]):
                 writer.write(piece)
                 await writer.drain()

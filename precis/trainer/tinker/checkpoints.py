@@ -3,8 +3,12 @@ weights. The service takes no weights from elsewhere, so a run goes on from what
 """
 
 import asyncio
+import gzip
 import tarfile
+import zlib
+from io import BufferedIOBase
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 import tinker
@@ -18,7 +22,16 @@ from precis.trainer.tinker.service import TinkerService
 
 _ARCHIVE_S = 1200.0
 """The service makes an archive when it is first asked for one."""
+_DOWNLOAD_S = 2 * 3600.0
 _DOWNLOAD_TIMEOUT = httpx.Timeout(60, connect=10)
+_ARCHIVE_BYTES_MAX = 64 * 2**30
+"""An adapter of every expert of the largest open models, at rank 32, has some 40 GB."""
+_UNPACKED_TIMES = 8
+_UNPACKED_MIN = 16 * 2**20
+"""Weights are hardly made smaller by packing; untrained ones are half zeros."""
+_FILES_MAX = 100
+_TOO_MUCH = "it unpacks to more than weights would"
+_GZIP = b"\x1f\x8b"
 _PAUSES_S = (1.0, 5.0, 20.0)
 """Before each new try of a download."""
 
@@ -74,20 +87,22 @@ async def copy_weights(
     asked = rest.get_checkpoint_archive_url_async(run, checkpoint)
     archive = await service.ask(f"give the weights of {sampler}", asked, _ARCHIVE_S)
     file = into / ".archive"
-    await _download(archive.url, file, sampler)
     try:
-        await asyncio.to_thread(_unpack, file, into)
+        await _download(archive.url, file, sampler)
+        await asyncio.to_thread(unpack, file, into)
     except tarfile.TarError as error:
-        raise TrainerLost(f"The archive of {sampler} can't be unpacked: {error}") from error
-    file.unlink()
+        raise TrainerLost(f"The archive of {sampler} can't be unpacked: {error}.") from error
+    finally:
+        file.unlink(missing_ok=True)
 
 
 async def _download(url: str, into: Path, what: str) -> None:
     """Download a file; the address may be signed, so no message quotes it."""
     for pause in (*_PAUSES_S, None):
         try:
-            return await _download_once(url, into)
-        except httpx.HTTPError as error:
+            async with asyncio.timeout(_DOWNLOAD_S):
+                return await download(url, into)
+        except (httpx.HTTPError, TimeoutError) as error:
             if pause is None:
                 raise TrainerLost(
                     f"The weights of {what} can't be downloaded: {type(error).__name__}."
@@ -95,20 +110,66 @@ async def _download(url: str, into: Path, what: str) -> None:
             await asyncio.sleep(pause)
 
 
-async def _download_once(url: str, into: Path) -> None:
+async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) -> None:
+    """Download a file of at most so many bytes.
+
+    Raises:
+        tarfile.TarError: it has more.
+        httpx.HTTPError: the download failed.
+    """
     async with (
         httpx.AsyncClient(
             timeout=_DOWNLOAD_TIMEOUT, follow_redirects=True, verify=tls_for(url)
         ) as http,
-        http.stream("GET", url) as answer,
+        http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
     ):
         answer.raise_for_status()
+        size = 0
         with into.open("wb") as file:
-            async for part in answer.aiter_bytes():
+            async for part in answer.aiter_raw():
+                size += len(part)
+                if size > bytes_max:
+                    raise tarfile.TarError(f"it has more than {bytes_max:,} bytes")
                 file.write(part)
 
 
-def _unpack(archive: Path, into: Path) -> None:
-    """Unpack an archive; nothing in it gets out of the folder."""
-    with tarfile.open(archive) as tar:
-        tar.extractall(into, filter="data")
+def unpack(archive: Path, into: Path) -> None:
+    """Unpack an archive, plain or by gzip; nothing in it gets out of the folder.
+
+    Raises:
+        tarfile.TarError: it is none, or unpacks to more than weights would.
+    """
+    most = max(_UNPACKED_MIN, _UNPACKED_TIMES * archive.stat().st_size)
+    with archive.open("rb") as packed:
+        is_gzip = packed.read(2) == _GZIP
+        packed.seek(0)
+        stream = _Bounded(gzip.GzipFile(fileobj=packed) if is_gzip else packed, most)
+        # As a stream, so that nothing is unpacked that is not counted.
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            for number, member in enumerate(tar):
+                if member.issparse() or number >= _FILES_MAX:
+                    raise tarfile.TarError(_TOO_MUCH)
+                tar.extract(member, into, filter="data")
+
+
+class _Bounded(BufferedIOBase):
+    """What can be read of a stream, up to so many bytes."""
+
+    def __init__(self, stream: BinaryIO | gzip.GzipFile, most: int) -> None:
+        self._stream = stream
+        self._left = most
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read so many bytes, or what is left.
+
+        Raises:
+            tarfile.TarError: it is too much, or damaged.
+        """
+        try:
+            found = self._stream.read(-1 if size is None else size)
+        except (OSError, EOFError, zlib.error) as error:
+            raise tarfile.TarError(f"it is damaged ({error})") from error
+        self._left -= len(found)
+        if self._left < 0:
+            raise tarfile.TarError(_TOO_MUCH)
+        return found

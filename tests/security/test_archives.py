@@ -1,0 +1,108 @@
+"""An archive of a training service fills no disk and no memory, and stays in its folder."""
+
+import gzip
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from precis.trainer.tinker.checkpoints import download, unpack
+from tests.security.hostile import MIB, hostile
+
+
+def tar_of(*files: tuple[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def long_header() -> bytes:
+    """A name of 64 MiB, which is read into memory whole."""
+    info = tarfile.TarInfo("weights")
+    info.pax_headers = {"path": "a" * (64 * MIB)}
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def holes() -> bytes:
+    """A file of one byte that is said to have a terabyte of zeros before it."""
+    header = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "w",
+        "GNU.sparse.realsize": str(2**40),
+    }
+    info = tarfile.TarInfo("w")
+    info.pax_headers = header
+    content = f"1\n{2**40 - 1}\n1\n".encode().ljust(512, b"\0") + b"x"
+    info.size = len(content)
+    return info.tobuf(tarfile.PAX_FORMAT) + content.ljust(1024, b"\0") + bytes(1024)  # fmt: skip
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_weights_come_as_they_were_packed(pack: type[bytes], tmp_path: Path) -> None:
+    weights = bytes(range(256)) * 400
+    files = (("adapter_config.json", b"{}"), ("folder/adapter_model.safetensors", weights))
+    unpack(written(pack(tar_of(*files)), tmp_path), tmp_path / "out")
+    assert (tmp_path / "out" / "folder" / "adapter_model.safetensors").read_bytes() == weights
+    assert (tmp_path / "out" / "adapter_config.json").read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        pytest.param(gzip.compress(tar_of(("w", bytes(315 * MIB))), 1), id="zeros"),
+        pytest.param(gzip.compress(long_header(), 1), id="name"),
+        pytest.param(holes(), id="holes"),
+        pytest.param(tar_of(*((f"{n}", b"") for n in range(10_000))), id="files"),
+    ],
+)
+def test_little_does_not_unpack_to_much(archive: bytes, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(tarfile.TarError, match="more than weights would"):
+        unpack(written(archive, tmp_path), out)
+    sizes = [file.stat().st_size for file in out.rglob("*")] if out.exists() else []
+    assert sum(sizes) <= 20 * MIB and len(sizes) <= 100
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        b"no archive",
+        gzip.compress(tar_of(("w", bytes(99_999))))[:90],
+        tar_of(("w", bytes(99_999)))[:5000],
+        tar_of(("../out-of-it", b"x")),
+        b"\x1f\x8bno gzip",
+    ],
+)
+def test_what_is_damaged_or_leads_out_is_one_kind_of_error(archive: bytes, tmp_path: Path) -> None:
+    with pytest.raises(tarfile.TarError):
+        unpack(written(archive, tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out-of-it").exists()
+
+
+async def test_a_download_without_end_is_given_up(tmp_path: Path) -> None:
+    def endless(_: str) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        for _mib in range(1024):
+            yield bytes(MIB)
+
+    async with hostile(endless) as server:
+        with pytest.raises(tarfile.TarError, match="more than 1,048,576 bytes"):
+            await download(server.url, tmp_path / "archive", MIB)
+        assert server.sent < 64 * MIB
+        assert (tmp_path / "archive").stat().st_size <= MIB
+        with pytest.raises(httpx.HTTPError):
+            await download("http://127.0.0.1:1/", tmp_path / "archive")
+
+
+def written(archive: bytes, folder: Path) -> Path:
+    path = folder / "archive"
+    path.write_bytes(archive)
+    return path
