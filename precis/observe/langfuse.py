@@ -6,7 +6,7 @@ keys. The attributes are those of https://langfuse.com/integrations/native/opent
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,10 +14,9 @@ import httpx
 
 from precis import __version__
 from precis.environment import Environment
-from precis.llm.tls import tls_for
 from precis.observe.completions import CompletionRecord
+from precis.observe.sender import post
 
-_TIMEOUT_S = 10
 _INTERNAL = 1
 _OK = 1
 
@@ -43,20 +42,22 @@ class Langfuse:
         host = environment.langfuse_host
         return cls(host.rstrip("/"), public.get_secret_value(), secret.get_secret_value())
 
-    def client(self) -> httpx.Client:
+    @property
+    def key(self) -> str:
+        return self.secret_key
+
+    @property
+    def options(self) -> Mapping[str, Any]:
         # Without this header a server of version 4 shows what is written minutes later.
         headers = {"x-langfuse-ingestion-version": "4"}
-        auth = (self.public_key, self.secret_key)
-        return httpx.Client(
-            auth=auth, headers=headers, timeout=_TIMEOUT_S, verify=tls_for(self.url)
-        )
+        return {"auth": (self.public_key, self.secret_key), "headers": headers}
 
-    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
         spans = {"resourceSpans": [_resource(list(map(_span, batch)))]}
-        client.post(f"{self.url}/api/public/otel/v1/traces", json=spans).raise_for_status()
+        await post(client, f"{self.url}/api/public/otel/v1/traces", spans)
         for seen in batch:
             for score in _scores(seen):
-                client.post(f"{self.url}/api/public/scores", json=score).raise_for_status()
+                await post(client, f"{self.url}/api/public/scores", score)
 
 
 def _resource(spans: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -4,17 +4,15 @@ Its reporting API is `POST {base}/report` with request, response, times and meta
 (https://docs.openpipe.ai, "Report"; the same that its Python client sends).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import httpx
 
 from precis.environment import Environment
-from precis.llm.tls import tls_for
 from precis.observe.completions import CompletionRecord
-
-_TIMEOUT_S = 10
+from precis.observe.sender import post
 
 
 @dataclass(frozen=True)
@@ -33,13 +31,13 @@ class OpenPipe:
         key = environment.openpipe_api_key
         return cls(environment.openpipe_base_url, key.get_secret_value()) if key else None
 
-    def client(self) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {self.key}"}
-        return httpx.Client(headers=headers, timeout=_TIMEOUT_S, verify=tls_for(self.url))
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {"headers": {"Authorization": f"Bearer {self.key}"}}
 
-    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
         for seen in batch:
-            client.post(f"{self.url.rstrip('/')}/report", json=_report(seen)).raise_for_status()
+            await post(client, f"{self.url.rstrip('/')}/report", _report(seen))
 
 
 def _report(seen: CompletionRecord) -> dict[str, Any]:

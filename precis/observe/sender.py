@@ -1,15 +1,16 @@
 """Sending to a service that may be slow or out, without anybody waiting for it."""
 
+import asyncio
 import logging
 import queue
 import threading
-import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import httpx
 
 from precis.llm.redaction import without_credentials
+from precis.llm.responses import BoundedClient
 from precis.observe.completions import CompletionRecord
 
 QUEUE_MAX = 4000
@@ -17,6 +18,9 @@ QUEUE_MAX = 4000
 BATCH_MAX = 50
 _TRIES = 3
 _PAUSE_S = 0.5
+_DEADLINE_S = 10.0
+_REPLY_BYTES_MAX = 2**16
+"""Nothing of a reply is read but what an error says."""
 _LOOK_S = 0.05
 
 logger = logging.getLogger(__name__)
@@ -28,11 +32,34 @@ class Service(Protocol):
     @property
     def name(self) -> str: ...
 
-    def client(self) -> httpx.Client:
-        """Its client, with its key and deadlines."""
+    @property
+    def url(self) -> str:
+        """Where it is."""
 
-    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
-        """Report some completions; raises httpx.HTTPError where it fails."""
+    @property
+    def key(self) -> str:
+        """Its secret, which no reply is to show."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What its client is made with: headers, authorization."""
+
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
+        """Report some completions by `post`; raises httpx.HTTPError where it fails."""
+
+
+async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:
+    """Post JSON, within a deadline for the whole of it.
+
+    Raises:
+        httpx.HTTPError: it failed, was refused, or took too long.
+    """
+    try:
+        async with asyncio.timeout(_DEADLINE_S):
+            response = await client.post(url, json=body)
+    except TimeoutError:
+        raise httpx.ReadTimeout(f"no whole answer within {_DEADLINE_S:g} s") from None
+    response.raise_for_status()
 
 
 class Sender:
@@ -70,9 +97,15 @@ class Sender:
             logger.warning("%s has not got %d completions.", self._service.name, lost)
 
     def _run(self) -> None:
-        with self._service.client() as client:
-            while batch := self._next():
-                self._deliver(client, batch)
+        asyncio.run(self._feed())
+
+    async def _feed(self) -> None:
+        service = self._service
+        async with BoundedClient(
+            service.url, service.key, bytes_max=_REPLY_BYTES_MAX, **service.options
+        ) as client:
+            while batch := self._next():  # nothing else is done in this thread meanwhile
+                await self._deliver(client, batch)
 
     def _next(self) -> list[CompletionRecord]:
         """The next batch; empty when there is none left and none will come."""
@@ -89,18 +122,18 @@ class Sender:
                 batch.append(self._waiting.get_nowait())
             return batch
 
-    def _deliver(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
+    async def _deliver(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
         # A service that is out is asked once for each batch, so that the queue keeps moving.
         tries = 1 if self._warned or self._ending.is_set() else _TRIES
         for tried in range(1, tries + 1):
             try:
-                self._service.send(client, batch)
+                await self._service.send(client, batch)
             except httpx.HTTPError as error:
                 if tried == tries or not _passes(error):
                     self.lost += len(batch)
                     self._warn(_reason(error))
                     return
-                time.sleep(_PAUSE_S * tried)
+                await asyncio.sleep(_PAUSE_S * tried)
             else:
                 self.sent += len(batch)
                 return

@@ -147,9 +147,13 @@ async def unreachable() -> str | None:
     url = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
     try:
         # Nothing is sent but the request: whose certificate W&B trusts is its own business.
-        async with httpx.AsyncClient(timeout=_REACH_TIMEOUT_S, verify=False) as client:
-            await client.get(url)
-    except (httpx.TransportError, httpx.InvalidURL) as error:
+        async with (
+            asyncio.timeout(2 * _REACH_TIMEOUT_S),
+            httpx.AsyncClient(timeout=_REACH_TIMEOUT_S, verify=False) as client,
+            client.stream("GET", url),  # and of what it answers nothing is read
+        ):
+            pass
+    except (httpx.TransportError, httpx.InvalidURL, TimeoutError) as error:
         why = str(error) or type(error).__name__
         return (
             f"W&B can't be reached at {url} ({why}): what goes there stays in its folder on this "

@@ -5,17 +5,15 @@ takes), not through its package: that one patches the OpenAI clients of the whol
 is initialised, keeps threads of its own, and takes seconds to import.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import httpx
 
 from precis.environment import Environment
-from precis.llm.tls import tls_for
 from precis.observe.completions import CompletionRecord
-
-_TIMEOUT_S = 10
+from precis.observe.sender import post
 
 
 @dataclass(frozen=True)
@@ -38,14 +36,14 @@ class Weave:
             return None
         return cls(environment.weave_url.rstrip("/"), project, key.get_secret_value())
 
-    def client(self) -> httpx.Client:
-        auth = ("api", self.key)
-        return httpx.Client(auth=auth, timeout=_TIMEOUT_S, verify=tls_for(self.url))
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {"auth": ("api", self.key)}
 
-    def send(self, client: httpx.Client, batch: Sequence[CompletionRecord]) -> None:
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
         calls = {"batch": [_call(seen, self.project) for seen in batch]}
         address = f"{self.url}/v2/{self.project}/calls/complete"
-        client.post(address, json=calls).raise_for_status()
+        await post(client, address, calls)
 
 
 def _call(seen: CompletionRecord, project: str) -> dict[str, Any]:

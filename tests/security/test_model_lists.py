@@ -3,13 +3,20 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 import pytest
 
 from precis.errors import ConfigError
 from precis.inference.summarizer import find_served, list_models
-from tests.security.hostile import MIB, bomb, endless, hostile, quoting, quoting_in_the_status_line
+from tests.security.hostile import (
+    MIB,
+    bomb,
+    dripping,
+    endless,
+    hostile,
+    quoting,
+    quoting_in_the_status_line,
+)
 
 KEY = "sk-or-v1-0123456789abcdef"
 
@@ -27,25 +34,9 @@ async def test_a_list_without_end_is_not_read(answer: Callable[[str], Iterator[b
 
 
 async def test_a_list_that_drips_costs_its_deadline_and_no_more() -> None:
-    """No single wait for a byte is long."""
-
-    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\n\r\n{")
-            while True:
-                writer.write(b" ")
-                await writer.drain()
-                await asyncio.sleep(0.05)
-        writer.close()
-        ended.set()
-
-    ended = asyncio.Event()
-    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with dripping() as url:
         with pytest.raises(ConfigError, match="does not list its models within 1 s"):
-            await asyncio.wait_for(list_models(f"http://127.0.0.1:{port}/v1", KEY, 1.0), 30)
-        await asyncio.wait_for(ended.wait(), 30)
+            await asyncio.wait_for(list_models(url, KEY, 1.0), 30)
 
 
 @pytest.mark.parametrize(
