@@ -1,10 +1,13 @@
 """Prefect's server as we start it: `python -m cli.serve_prefect --host … --port …`.
 
-It asks everybody for a password and lets the pages of its own origin read its answers. One that
-listens on the loopback answers to its own names alone: a page on the internet may point a name
-of its own at 127.0.0.1, so that a browser takes the server for that page's.
+It asks everybody for a password, lets the pages of its own origin read its answers, and lets nobody
+else's show its pages in a frame. One that listens on the loopback answers to its own names alone: a
+page on the internet may point a name of its own at 127.0.0.1, so that a browser takes the server
+for that page's.
 """
 
+import base64
+import hmac
 import os
 import sys
 from typing import Annotated
@@ -13,11 +16,46 @@ import httpx
 import typer
 import uvicorn
 from fastapi import FastAPI
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cli.prefect_settings import server_password
 
 _LOOPBACK = ("127.0.0.1", "localhost")
+_DOCUMENTATION = ("/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
+"""Of the API; Prefect asks for the password under /api alone."""
+
+
+class Perimeter:
+    """Asks for the password before the API's documentation, and keeps pages out of others' frames.
+
+    Args:
+        password: `user:password`.
+    """
+
+    def __init__(self, app: ASGIApp, password: str) -> None:
+        self._app = app
+        self._expected = f"Basic {base64.b64encode(password.encode()).decode()}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+
+        async def send_unframed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["Content-Security-Policy"] = "frame-ancestors 'self'"
+                headers["X-Frame-Options"] = "SAMEORIGIN"
+            await send(message)
+
+        app = self._app
+        given = Headers(scope=scope).get("authorization", "").encode()
+        if scope["path"] in _DOCUMENTATION and not hmac.compare_digest(given, self._expected):
+            asks = {"WWW-Authenticate": 'Basic realm="Prefect"'}
+            app = PlainTextResponse("Unauthorized", 401, headers=asks)
+        await app(scope, receive, send_unframed)
 
 
 def app_for(host: str, port: int) -> FastAPI:
@@ -40,6 +78,7 @@ def app_for(host: str, port: int) -> FastAPI:
     from prefect.server.api.server import create_app  # only now, since it reads the environment
 
     app: FastAPI = create_app(final=True)
+    app.add_middleware(Perimeter, password=password)
     if host in _LOOPBACK:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*_LOOPBACK, page.host])
     return app

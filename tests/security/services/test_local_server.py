@@ -123,6 +123,33 @@ def test_without_the_password_nothing_is_answered(fresh: Precis) -> None:
     assert httpx.post(**ask, auth=(user, secret)).status_code == 200
 
 
+def test_what_is_open_is_what_the_documentation_says(fresh: Precis) -> None:
+    """And whatever it is, no page of another site shows it in a frame."""
+    user, _, secret = password_of(fresh).partition(":")
+    server = fresh.api.removesuffix("/api")
+    for path in ("/api/health", "/api/ready", "/ui-settings", "/"):
+        assert _ask_unframed(f"{server}{path}") == 200, path
+    for path in (
+        "/docs",
+        "/redoc",
+        "/openapi.json",
+        "/docs/oauth2-redirect",
+        "/api/docs",
+        "/api/openapi.json",
+        "/api/version",
+        "/api/admin/settings",
+    ):
+        assert _ask_unframed(f"{server}{path}") == 401, path
+        assert _ask_unframed(f"{server}{path}", auth=(user, secret)) == 200, path
+
+
+def _ask_unframed(url: str, **options: Any) -> int:
+    answer = httpx.get(url, follow_redirects=True, timeout=60, **options)
+    assert answer.headers["content-security-policy"] == "frame-ancestors 'self'"
+    assert answer.headers["x-frame-options"] == "SAMEORIGIN"
+    return answer.status_code
+
+
 def test_no_other_origin_is_allowed_and_no_other_name_is_answered_to(fresh: Precis) -> None:
     answer = httpx.get(f"{fresh.api}/health", headers={"Origin": "http://prize.example"})
     assert "access-control-allow-origin" not in answer.headers
