@@ -18,7 +18,7 @@ import httpx
 from cli import prefect_process as process
 from cli.prefect_settings import find_api_url, server_password
 from precis.environment import Environment
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.llm.tls import tls_for
 
 _READY_TIMEOUT_S = 180.0
@@ -42,7 +42,7 @@ class PrefectServer:
 
     @property
     def ui(self) -> str:
-        return self.api.removesuffix("/api")
+        return without_passwords(self.api.removesuffix("/api"))
 
     @property
     def password_file(self) -> Path | None:

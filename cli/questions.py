@@ -160,7 +160,7 @@ async def _read_texts(folder: Path) -> list[Text]:
 
 def _endpoint(url: str, model: str) -> Endpoint:
     if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"--url {url!r} must start with http:// or https://.")
+        raise ConfigError("--url must start with http:// or https://.")
     key = key_of_server() or NO_KEY
     return Endpoint(url.rstrip("/"), model, key, key_variable=SERVER_KEY_VARIABLE, role="writer")
 

@@ -220,7 +220,7 @@ async def _choose_model(store: Store) -> NamedCheckpoint:
 async def _open_named(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
     """The server that `--url` names."""
     if not options.url.startswith(("http://", "https://")):
-        raise ConfigError(f"--url {options.url!r} must start with http:// or https://.")
+        raise ConfigError("--url must start with http:// or https://.")
     key = key_of_own(options.url) or key_of_server() or NO_KEY
     server = Server(url=options.url, key=key)
     model = await find_served(server.url, options.model, server.key)

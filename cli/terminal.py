@@ -8,7 +8,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from precis.errors import PrecisError
+from precis.errors import PrecisError, without_passwords
 from precis.settings.problems import problems_in
 from precis.text import without_controls
 
@@ -54,7 +54,8 @@ def echo(text: str) -> None:
 
 
 def _print_error(sentence: str, style: str) -> None:
-    errors.print(without_controls(sentence), style=style, markup=False, soft_wrap=True)
+    shown = without_controls(without_passwords(sentence))
+    errors.print(shown, style=style, markup=False, soft_wrap=True)
 
 
 def fail(sentence: str) -> NoReturn:

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.judge import JudgeClient, endpoint_for
 from precis.judge.endpoint import OWN_KEY
 from precis.llm.tls import tls_for
@@ -81,7 +81,8 @@ def raise_failures(rows: Sequence[CheckResult]) -> None:
 
 async def _run_check(name: str, check: Check, deadline_s: float) -> CheckResult:
     try:
-        return CheckResult(name, True, await asyncio.wait_for(check(), deadline_s))
+        detail = await asyncio.wait_for(check(), deadline_s)
+        return CheckResult(name, True, without_passwords(detail))
     except TimeoutError:
         late = PrecisError(f"No answer in {deadline_s:g} s.", "See whether it is up.")
         return _result_of_failure(name, late)

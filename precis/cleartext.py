@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment
+from precis.errors import without_passwords
 from precis.settings.tinker import TinkerTrainer
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -18,8 +19,8 @@ def keys_in_clear(config: RunConfig) -> list[str]:
     for variable, address in _addresses(config):
         if keys.get(variable) and _is_clear(address):
             sentences.append(
-                f"{variable} goes to {address} in clear, for anybody on the way to read: use "
-                "https://, or an ssh tunnel to the loopback."
+                f"{variable} goes to {without_passwords(address)} in clear, for anybody on the way "
+                "to read: use https://, or an ssh tunnel to the loopback."
             )
     return sentences
 

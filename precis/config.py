@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -37,6 +38,16 @@ Hosted = Literal[
     "claude-sonnet-4.5",
 ]
 """Hosted models by the names that `precis.benchmark.presets` knows them under."""
+
+
+def _refuse_password(address: str, name: str, variable: str) -> None:
+    """Refuse an address with a password in it: everybody on the Prefect server can read settings.
+
+    Raises:
+        ValueError: it has one.
+    """
+    if "@" in urlsplit(address).netloc:
+        raise ValueError(f"{name}: the address carries a password; set {variable} instead")
 
 
 class DocumentSource(Record):
@@ -181,6 +192,7 @@ class JudgeConfig(Record):
             raise ValueError("judge provider 'url' needs base_url and model")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("judge base_url must start with http:// or https://")
+        _refuse_password(self.base_url, "judge base_url", "JUDGE_API_KEY")
         return self
 
 
@@ -234,6 +246,7 @@ class ContenderConfig(Record):
                 f"contender {self.model!r} has provider 'url': its base_url must start with "
                 "http:// or https://"
             )
+        _refuse_password(self.base_url, f"contender {self.model!r}", "CONTENDER_API_KEY")
         return self
 
     @property
@@ -554,6 +567,7 @@ class ManagedConfig(TrainConfig):
                 "a managed job rents its machine: set cluster.where to 'sky', or take another "
                 "deployment"
             )
+        _refuse_password(self.prefect_api_url, "prefect_api_url", "PREFECT_API_AUTH_STRING")
         return self
 
     def on_its_machine(self) -> TrainConfig:

@@ -35,10 +35,19 @@
 A summary that could not be judged is not an error but a record (`precis.judge.Unscored`):
 it leaves its group and is counted.
 
-Every message is a sentence or two: what was wrong, where, and what to do. A new class belongs
-below the border that it fails at. Where a retry would not help, it is named in
-`tasks.policy.HOPELESS`.
+Every message is a sentence or two: what was wrong, where, and what to do; addresses stand in it
+without their passwords. A new class belongs below the border that it fails at. Where a retry would
+not help, it is named in `tasks.policy.HOPELESS`.
 """
+
+import re
+
+_USER_INFO = re.compile(r"://[^\s/?#]*@")
+
+
+def without_passwords(text: str) -> str:
+    """Return text with `…` for user and password in each address: `https://…@host/v1`."""
+    return _USER_INFO.sub("://…@", text)
 
 
 class PrecisError(Exception):
@@ -50,9 +59,9 @@ class PrecisError(Exception):
     """
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(what, remedy)  # what a copy in another process is made from
-        self.what = what
-        self.remedy = remedy
+        self.what = without_passwords(what)
+        self.remedy = without_passwords(remedy)
+        super().__init__(self.what, self.remedy)  # what a copy in another process is made from
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".rstrip()
@@ -83,7 +92,7 @@ class ProviderRejected(ProviderError):
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
-        self.args = (message, status)
+        self.args = (self.what, status)
         self.status = status
 
 
@@ -97,7 +106,7 @@ class ProviderFailed(ProviderError):
 
     def __init__(self, cause: str, detail: str, retry_after_s: float | None = None) -> None:
         super().__init__(detail)
-        self.args = (cause, detail, retry_after_s)
+        self.args = (cause, self.what, retry_after_s)
         self.cause = cause
         self.retry_after_s = retry_after_s
 

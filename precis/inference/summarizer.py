@@ -159,8 +159,10 @@ class ServedSummarizer:
     def __init__(self, url: str, model: str, key: str, context_tokens: int | None) -> None:
         self.model = model
         self.context_tokens = context_tokens or CONTEXT_TOKENS
+        # Settings hold no password, which an address may; the endpoint has the address.
+        bare = str(httpx.URL(url).copy_with(userinfo=b""))
         self._config = ContenderConfig(
-            model=model, provider="url", base_url=url, tries_max=_TRIES_MAX
+            model=model, provider="url", base_url=bare, tries_max=_TRIES_MAX
         )
         self._endpoint = Endpoint(url, model, key, key_variable=SERVER_KEY_VARIABLE, role="server")
         self._writers: dict[int, ContenderClient] = {}
@@ -258,8 +260,8 @@ async def list_models(url: str, key: str, timeout_s: float = _LIST_TIMEOUT_S) ->
         raise ConfigError(
             f"The server at {url} lists its models without end: {error}", "Give another --url."
         ) from None
-    except httpx.InvalidURL:  # what it says may quote a password
-        raise ConfigError(f"--url {url!r} is no address.", "Write http://HOST:PORT/v1.") from None
+    except httpx.InvalidURL:  # what it says, and the address, may hold a password
+        raise ConfigError("--url is no address.", "Write http://HOST:PORT/v1.") from None
     except httpx.RequestError as error:
         raise ConfigError(
             f"No server answers at {url} ({error or type(error).__name__}).",

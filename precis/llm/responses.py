@@ -29,7 +29,7 @@ class BoundedClient(httpx.AsyncClient):
 
     Args:
         url: where the server is.
-        key: what is never to be seen in a response or an error.
+        key: what is never to be seen in a response or an error; nor is the address's password.
         bytes_max: the largest response, unpacked.
         options: those of `httpx.AsyncClient`.
     """
@@ -37,10 +37,11 @@ class BoundedClient(httpx.AsyncClient):
     def __init__(
         self, url: str, key: str, *, bytes_max: int = REPLY_BYTES_MAX, **options: Any
     ) -> None:
+        address = httpx.URL(url)
         # A proxy that the environment names can't reach a server on this machine.
-        trust_env = httpx.URL(url).host not in _LOOPBACK
+        trust_env = address.host not in _LOOPBACK
         super().__init__(verify=tls_for(url), trust_env=trust_env, **options)
-        self._redactor = Redactor(key)
+        self._redactors = [Redactor(secret) for secret in (key, address.password) if secret]
         self._bytes_max = bytes_max
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
@@ -59,7 +60,8 @@ class BoundedClient(httpx.AsyncClient):
                 await response.aclose()
         except httpx.RequestError as error:
             # It may quote what the server sent, and so may those that it came from.
-            raise type(error)(self._redactor.clean_text(str(error)), request=request) from None
+            said = self._clean(str(error).encode("utf-8", "replace")).decode("utf-8", "replace")
+            raise type(error)(said, request=request) from None
         return self._whole(response, content)
 
     async def _read(self, response: httpx.Response) -> bytes:
@@ -80,13 +82,18 @@ class BoundedClient(httpx.AsyncClient):
         headers = []
         for name, value in response.headers.raw:
             if name.decode("latin-1").lower() not in told:
-                headers.append((name, self._redactor.clean(value)))
+                headers.append((name, self._clean(value)))
         return httpx.Response(
             response.status_code,
             headers=headers,
-            content=self._redactor.clean(content),
+            content=self._clean(content),
             request=response.request,
         )
+
+    def _clean(self, content: bytes) -> bytes:
+        for redactor in self._redactors:
+            content = redactor.clean(content)
+        return content
 
 
 class _Unpacker:

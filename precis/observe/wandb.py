@@ -25,6 +25,7 @@ from typing import Any
 import httpx
 
 from precis.environment import Environment
+from precis.errors import without_passwords
 
 _FINISH_TIMEOUT_S = 20
 _REACH_TIMEOUT_S = 2
@@ -156,8 +157,8 @@ async def unreachable() -> str | None:
     except (httpx.TransportError, httpx.InvalidURL, TimeoutError) as error:
         why = str(error) or type(error).__name__
         return (
-            f"W&B can't be reached at {url} ({why}): what goes there stays in its folder on this "
-            "machine, for `wandb sync`."
+            f"W&B can't be reached at {without_passwords(url)} ({why}): what goes there stays in "
+            "its folder on this machine, for `wandb sync`."
         )
     return None
 
