@@ -20,6 +20,8 @@ from cli.terminal import CONTINUES, fail, sentences
 from precis import __version__
 from precis.config import SEED_MAX, SEED_MIN
 from precis.environment import Environment
+from precis.errors import without_passwords
+from precis.processes.signals import as_interrupts
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(judge_app, name="judge")
@@ -134,7 +136,9 @@ def worker(
         api = prefect_server.attach()
         from cli.worker import serve
 
-        typer.echo(f"Works for {api}, at up to {limit} runs at a time, until Ctrl-C.")
+        typer.echo(
+            f"Works for {without_passwords(api)}, at up to {limit} runs at a time, until Ctrl-C."
+        )
         serve(limit)
 
 
@@ -181,9 +185,10 @@ def stop() -> None:
 
 @contextmanager
 def _explain_interrupt() -> Iterator[None]:
-    """Say after Ctrl-C that nothing is lost."""
+    """Say after Ctrl-C, SIGTERM or SIGHUP that nothing is lost."""
     try:
-        yield
+        with as_interrupts():
+            yield
     except KeyboardInterrupt:
         fail(f"Interrupted. {CONTINUES}")
 

@@ -1,11 +1,34 @@
-"""The `precis` command before any of its commands has begun."""
+"""The `precis` command that is interrupted: before any of its commands has begun, and later."""
 
+import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 
 import pytest
 
 from precis.__main__ import main
+from tests.services.patience import patience_s
+
+REHEARSAL = """
+import asyncio, signal, sys, time
+from cli.main import _explain_interrupt
+from cli.terminal import sentences
+
+async def train():
+    print("ready", flush=True)
+    try:
+        await asyncio.sleep(600)
+    finally:
+        print("cleaned up", flush=True)
+
+def wait():
+    print("ready", flush=True)
+    time.sleep(600)
+
+with sentences(), _explain_interrupt():
+    wait() if sys.argv[1] == "starting" else asyncio.run(train())
+"""
 
 
 class Interruption:
@@ -27,3 +50,33 @@ def test_ctrl_c_while_the_command_is_loaded_is_no_traceback(
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 130
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("phase", ["starting", "training"])
+def test_a_rehearsal_that_is_told_to_end_says_how_it_continues(
+    sent: signal.Signals, phase: str
+) -> None:
+    command = [sys.executable, "-c", REHEARSAL, phase]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(sent)
+    said, _ = process.communicate(timeout=patience_s())
+    assert "Interrupted. The same command continues" in " ".join(said.split())
+    assert ("cleaned up" in said) == (phase == "training")
+
+
+def test_a_rehearsal_that_outlives_its_terminal_goes_on() -> None:
+    """As nohup has it: SIGHUP is ignored."""
+    ignoring = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{REHEARSAL}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", ignoring, "training"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
+    process.kill()
+    process.communicate()
