@@ -1,6 +1,7 @@
 """What a server holds of ours: the work pool, and the deployments in it."""
 
 import asyncio
+import importlib.util
 
 from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
@@ -9,6 +10,8 @@ from prefect.exceptions import ObjectNotFound
 from prefect.workers.process import ProcessWorker
 
 from cli.worker import POOL
+
+_SLUG = "regular"
 
 
 async def ensure() -> None:
@@ -22,15 +25,20 @@ async def ensure() -> None:
             await client.create_work_pool(pool)
 
 
-def schedule_of(deployment: str) -> dict[str, bool]:
-    """A build step of prefect.yaml: whether a deployment's schedule is to be active.
+def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
+    """A build step of prefect.yaml: a deployment's schedule, whether active and under which slug.
 
     `prefect deploy` makes schedules anew, and would switch on what somebody has switched off.
+    Where what it needs is not installed it is off, under a slug of its own: it is switched on once
+    that is installed, unless somebody has switched it off since.
 
     Args:
         deployment: as `prefect deployment run` takes it.
+        needs: a package; empty for none.
     """
-    return {"active": asyncio.run(_is_active(deployment))}
+    if needs and importlib.util.find_spec(needs) is None:
+        return {"active": False, "slug": f"without-{needs}"}
+    return {"active": asyncio.run(_is_active(deployment)), "slug": _SLUG}
 
 
 async def _is_active(deployment: str) -> bool:
@@ -39,7 +47,7 @@ async def _is_active(deployment: str) -> bool:
             found = await client.read_deployment_by_name(deployment)
         except ObjectNotFound:
             return True  # it is deployed for the first time
-    return all(schedule.active for schedule in found.schedules)
+    return all(one.active for one in found.schedules if not (one.slug or "").startswith("without-"))
 
 
 async def deployments() -> list[str]:

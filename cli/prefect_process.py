@@ -151,10 +151,12 @@ def _launch(host: str, port: int) -> None:
     os.environ.setdefault("PREFECT_UI_URL", f"http://{name}:{port}")
     known = password()
     assert known is not None, "a server is never started without a password"
-    with (home() / "server.pid").open("w") as pid, (home() / "server.log").open("ab") as log:
+    lock = home() / "server.pid"
+    serve = [sys.executable, "-m", "cli.serve_prefect", "--host", host, "--port", str(port)]
+    with lock.open("w") as pid, (home() / "server.log").open("ab") as log:
         acquire(pid)
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli.serve_prefect", "--host", host, "--port", str(port)],
+            [*serve, "--lock", str(lock)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cli import prefect_server
 from cli.plain_table import PlainTable
 from cli.run_comparison import describe_difference, runs_side_by_side, summaries_side_by_side
 from cli.tables import (
@@ -35,7 +36,7 @@ from precis.run.restart import load_reached
 from precis.run.restart import restart as restart_run
 from precis.store import Store, open_store
 
-app = typer.Typer(no_args_is_help=True, help="The runs of a store.")
+app = typer.Typer(help="The runs at work, and the runs of a store.")
 
 StoreOption = Annotated[
     str,
@@ -46,6 +47,29 @@ StoreOption = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, for a program.")]
 
 Model = Annotated[str, typer.Argument(help="Name of the model.")]
+
+
+@app.callback(invoke_without_command=True)
+def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show the runs at work and those that wait, with the step that each has come to.
+
+    The other commands are about the runs that a store holds.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with sentences():
+        if prefect_server.find() is None:
+            _print("No Prefect server is configured or up, so nothing runs.")
+            return
+        prefect_server.attach()
+        from cli.live_runs import as_lines, as_records, read_live_runs  # only now, with its address
+
+        runs = asyncio.run(read_live_runs(datetime.now(UTC)))
+        if as_json:
+            _print_json(as_records(runs))
+            return
+        for line in as_lines(runs, _console().width) or ["Nothing runs, and nothing waits."]:
+            _print(line)
 
 
 @app.command("list")

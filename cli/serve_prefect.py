@@ -4,12 +4,19 @@ It asks everybody for a password, lets the pages of its own origin read its answ
 else's show its pages in a frame. One that listens on the loopback answers to its own names alone: a
 page on the internet may point a name of its own at 127.0.0.1, so that a browser takes the server
 for that page's.
+
+One that a command has started and left up (`--lock`) ends by itself: when its folder is gone, and
+when for a day nothing has asked it for anything, be it a page, a worker or a run.
 """
 
 import base64
 import hmac
 import os
 import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import httpx
@@ -26,6 +33,10 @@ from cli.prefect_settings import server_password
 _LOOPBACK = ("127.0.0.1", "localhost")
 _DOCUMENTATION = ("/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
 """Of the API; Prefect asks for the password under /api alone."""
+_HEALTH = "/api/health"
+_LOOK_S = 5.0
+_IDLE_MAX_S = 86_400.0
+_FAREWELL_S = 20.0
 
 
 class Perimeter:
@@ -84,9 +95,84 @@ def app_for(host: str, port: int) -> FastAPI:
     return app
 
 
-def main(host: Annotated[str, typer.Option()], port: Annotated[int, typer.Option()]) -> None:
-    """Serve until SIGTERM."""
-    uvicorn.run(app_for(host, port), host=host, port=port, log_level="warning")
+class LastUse:
+    """Middleware that knows how long ago somebody asked for anything but the server's health.
+
+    A page that is open, a worker, a run and a command all ask, the first three every few seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._at = clock()
+        self._open = 0
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last use; 0 while one lasts, as a websocket does."""
+        return 0.0 if self._open else self._clock() - self._at
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """The app, whose use is noted."""
+
+        async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "lifespan" or scope["path"] == _HEALTH:
+                return await app(scope, receive, send)
+            self._open += 1
+            try:
+                await app(scope, receive, send)
+            finally:
+                self._open -= 1
+                self._at = self._clock()
+
+        return noting
+
+
+def end_when_unused(
+    lock: Path, last_use: LastUse, end: Callable[[str], None], stopped: threading.Event
+) -> None:
+    """Watch until there is a reason to end, and say which.
+
+    Args:
+        lock: a file in the server's folder, which is there as long as the server is to be.
+        end: called once, with the reason.
+        stopped: set where nobody is to watch any more.
+    """
+    began_with = lock.stat().st_ino
+    while not stopped.wait(_LOOK_S):
+        if not _is_there(lock, began_with):
+            return end(f"{lock.parent} is gone.")
+        if last_use.idle_s > _IDLE_MAX_S:
+            return end(f"For {_IDLE_MAX_S / 3600:.0f} hours nobody has asked for anything.")
+
+
+def _is_there(lock: Path, inode: int) -> bool:
+    try:
+        return lock.stat().st_ino == inode
+    except OSError:
+        return False
+
+
+def main(
+    host: Annotated[str, typer.Option()],
+    port: Annotated[int, typer.Option()],
+    lock: Annotated[Path | None, typer.Option()] = None,
+) -> None:
+    """Serve until SIGTERM, or until the lock's folder is gone or nobody uses the server."""
+    last_use = LastUse()
+    app = last_use.around(app_for(host, port))
+    server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning"))
+
+    def end(reason: str) -> None:
+        print(f"The server ends: {reason}", file=sys.stderr, flush=True)
+        server.should_exit = True
+        # Without its database it may not come to an end of its own.
+        time.sleep(_FAREWELL_S)
+        os._exit(0)
+
+    if lock is not None:
+        given = (lock, last_use, end, threading.Event())
+        threading.Thread(target=end_when_unused, args=given, daemon=True).start()
+    server.run()
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def _tell(
     commands = [f"export PREFECT_API_URL={server.api}"]
     if server.password_file:
         commands.append(f'export PREFECT_API_AUTH_STRING="$(cat {server.password_file})"')
-    commands += ["prefect deployment run 'train/rehearsal'", "prefect flow-run ls"]
+    commands += ["prefect deployment run 'train/rehearsal'", "precis runs"]
     for command in commands:
         console.print(f"  {command}", soft_wrap=True)
     console.print("\nCtrl-C waits for the runs that are going, and then stops all this.")

@@ -1,6 +1,7 @@
 """`precis up` on a server that is there already: what it makes, and what its end leaves."""
 
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import httpx
+import psutil
 import pytest
 
 from tests.services.conftest import COMMAND, ROOT, Precis, the_migrated
@@ -86,6 +88,9 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
         up.process.send_signal(signal.SIGINT)
         assert "Waiting for train interrupted to step 500." in up.prints("Waiting for")
         assert api.get(f"/flow_runs/{run}").json()["state_type"] == "RUNNING"
+        told = precis.run("runs", COLUMNS="80")
+        assert "train interrupted" in told and f"train/rehearsal; {run}" in told
+        assert max(map(len, told.splitlines())) <= 80
         assert up.ends(signal.SIGINT) == 0
         assert "Cancelling train interrupted" in up.output.read_text()
         assert reached(api, run, "CANCELLED")["state_type"] == "CANCELLED"
@@ -138,6 +143,14 @@ def test_a_server_that_is_up_is_not_shared_behind_its_back(precis: Precis) -> No
     output, _, code = precis.outcome("up", "--share", **secret)
     assert code == 1
     assert "only one that is started here can be shared" in " ".join(output.split())
+
+
+def test_a_server_whose_folder_is_deleted_ends_by_itself(tmp_path: Path) -> None:
+    own = Precis(tmp_path / "home")
+    own.serve()
+    server = psutil.Process(int((own.home / "prefect" / "server.pid").read_text()))
+    shutil.rmtree(own.home)
+    wait_until(lambda: not server.is_running(), "the server's end")
 
 
 def test_doctor_finds_the_server_and_all_well(precis: Precis, tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""Which runs `precis runs` shows, and how they read in a narrow terminal."""
+
+from datetime import UTC, datetime
+
+import pytest
+from prefect.client.schemas.objects import FlowRun
+from typer.testing import CliRunner
+
+from cli import live_runs, prefect_server
+from cli.live_runs import LiveRun, as_lines
+from cli.runs import app
+
+ID = "3b0fd2f3-f55f-491c-9362-ae6cdcef02d7"
+LONG = LiveRun(
+    ID,
+    "train rehearsal-a-rather-long-name-of-a-model-seed1: step 12 of 30",
+    "train/h100-apache",
+    "AwaitingConcurrencySlot",
+    4000.0,
+)
+
+
+def test_a_run_is_told_in_two_lines() -> None:
+    run = LiveRun(ID, "train m: step 12 of 30", "train/rehearsal", "Running", 200.0)
+    assert as_lines([run], 80) == [
+        "train m: step 12 of 30",
+        f"  Running for about 3 min; train/rehearsal; {ID}",
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_no_line_is_wider_than_the_terminal_and_no_name_is_cut_off(width: int) -> None:
+    lines = as_lines([LONG], width)
+    assert max(map(len, lines[1:])) <= width
+    told = " ".join(" ".join(lines).split())
+    for part in (LONG.name, LONG.deployment, LONG.state, LONG.id):
+        assert part in told
+
+
+def run(**fields: object) -> FlowRun:
+    return FlowRun.model_validate({"flow_id": ID, "name": "helpful-nautilus", **fields})
+
+
+def test_a_part_of_a_run_is_no_run_of_its_own_and_a_trial_of_a_sweep_is() -> None:
+    assert live_runs._is_part(run(parent_task_run_id=ID))
+    assert not live_runs._is_part(run(parent_task_run_id=ID, deployment_id=ID))
+    assert not live_runs._is_part(run())
+
+
+@pytest.mark.parametrize("parameters", [{"model": "mine"}, {"config": {"model": "mine"}}])
+def test_a_run_that_has_not_begun_is_named_with_its_model(parameters: dict[str, object]) -> None:
+    waiting = run(parameters=parameters, state_name="Late")
+    told = live_runs._describe(waiting, "train/trial", datetime.now(UTC))
+    assert told.name == "helpful-nautilus (mine)"
+    begun = run(parameters=parameters, name="train mine: step 1 of 9")
+    assert live_runs._describe(begun, "train/trial", datetime.now(UTC)).name == begun.name
+
+
+def test_without_a_server_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefect_server, "find", lambda: None)
+    said = CliRunner().invoke(app, [])
+    assert said.exit_code == 0
+    assert said.output == "No Prefect server is configured or up, so nothing runs.\n"
+
+
+def test_the_other_commands_ask_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked() -> str:
+        raise AssertionError("A store is read without a server.")
+
+    monkeypatch.setattr(prefect_server, "find", asked)
+    assert CliRunner().invoke(app, ["list", "--store", "/nowhere/at/all"]).exit_code in (0, 1)
