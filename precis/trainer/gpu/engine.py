@@ -12,9 +12,11 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from precis.settings.trainer import EngineConfig
 
-_GRAPHS = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128)
+_GRAPHS = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256)
 """Numbers of summaries that are decoded together by a recorded graph; between two of them the next
 one is used, and above the last there is none."""
+_BATCHED_TOKENS = 8192
+"""Tokens of prompts that are read at a time; what vLLM's own server takes on such GPUs."""
 _RANKS = (8, 16, 32, 64, 128, 256)
 """Ranks that vLLM has adapters of."""
 
@@ -31,6 +33,10 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
         "gpu_memory_utilization": engine.gpu_memory_share,
         "enable_sleep_mode": engine.sleep_while_training,
         "enable_lora": True,
+        # By default an engine like this takes 128 at a time, and 2,048 tokens of their prompts: a
+        # pass that no graph has recorded for every 2,048.
+        "max_num_seqs": _GRAPHS[-1],
+        "max_num_batched_tokens": _BATCHED_TOKENS,
         "max_loras": 2,  # the next one is loaded while the last one may still be sampled from
         "max_lora_rank": next(rank for rank in _RANKS if rank >= engine.lora_rank),
         "generation_config": "vllm",
