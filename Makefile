@@ -110,7 +110,7 @@ LOCK_FORM = --quiet --generate-hashes --no-emit-index-url --custom-compile-comma
 LOCK = --universal --python-version 3.11 $(LOCK_FORM)
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Précis needs Python 3.11 or newer; name one with PYTHON=python3.12.")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Précis needs Python 3.11, 3.12 or 3.13; name one with PYTHON=python3.12.")'
 	@$(MAKE_VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python

@@ -7,15 +7,16 @@ message says what is wrong and what to do. To add one, write the function and na
 
 import asyncio
 import importlib.metadata
+import platform
 import re
 import shutil
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment
@@ -30,7 +31,6 @@ from precis.store import open_store
 
 _DEADLINE_S = 60.0
 _SERVER_TIMEOUT_S = 10.0
-_PYTHON_MIN = (3, 11)
 _FREE_GB_MIN = 2.0
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*", re.ASCII)
 _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
@@ -95,11 +95,17 @@ def _result_of_failure(name: str, error: PrecisError) -> CheckResult:
 
 
 async def check_python() -> str:
-    """Whether this Python is one that Précis runs on."""
-    version = sys.version.partition(" ")[0]
-    if sys.version_info < _PYTHON_MIN:
-        raise ConfigError(f"This is {version}.", "Make the environment anew with 3.11 or newer.")
-    return version
+    """Check that this Python and this system are ones that Précis runs on."""
+    version = platform.python_version()
+    wanted = importlib.metadata.metadata("precis")["Requires-Python"]
+    if not SpecifierSet(wanted).contains(version, prereleases=True):
+        raise ConfigError(
+            f"This is {version}, and Précis runs on {wanted}.",
+            "Make the environment anew with such a Python: `make clean`, then "
+            "`make install PYTHON=python3.12`.",
+        )
+    system = platform.system()
+    return version if system == "Linux" else f"{version}; on {system}, which is not tested"
 
 
 async def check_packages() -> str:

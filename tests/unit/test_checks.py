@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+import platform
 import sqlite3
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -74,6 +75,21 @@ async def row_of(check: Awaitable[str]) -> CheckResult:
 async def test_this_environment_passes() -> None:
     assert await checks.check_python()
     assert "prefect 3." in await checks.check_packages()
+
+
+@pytest.mark.parametrize("version", ["3.10.9", "3.14.0"])
+async def test_another_python_is_refused(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr(platform, "python_version", lambda: version)
+    row = await row_of(checks.check_python())
+    assert row.detail == f"This is {version}, and Précis runs on <3.14,>=3.11."
+    assert "PYTHON=python3.12" in row.remedy
+
+
+async def test_a_system_that_nobody_has_tested_is_said_to_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    assert (await checks.check_python()).endswith("on Darwin, which is not tested")
 
 
 async def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """What the README, the documentation and the locks say is what the code does."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from tests.support.repository import PAGES, README, ROOT
 from tools.reference import PAGE, with_reference
@@ -28,6 +30,19 @@ def test_every_page_that_the_readme_links_to_is_there() -> None:
     assert links
     for link in links:
         assert (ROOT / link).exists(), link
+
+
+def test_the_pythons_that_are_named_are_those_that_may_be_installed_on() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    minors = [minor for minor in range(30) if SpecifierSet(wanted).contains(f"3.{minor}.0")]
+    *others, last = (f"3.{minor}" for minor in minors)
+    named = f"Python {', '.join(others)} or {last}"
+    for page in (README, ROOT / "docs" / "first-rehearsal.md", ROOT / "Makefile"):
+        assert named in page.read_text(), page
+    assert (
+        f"(3, {minors[0]}) <= sys.version_info < (3, {minors[-1] + 1})"
+        in (ROOT / "Makefile").read_text()
+    )
 
 
 def test_every_make_target_that_a_page_names_is_there() -> None:
