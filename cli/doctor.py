@@ -4,7 +4,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +35,8 @@ from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment, key_variables
+from precis.environments.protocol import Environment as RunEnvironment
+from precis.environments.python import load_python
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import Services
 from precis.errors import ClusterError, ConfigError, PrecisError, StoreError, UnusableRun
@@ -136,23 +139,33 @@ def checks_of(examined: Examined) -> dict[str, Check]:
         found = _checks_of_benchmark(config, examined.run_problem)
         return found | _checks_of_machines(config)
     assert isinstance(config, TrainConfig)
-    planned: dict[str, Check] = {"documents": lambda: checks.check_documents(config.documents)}
+    planned = _checks_of_environment(config)
     if examined.store_problem:
         planned["store"] = partial(_refuse_store, examined.store_problem)
     else:
         planned["store"] = lambda: checks.check_store(config.store)
         planned["run"] = lambda: _check_run(config)
-    planned["judge"] = lambda: checks.check_judge(config.judge)
-    second = config.second_judge
-    if second:
-        planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
-    if config.warm_start and config.warm_start.teacher:
-        planned["teacher"] = lambda: _check_teacher(config)
     planned["W&B"] = lambda: checks.check_wandb(config.trainer)
     planned["licence"] = lambda: check_licence(config.trainer)
     if isinstance(config, ManagedConfig):
         planned["reach"] = lambda: _check_reach(config)
     return planned | _checks_of_machines(config)
+
+
+def _checks_of_environment(config: TrainConfig) -> dict[str, Check]:
+    environment = config.environment
+    if environment.kind == "python":
+        return {"environment": lambda: _check_environment(environment.file)}
+    planned: dict[str, Check] = {
+        "documents": lambda: checks.check_documents(config.documents),
+        "judge": lambda: checks.check_judge(config.judge),
+    }
+    second = config.second_judge
+    if second:
+        planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
+    if config.warm_start and config.warm_start.teacher:
+        planned["teacher"] = lambda: _check_teacher(config)
+    return planned
 
 
 def _checks_of_benchmark(config: BenchmarkConfig, problem: PrecisError | None) -> dict[str, Check]:
@@ -213,16 +226,35 @@ async def _check_run(config: TrainConfig) -> str:
     if found is None:
         return f"{config.model} is new"
     ledger = found[0]
+    async with _environment_of(config) as environment:
+        identity = identity_of(config, environment)
+        check_settings(ledger, config, identity, environment.digest, store.url)
+    at = f"{config.model} is continued from step {ledger.next_step}"
+    return nothing_to_train(ledger, config.steps) or at
+
+
+@asynccontextmanager
+async def _environment_of(config: TrainConfig) -> AsyncIterator[RunEnvironment]:
+    """What a run trains for, as far as it decides what the run is: nobody is asked anything."""
+    if config.environment.kind == "python":
+        yield await asyncio.to_thread(load_python, config.environment.file)
+        return
     corpus = await asyncio.to_thread(load_corpus, config.documents)
-    # Nobody is asked: which judge it is does not depend on its key.
+    # Which judge it is does not depend on its key.
     any_keys = dict.fromkeys(key_variables(), "none")
     endpoint = endpoint_for(config.judge, any_keys, "http://127.0.0.1")
     async with JudgeClient(endpoint, config.judge) as judge:
-        summaries = await asyncio.to_thread(Summaries.of, config, corpus, Services(judge))
-        identity = identity_of(config, summaries)
-    check_settings(ledger, config, identity, summaries.digest, store.url)
-    at = f"{config.model} is continued from step {ledger.next_step}"
-    return nothing_to_train(ledger, config.steps) or at
+        yield await asyncio.to_thread(Summaries.of, config, corpus, Services(judge))
+
+
+async def _check_environment(file: str) -> str:
+    async with await asyncio.to_thread(load_python, file) as environment:
+        problems = await environment.checks()
+        if problems:
+            raise ConfigError(" ".join(problems))
+        train = len(environment.scenarios("train"))
+        held_out = len(environment.scenarios("validation"))
+    return f"{file}: {train} {environment.nouns.scenarios} to train on, {held_out} held out"
 
 
 async def _check_teacher(config: TrainConfig) -> str:

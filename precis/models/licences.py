@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from precis.settings.trainer import ExtractiveTrainer, Trainer
+from precis.settings.trainer import EmbeddedTrainer, Trainer
 
 _MIRRORED = re.compile(r"(-unsloth)?-bnb-4bit$")
 """What mirrors append to the name of a model whose weights they have packed."""
@@ -72,7 +72,7 @@ def licence_of(base_model: str) -> Licence | None:
 async def check_licence(trainer: Trainer) -> str:
     """What to know of the base model's licence; it fails no run, since research is
     what some train for."""
-    if isinstance(trainer, ExtractiveTrainer):
+    if isinstance(trainer, EmbeddedTrainer):
         return "the embedded policy has no base model"
     base = trainer.base_model
     return restriction_of(trainer) or f"{base}: {licence_of(base) or _UNKNOWN}"

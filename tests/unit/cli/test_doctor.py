@@ -124,6 +124,36 @@ def test_settings_are_laid_over_the_deployments_as_a_run_takes_them(
     )
 
 
+async def test_a_python_file_is_examined_in_place_of_documents_and_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "environment": str(ROOT / "examples" / "tic_tac_toe.py"),
+        "trainer": {"kind": "tool_calls"},
+        "second_judge": None,
+        "documents": {},
+        "model": "game",
+    }
+    (tmp_path / "prefect.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "deployments": [
+                    {"name": "game", "entrypoint": "flows/train.py:train", "parameters": settings}
+                ]
+            }
+        )
+    )
+    monkeypatch.setattr(doctor, "ROOT", tmp_path)
+    planned = checks_of(read_settings("train/game"))
+    assert not {"documents", "judge", "second judge"} & planned.keys()
+    rows = await run_checks(planned)
+    assert all(row.ok for row in rows), rows
+    found = {row.name: row.detail for row in rows}
+    assert found["environment"].endswith("400 boards to train on, 100 held out")
+    assert found["run"] == "game is new"
+    assert found["licence"] == "the embedded policy has no base model"
+
+
 def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
     assert read_settings("train/rehearsal", ["model=mine"]).config.model == "mine"
     for wrong, problem in [("steps", "not of the form name=value"), ("grid={", "is no JSON")]:
