@@ -69,8 +69,8 @@ def test_it_leaves_a_report_that_stands_alone(undisturbed: tuple[Path, str]) -> 
         assert (benchmark / f"{chart}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (benchmark / f"{chart}.svg").read_text()
     rows = pl.read_parquet(benchmark / "results.parquet")
-    # Every checkpoint with its start, and three baselines, on 32 documents of 5 questions.
-    assert len(rows) == (STEPS + 1 + 3) * 32
+    # Every checkpoint with its start, and four baselines, on 32 documents.
+    assert len(rows) == (STEPS + 1 + 4) * 32
     assert len(pl.read_parquet(benchmark / "questions.parquet")) == 5 * len(rows)
 
 
