@@ -30,6 +30,15 @@ with sentences(), _explain_interrupt():
     wait() if sys.argv[1] == "starting" else asyncio.run(train())
 """
 
+# Whoever started the tests may have had a signal ignored, which a child inherits: nohup, say.
+HEARING = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+{REHEARSAL}
+"""
+
 
 class Interruption:
     """Finds no module; the import of one of them is interrupted."""
@@ -57,7 +66,7 @@ def test_ctrl_c_while_the_command_is_loaded_is_no_traceback(
 def test_a_rehearsal_that_is_told_to_end_says_how_it_continues(
     sent: signal.Signals, phase: str
 ) -> None:
-    command = [sys.executable, "-c", REHEARSAL, phase]
+    command = [sys.executable, "-c", HEARING, phase]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
