@@ -26,12 +26,12 @@ import art
 import openai
 
 from precis.config import DocumentsConfig
+from precis.environments.summaries.prompt import summary_messages
 from precis.processes.child import child_service
 from precis.records import samples
 from precis.records.documents import read_documents
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
-from precis.summaries.prompt import summary_messages
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 

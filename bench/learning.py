@@ -31,12 +31,12 @@ import typer
 from bench.reading.measures import correct
 from flows.train import train as train_flow
 from precis.config import DocumentsConfig, TrainConfig
+from precis.environments.summaries.baselines import lead, random_sentences
 from precis.records.documents import Document, load_corpus
 from precis.records.ledger import Ledger, load_ledger
 from precis.settings.overrides import overlay
 from precis.statistics.intervals import Interval, paired_interval, ratio_interval
 from precis.store import open_store
-from precis.summaries.baselines import lead, random_sentences
 from precis.sweep.trials import nest
 from precis.words import WORDS_MAX
 from tools.corpus.make import corpus, table

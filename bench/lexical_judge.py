@@ -19,7 +19,7 @@ from rich.table import Table
 from bench.reading.measures import Share, accuracies, declined, false_accepts
 from precis.config import DocumentsConfig
 from precis.records.documents import read_documents
-from precis.standins.judge import LEXICAL, PASSAGES
+from precis.rehearsal.judges.judge import LEXICAL, PASSAGES
 
 
 def main(

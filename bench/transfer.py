@@ -17,11 +17,11 @@ from rich.table import Table
 from bench.reading.measures import correct
 from bench.reading.training import summarize, trained_on
 from precis.config import DocumentsConfig
-from precis.extractive.kind import SENTENCES
+from precis.environments.summaries.baselines import lead, random_sentences
 from precis.records.documents import Document, read_documents
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.kind import untrained
 from precis.statistics.intervals import ratio_interval
-from precis.summaries.baselines import lead, random_sentences
 from precis.words import WORDS_MAX
 
 _PROSE = "tests/data/prose_tuning.parquet"

@@ -19,15 +19,15 @@ from rich.table import Table
 from bench.reading.measures import correct
 from bench.reading.training import GROUPS, ROLLOUTS, sample_group, summarize, train_step
 from precis.config import DocumentsConfig, TrainConfig
-from precis.extractive.kind import SENTENCES
-from precis.extractive.samples import PickedSample, batch_of
+from precis.environments.summaries.task import Summarizing
+from precis.environments.summaries.warm_start.demonstrations import sft_options
+from precis.environments.summaries.warm_start.documents import prepare_warm_start
 from precis.records.documents import Corpus, Document, load_corpus
 from precis.rehearsal.checkpoint_files import TrainingState, initial_state
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.extractive.samples import PickedSample, batch_of
 from precis.rehearsal.train_step import advance, end_imitation, imitate
 from precis.rollouts.draw import draw_batch
-from precis.summaries.task import Summarizing
-from precis.warm_start.demonstrations import sft_options
-from precis.warm_start.documents import prepare_warm_start
 
 MEASURED = 20
 

@@ -27,6 +27,7 @@ from cli.up import ROOT
 from precis import checks
 from precis.benchmark.measure import with_settings_of_its_run
 from precis.benchmark.run import hosted_of
+from precis.benchmark.teacher import teacher_of
 from precis.checks import Check, CheckResult, run_checks
 from precis.cleartext import keys_in_clear
 from precis.cluster import api
@@ -38,10 +39,11 @@ from precis.environment import Environment, key_variables
 from precis.environments.protocol import Environment as RunEnvironment
 from precis.environments.python import load_python
 from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.judge import JudgeClient, endpoint_for
+from precis.environments.summaries.judge.endpoint import SECOND_KEY
 from precis.environments.summaries.services import Services
+from precis.environments.summaries.task import Summarizing
 from precis.errors import ClusterError, ConfigError, PrecisError, StoreError, UnusableRun
-from precis.judge import JudgeClient, endpoint_for
-from precis.judge.endpoint import SECOND_KEY
 from precis.models.licences import check_licence
 from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
@@ -50,12 +52,10 @@ from precis.run.shortcomings import nothing_to_train
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
 from precis.store import open_store
-from precis.task import task_of
 from precis.trainer.tinker.check import check_key, check_service, is_client_installed
 from precis.trainer.tinker.check import require_client as require_tinker
 from precis.training.fork import check_origin
 from precis.training.run import identity_of
-from precis.warm_start.teacher import teacher_of
 from tasks.parameters import lay_over
 from tasks.secrets import adopt_secrets
 
@@ -258,7 +258,8 @@ async def _check_environment(file: str) -> str:
 
 
 async def _check_teacher(config: TrainConfig) -> str:
-    teacher = teacher_of(config, task_of(config.rollouts))
+    task = Summarizing(config.rollouts.words_max, config.rollouts.length_ramp)
+    teacher = teacher_of(config, task)
     assert teacher is not None
     return f"{teacher.spec.endpoint.model} at {teacher.spec.endpoint.base_url}, whose key is set"
 

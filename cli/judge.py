@@ -14,14 +14,14 @@ import typer
 from cli.terminal import fail, sentences
 from precis.config import DocumentSource, JudgeConfig
 from precis.environment import Environment, private_home
+from precis.environments.summaries.judge.audit import AuditSample, documents_of, draw_samples
+from precis.environments.summaries.judge.audit_report import as_jsonl, as_markdown, report_on_sheet
+from precis.environments.summaries.judge.audit_sheet import as_sheet, check_sheet
+from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
+from precis.environments.summaries.judge.client import JudgeClient
+from precis.environments.summaries.judge.endpoint import endpoint_for
+from precis.environments.summaries.judge.protocol import Protocol
 from precis.errors import ConfigError, PrecisError
-from precis.judge.audit import AuditSample, documents_of, draw_samples
-from precis.judge.audit_report import as_jsonl, as_markdown, report_on_sheet
-from precis.judge.audit_sheet import as_sheet, check_sheet
-from precis.judge.cache import CACHE_FILE, ReplyCache
-from precis.judge.client import JudgeClient
-from precis.judge.endpoint import endpoint_for
-from precis.judge.protocol import Protocol
 from precis.llm.providers import Endpoint
 from precis.processes.child import child_service
 from precis.records.documents import Document, read_documents
@@ -185,7 +185,7 @@ async def _endpoint(config: JudgeConfig, home: Path) -> AsyncIterator[Endpoint]:
         yield endpoint_for(config, Environment().keys())
         return
     log = home / "judge.log"
-    async with child_service("precis.standins.serve", ["--with-parent"], log) as service:
+    async with child_service("precis.rehearsal.judges.serve", ["--with-parent"], log) as service:
         yield replace(endpoint_for(config, {}, f"{service.url}/v1"), api_key=service.token)
 
 

@@ -13,11 +13,11 @@ import typer
 
 from cli.terminal import fail, say, sentences
 from precis.config import JudgeConfig
+from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.errors import ConfigError, DocumentsError
 from precis.inference.facts import open_judge
 from precis.inference.reader import FileReader
 from precis.inference.texts import Text, find_files
-from precis.judge.prompts import UNANSWERABLE
 from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, Endpoint, key_of_server
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.forecast import forecast_judge, forecast_writer

@@ -32,8 +32,8 @@ from cli.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment, private_home
 from precis.environments.python import load_python
+from precis.environments.summaries.judge.endpoint import PASSAGE_MODEL
 from precis.errors import StoreError
-from precis.judge.endpoint import PASSAGE_MODEL
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
 from precis.records.ledger import Ledger, find_ledger, load_ledger

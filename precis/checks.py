@@ -20,9 +20,9 @@ from packaging.specifiers import SpecifierSet
 
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Environment
+from precis.environments.summaries.judge import JudgeClient, endpoint_for
+from precis.environments.summaries.judge.endpoint import OWN_KEY
 from precis.errors import ConfigError, PrecisError, without_passwords
-from precis.judge import JudgeClient, endpoint_for
-from precis.judge.endpoint import OWN_KEY
 from precis.llm.tls import tls_for
 from precis.observe.wandb import unreachable
 from precis.records.documents import load_corpus

@@ -32,8 +32,8 @@
         ├── ConversionError      llama.cpp's converter has failed
         └── HubError             the Hub does not take what it is given
 
-A summary that could not be judged is not an error but a record (`precis.judge.Unscored`):
-it leaves its group and is counted.
+A summary that could not be judged is not an error but a record (`Unscored`): it
+leaves its group and is counted.
 
 Every message is a sentence or two: what was wrong, where, and what to do; addresses stand in it
 without their passwords. A new class belongs below the border that it fails at. Where a retry would

@@ -7,9 +7,9 @@ Summarizing is the one task that there is. Whoever samples or measures is given 
 from typing import Protocol
 
 from precis.config import RolloutsConfig
+from precis.environments.summaries.task import Summarizing
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified, Scored
-from precis.summaries.task import Summarizing
 
 
 class Task(Protocol):

@@ -32,7 +32,7 @@ from precis.benchmark.measure import (
 from precis.benchmark.run import BenchmarkRun, Measured
 from precis.config import BenchmarkConfig
 from precis.environment import Environment
-from precis.judge import JudgeClient
+from precis.environments.summaries.judge import JudgeClient
 from precis.llm.concurrency import run_together
 from precis.observe.completions import completion_of_contender
 from precis.observe.observers import observing

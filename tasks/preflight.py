@@ -9,19 +9,19 @@ from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 from prefect.tasks import Task
 
+from precis.benchmark.teacher import forecast_teacher, teacher_of
 from precis.checks import CheckResult, raise_failures, run_checks
 from precis.cleartext import keys_in_clear
 from precis.config import RunConfig, TrainConfig
 from precis.environments.protocol import Environment
 from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.judge.forecast import Forecast
 from precis.errors import ConfigError, JudgeUnavailable
-from precis.judge.forecast import Forecast
 from precis.models.licences import restriction_of
 from precis.settings.tinker import TinkerTrainer
 from precis.training.forecast import forecast_judging, forecast_second_judge, forecast_service
 from precis.training.preflight import Preflight
 from precis.training.run import Run
-from precis.warm_start.teacher import forecast_teacher, teacher_of
 from tasks.policy import RETRIED, worth_retrying
 from tasks.ui import artifact_key
 

@@ -8,8 +8,19 @@ from functools import partial
 from prefect import task
 from prefect.logging import get_run_logger
 
+from precis.benchmark.teacher import Teacher, teacher_of
 from precis.config import WarmStartConfig
 from precis.environments.summaries.environment import Summaries, scenario_of
+from precis.environments.summaries.warm_start.best_of_n import choose_best
+from precis.environments.summaries.warm_start.demonstrations import (
+    Demonstration,
+    DemonstrationJournal,
+    mean_words,
+    record_of,
+    sft_options,
+    trajectories,
+)
+from precis.environments.summaries.warm_start.documents import WarmStart
 from precis.errors import BudgetReached, RolloutError
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
@@ -21,17 +32,6 @@ from precis.rollouts.draw import draw_batch
 from precis.trainer.backend import SERVICE_USD
 from precis.training.run import Run
 from precis.training.steps import as_trained, imitation_record, variance_of
-from precis.warm_start.best_of_n import choose_best
-from precis.warm_start.demonstrations import (
-    Demonstration,
-    DemonstrationJournal,
-    mean_words,
-    record_of,
-    sft_options,
-    trajectories,
-)
-from precis.warm_start.documents import WarmStart
-from precis.warm_start.teacher import Teacher, teacher_of
 from tasks.policy import RETRIED
 from tasks.rollouts import judge_slots, sample_scenarios, wait_out_judge
 

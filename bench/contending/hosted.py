@@ -26,7 +26,7 @@ from precis.config import (
     RateLimits,
     RolloutsConfig,
 )
-from precis.judge import Endpoint, JudgeClient, Scored
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.llm.budget import Budget
 from precis.llm.concurrency import run_together
 from precis.records.documents import Corpus, load_corpus

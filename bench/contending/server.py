@@ -11,9 +11,9 @@ from random import Random
 from starlette.applications import Starlette
 
 from bench.judging.cases import a_third
+from precis.environments.summaries.prompt import request_in
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.standins.judge import lexical_judge
-from precis.summaries.prompt import request_in
+from precis.rehearsal.judges.judge import lexical_judge
 from tests.support.faults import Latency
 from tests.support.faulty import FaultyServer
 

@@ -5,8 +5,8 @@ from random import Random
 
 from bench.judging.model import answer, grade
 from precis.config import DocumentsConfig
-from precis.judge import Answer, Scored
-from precis.judge.prompts import UNANSWERABLE
+from precis.environments.summaries.judge import Answer, Scored
+from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.records.documents import Document, Question, read_documents
 from precis.text import sentences
 

@@ -9,7 +9,7 @@ import typer
 from bench.judging.cases import Case
 from bench.judging.server import MODEL
 from precis.config import JudgeConfig
-from precis.judge import JudgeClient, Verdict
+from precis.environments.summaries.judge import JudgeClient, Verdict
 
 CONFIG = JudgeConfig(provider="url", base_url="http://127.0.0.1/v1", model=MODEL)
 

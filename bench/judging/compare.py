@@ -14,7 +14,7 @@ from bench.judging.claims import CONFIG, require, scored
 from bench.judging.model import SENTENCES
 from bench.judging.notebook import Notebook
 from bench.judging.server import MODEL, Server, served
-from precis.judge import Endpoint, JudgeClient, Verdict
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Verdict
 from precis.records.spend import Spend
 from tests.support.faults import Latency
 from tests.support.faulty import OVER_IN_FLIGHT

@@ -12,7 +12,7 @@ from bench.judging.cases import Case, cases, truth
 from bench.judging.claims import CONFIG, require, scored
 from bench.judging.server import MODEL, Server, served
 from precis.config import RateLimits
-from precis.judge import Endpoint, JudgeClient, Scored, Verdict
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored, Verdict
 from tests.support.faults import Latency
 
 _IN_FLIGHT = 64

@@ -15,8 +15,8 @@ from bench.judging.server import MODEL, POLICY, served
 from precis.config import DocumentsConfig, RateLimits, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.services import Services
-from precis.judge import Endpoint, JudgeClient
 from precis.records.documents import Corpus, Document, read_documents
 from precis.records.rollout import Score
 from precis.rollouts.sample import adapter_policy, sample_groups, sampled

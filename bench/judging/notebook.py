@@ -7,8 +7,8 @@ import httpx
 
 from bench.judging.cases import Case
 from bench.judging.server import MODEL
-from precis.judge import Answer, Scored
-from precis.judge.protocol import (
+from precis.environments.summaries.judge import Answer, Scored
+from precis.environments.summaries.judge.protocol import (
     Graded,
     Prompt,
     answer_prompt,

@@ -11,7 +11,7 @@ from bench.judging.claims import require
 from bench.judging.model import SET_DOWN
 from bench.reading.alterations import opposites, other_names, other_numbers
 from precis.config import DocumentsConfig
-from precis.judge.protocol import ruling
+from precis.environments.summaries.judge.protocol import ruling
 from precis.records.documents import Document, Question, read_documents
 from precis.text import tokens
 

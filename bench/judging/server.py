@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 
 from bench.judging.cases import a_third
 from bench.judging.model import SENTENCES, model_judge
+from precis.environments.summaries.prompt import request_in
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.summaries.prompt import request_in
 from tests.support.faults import Faults, Latency
 from tests.support.faulty import FaultyServer
 

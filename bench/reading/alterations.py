@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from random import Random
 
-from precis.standins.words import is_content
+from precis.rehearsal.judges.words import is_content
 
 _MONTHS = [month for month in calendar.month_name if month]
 _DAYS = list(calendar.day_name)

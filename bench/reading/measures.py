@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.reading.alterations import opposites, other_names, other_numbers
+from precis.environments.summaries.baselines import lead, random_sentences, telegraph
 from precis.records.documents import Document, Question
-from precis.standins.grader import UNANSWERABLE
-from precis.standins.judge import LEXICAL, Rules
+from precis.rehearsal.judges.grader import UNANSWERABLE
+from precis.rehearsal.judges.judge import LEXICAL, Rules
 from precis.statistics.intervals import Interval, ratio_interval
-from precis.summaries.baselines import lead, random_sentences, telegraph
 from precis.words import WORDS_MAX
 
 

@@ -6,12 +6,12 @@ from random import Random
 import numpy as np
 
 from bench.reading.measures import correct
-from precis.extractive.features import featurize
-from precis.extractive.kind import SENTENCES
-from precis.extractive.policy import logprobs, pick, summary
-from precis.extractive.samples import PickedSample, batch_of
 from precis.records.documents import Document
 from precis.rehearsal.checkpoint_files import TrainingState, initial_state
+from precis.rehearsal.extractive.features import featurize
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.extractive.policy import logprobs, pick, summary
+from precis.rehearsal.extractive.samples import PickedSample, batch_of
 from precis.rehearsal.kind import Policy
 from precis.rehearsal.train_step import advance, passes
 from precis.settings.trainer import ExtractiveTrainer

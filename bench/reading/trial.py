@@ -10,18 +10,18 @@ import numpy as np
 from bench.reading.measures import right
 from bench.reading.training import summarize
 from precis.config import RolloutsConfig, TrainConfig
-from precis.extractive.features import featurize
-from precis.extractive.kind import SENTENCES
-from precis.extractive.policy import logprobs, pick, summary
-from precis.extractive.samples import PickedSample, batch_of
 from precis.records.documents import Corpus, Document
 from precis.rehearsal.checkpoint_files import TrainingState, initial_state
+from precis.rehearsal.extractive.features import featurize
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.extractive.policy import logprobs, pick, summary
+from precis.rehearsal.extractive.samples import PickedSample, batch_of
+from precis.rehearsal.judges.judge import LEXICAL, PASSAGES, Rules
 from precis.rehearsal.kind import Policy
 from precis.rehearsal.train_step import advance, passes
 from precis.rollouts.draw import draw_batch, draw_spares
 from precis.rollouts.sample import sample_seed
 from precis.settings.trainer import ExtractiveTrainer
-from precis.standins.judge import LEXICAL, PASSAGES, Rules
 from precis.task import task_of
 from precis.text import count_words
 from tests.support.policies import with_advantages_of

@@ -15,9 +15,9 @@ from art import TrajectoryGroup
 from art.backend import AnyTrainableModel
 from art.types import LocalTrainResult
 
-from precis.extractive.kind import SENTENCES
 from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.rehearsal.backend import EmbeddedBackend, Progress
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.trainer.server import trainer_app
 
 Scope = MutableMapping[str, Any]

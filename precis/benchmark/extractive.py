@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
-from precis.extractive.kind import SENTENCES
 from precis.llm.loop_server import LoopCompletions
 from precis.records.ledger import load_ledger
 from precis.rehearsal.checkpoint_files import folder_of, steps
 from precis.rehearsal.endpoint import PolicyEndpoint
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import committed_steps, restore
 from precis.statistics.standings import Contender
 from precis.store import Store

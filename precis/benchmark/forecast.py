@@ -8,7 +8,7 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import JudgeConfig
-from precis.judge.forecast import Forecast, forecast
+from precis.environments.summaries.judge.forecast import Forecast, forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
 from precis.records.spend import Usage

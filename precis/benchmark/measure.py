@@ -17,8 +17,8 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, RunConfig
+from precis.environments.summaries.judge import JudgeClient, Scored, Unscored
 from precis.errors import ConfigError, UnusableRun
-from precis.judge import JudgeClient, Scored, Unscored
 from precis.llm.concurrency import run_for_each
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, load_ledger

@@ -5,9 +5,9 @@ import json
 
 from precis.benchmark.cache import ResultCache
 from precis.config import JudgeConfig
+from precis.environments.summaries.judge import JudgeClient, Scored, Unscored
+from precis.environments.summaries.judge.forecast import forecast
 from precis.errors import BudgetReached
-from precis.judge import JudgeClient, Scored, Unscored
-from precis.judge.forecast import forecast
 from precis.llm.budget import Budget
 from precis.records.documents import Document
 from precis.records.verdict import Disqualified

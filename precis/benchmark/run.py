@@ -13,7 +13,7 @@ from precis.benchmark.measure import BenchmarkId
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig
 from precis.environment import Environment
-from precis.judge import JudgeClient
+from precis.environments.summaries.judge import JudgeClient
 from precis.llm.budget import Budget
 from precis.records.documents import Corpus
 from precis.records.results import results_before

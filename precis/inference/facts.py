@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from precis.config import JudgeConfig
 from precis.environment import Environment
+from precis.environments.summaries.judge import JudgeClient, Scored, Unscored, endpoint_for
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import DocumentsError, JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
-from precis.judge import JudgeClient, Scored, Unscored, endpoint_for
-from precis.judge.endpoint import LEXICAL_MODEL
 from precis.llm.loop_server import LoopCompletions
 from precis.records.documents import Document, Question
-from precis.standins.judge import lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 
 Fate = Literal["kept", "lost", "not in the document"]
 """What became of a fact; the last where the judge can't answer from the whole document either."""

@@ -14,8 +14,9 @@ from pydantic import BaseModel, Field, ValidationError
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, parameters_of
 from precis.config import ContenderConfig
+from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
+from precis.environments.summaries.task import Summarizing
 from precis.errors import ConfigError, SummaryError
-from precis.extractive.kind import SENTENCES
 from precis.inference.parts import split
 from precis.inference.texts import Text
 from precis.llm.budget import Budget
@@ -27,9 +28,8 @@ from precis.models.serving import CONTEXT_TOKENS
 from precis.records.documents import Document
 from precis.records.verdict import Unscored
 from precis.rehearsal.endpoint import PolicyEndpoint
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.statistics.standings import Contender
-from precis.summaries.prompt import summary_messages, summary_tokens_max
-from precis.summaries.task import Summarizing
 from precis.text import count_words, sentences
 
 _TRIES_MAX = 3

@@ -6,8 +6,8 @@ from typing import Any
 
 from precis.benchmark.contender import parameters_of
 from precis.config import ContenderConfig
+from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.models.record import TrainingRecord
-from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.words import WORDS_MAX
 
 PROMPT_FILE = "prompt.json"

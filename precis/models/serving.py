@@ -18,7 +18,6 @@ import uvicorn
 
 from precis.environment import private_home
 from precis.errors import ConfigError
-from precis.extractive.kind import SENTENCES
 from precis.llm.providers import key_of_server
 from precis.llm.server import completions_app
 from precis.models.adapter import claimed_base, rank_of
@@ -30,6 +29,7 @@ from precis.models.reference import NamedCheckpoint
 from precis.processes.child import SUPERVISOR
 from precis.processes.signals import passed_on
 from precis.rehearsal.endpoint import PolicyEndpoint
+from precis.rehearsal.extractive.kind import SENTENCES
 
 CONTEXT_TOKENS = 4096
 """What a server reads at once where nothing says otherwise, the summary included."""

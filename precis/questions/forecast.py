@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from precis.config import JudgeConfig
+from precis.environments.summaries.judge.forecast import forecast
 from precis.inference.texts import Text
-from precis.judge.forecast import forecast
 from precis.questions.make import document_of
 from precis.questions.prompts import ANSWERED, UNANSWERED, WrittenQuestion
 from precis.questions.writer import estimate_usage

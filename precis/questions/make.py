@@ -14,10 +14,10 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, Protocol
 
+from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored
+from precis.environments.summaries.judge.protocol import is_too_long
 from precis.errors import ProviderFailed
 from precis.inference.texts import Text
-from precis.judge import Answer, JudgeClient, Scored, Unscored
-from precis.judge.protocol import is_too_long
 from precis.llm.concurrency import run_for_each
 from precis.questions.journal import PaymentJournal
 from precis.questions.prompts import WrittenQuestion, question_messages

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from precis.judge.prompts import DATA, UNANSWERABLE, judge_messages
-from precis.judge.protocol import (
+from precis.environments.summaries.judge.prompts import DATA, UNANSWERABLE, judge_messages
+from precis.environments.summaries.judge.protocol import (
     BadReply,
     ReplyEntry,
     StrictReply,

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any, Self
 
 from precis.config import RateLimits
+from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import ProviderFailed
-from precis.judge.protocol import BadReply
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence

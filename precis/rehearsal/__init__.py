@@ -1,5 +1,6 @@
 """What the embedded policies share: one GRPO, one checkpoint format, one endpoint, one backend.
 
-`kind` is what tells one from another. `precis.extractive` picks sentences, and `precis.tool_calls`
-picks calls of tools; both learn on a CPU, and stand in for a language model in a rehearsal.
+`kind` is what tells one from another. `extractive` picks sentences, and `tool_calls` picks calls
+of tools; both learn on a CPU, and stand in for a language model in a rehearsal. `judges` are what
+stands in for a judge there.
 """

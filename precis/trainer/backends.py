@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from precis.extractive.kind import SENTENCES
 from precis.rehearsal.backend import EmbeddedBackend
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from precis.settings.trainer import BackendName
-from precis.tool_calls.kind import TOOL_CALLS
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.tinker.check import require_client
 

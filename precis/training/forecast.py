@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.judge.forecast import Forecast, forecast
+from precis.environments.summaries.judge.forecast import Forecast, forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
 from precis.run.retention import kept

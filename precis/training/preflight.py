@@ -5,15 +5,16 @@ from collections.abc import Callable
 from functools import partial
 
 from precis.benchmark.measure import measure_ceiling
+from precis.benchmark.teacher import teacher_of
 from precis.checks import Check, check_wandb
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import TrainConfig
 from precis.environments.protocol import Environment
 from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.judge import JudgeClient
+from precis.environments.summaries.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
 from precis.errors import ConfigError
-from precis.judge import JudgeClient
-from precis.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
 from precis.models.licences import check_licence
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
@@ -23,7 +24,6 @@ from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import check_origin
 from precis.training.run import identity_of
-from precis.warm_start.teacher import teacher_of
 
 
 class Preflight:

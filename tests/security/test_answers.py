@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 from precis.config import DocumentsConfig, JudgeConfig
-from precis.judge import Endpoint, JudgeClient, Scored
-from precis.judge.prompts import data_in
-from precis.judge.protocol import Graded, grade_prompt, parse_grades
+from precis.environments.summaries.baselines import lead
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
+from precis.environments.summaries.judge.prompts import data_in
+from precis.environments.summaries.judge.protocol import Graded, grade_prompt, parse_grades
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.records.documents import read_documents
-from precis.standins.judge import MODEL, lexical_judge
-from precis.summaries.baselines import lead
+from precis.rehearsal.judges.judge import MODEL, lexical_judge
 
 DOCUMENT = read_documents(DocumentsConfig(source="bundled"))[0]
 

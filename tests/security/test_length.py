@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precis.config import DocumentsConfig
+from precis.environments.summaries.baselines import centroid, lead
+from precis.environments.summaries.prose import prose_share
+from precis.environments.summaries.rewards import disqualify
 from precis.records.documents import Document, read_documents
-from precis.standins.grader import grade
-from precis.standins.reader import answer
-from precis.summaries.baselines import centroid, lead
-from precis.summaries.prose import prose_share
-from precis.summaries.rewards import disqualify
+from precis.rehearsal.judges.grader import grade
+from precis.rehearsal.judges.reader import answer
 from precis.words import WORDS_MAX, count_words
 
 CORPUS = read_documents(DocumentsConfig(source="bundled"))

@@ -17,16 +17,16 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted_contender
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
+from precis.environments.summaries.judge import Endpoint, JudgeClient
+from precis.environments.summaries.judge.ruler import RulerJudge
+from precis.environments.summaries.prompt import summary_messages
+from precis.environments.summaries.task import Summarizing
 from precis.errors import PrecisError
-from precis.judge import Endpoint, JudgeClient
-from precis.judge.ruler import RulerJudge
 from precis.llm.budget import Budget
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
 from precis.records.documents import Corpus, Document, Question
 from precis.rollouts.sample import adapter_policy, sample_each
-from precis.summaries.prompt import summary_messages
-from precis.summaries.task import Summarizing
 from tests.security.hostile import (
     MIB,
     bomb,

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.config import JudgeConfig
-from precis.judge import Endpoint
-from precis.judge.ruler import RulerJudge
+from precis.environments.summaries.judge import Endpoint
+from precis.environments.summaries.judge.ruler import RulerJudge
+from precis.environments.summaries.prompt import request_in, summary_messages
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.run.export import _as_text
-from precis.summaries.prompt import request_in, summary_messages
 
 _PIECES = ["<", "\\", "/", "document", ">", " ", "\n", "DOCUMENT", "a", "</document>"]
 ENDS = st.lists(st.sampled_from(_PIECES)).map("".join)

@@ -28,7 +28,7 @@ import openai.resources  # noqa: F401  (otherwise imported by the first request 
 from prefect import flow
 from prefect.flow_runs import apause_flow_run
 
-import precis.standins.serve
+import precis.rehearsal.judges.serve
 import precis.trainer.client
 import precis.trainer.server
 import tasks.checkpoints
@@ -191,7 +191,7 @@ def _service(
         backend: Any = options["--backend"]
         precis.trainer.server.main(Path(options["--path"]), int(options["--seed"]), backend=backend)
     else:
-        precis.standins.serve.main()
+        precis.rehearsal.judges.serve.main()
 
 
 def _exit_with(parent: Connection) -> None:

@@ -6,7 +6,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from precis.llm.server import completions_app
-from precis.standins.judge import lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 from tests.support.faulty import FaultyServer
 
 JUDGE_KEY = "a-key-that-must-not-be-seen"

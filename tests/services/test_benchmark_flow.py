@@ -17,14 +17,14 @@ import polars as pl
 import psutil
 import pytest
 
+from precis.environments.summaries.baselines import baselines
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.records.ledger import Ledger
 from precis.records.results import TRAINED, scan_results
+from precis.rehearsal.judges.judge import MODEL, lexical_judge
 from precis.report.nights import REGRESSION
 from precis.run.checkpoints import committed_steps
-from precis.standins.judge import MODEL, lexical_judge
 from precis.store import open_store
-from precis.summaries.baselines import baselines
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import patience_s, until
 from tests.services.prefect_api import async_client_of

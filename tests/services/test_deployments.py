@@ -257,7 +257,7 @@ def _one_has_failed(tasks: list[dict[str, Any]]) -> bool:
 
 def _children_of(precis: Precis) -> list[str]:
     """Trainers and stand-ins that work in this home."""
-    modules = {"precis.trainer.server", "precis.standins.serve"}
+    modules = {"precis.trainer.server", "precis.rehearsal.judges.serve"}
     found = []
     for process in psutil.process_iter():
         try:

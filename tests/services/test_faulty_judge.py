@@ -10,11 +10,11 @@ import pytest
 from starlette.applications import Starlette
 
 from precis.config import JudgeConfig, RateLimits
-from precis.judge import Endpoint, JudgeClient, Unscored, Verdict
-from precis.judge.cache import ReplyCache
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Unscored, Verdict
+from precis.environments.summaries.judge.cache import ReplyCache
 from precis.llm.server import completions_app
 from precis.records.documents import Document, Question
-from precis.standins.judge import lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 from tests.support.faults import Fault, Faults, Latency
 from tests.support.faulty import OVER_IN_FLIGHT, FaultyServer
 

@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 from cli.judge import app
 from precis.config import DocumentsConfig
+from precis.environments.summaries.rewards import score_zero
 from precis.records.documents import read_documents
 from precis.records.results import Provenance
 from precis.records.summary import JudgedSummary, Summary
-from precis.summaries.rewards import score_zero
 from precis.text import sentences
 from tests.support.results import write_tables
 

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from precis.llm.server import completions_app
 from precis.records.ledger import Ledger
-from precis.standins.judge import MODEL, lexical_judge
+from precis.rehearsal.judges.judge import MODEL, lexical_judge
 from tests.services.conftest import Precis
 from tests.services.patience import until
 from tests.services.prefect_api import client_of, logs_of, reached, runs_in

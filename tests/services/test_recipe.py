@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from precis.judge.endpoint import PASSAGE_MODEL
+from precis.environments.summaries.judge.endpoint import PASSAGE_MODEL
 from precis.models.reference import Reference, find_model
 from precis.records.ledger import Ledger
 from precis.store import FolderStore

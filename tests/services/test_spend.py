@@ -8,7 +8,7 @@ import pytest
 
 from precis.llm.server import completions_app
 from precis.records.ledger import Ledger, load_ledger
-from precis.standins.judge import MODEL
+from precis.rehearsal.judges.judge import MODEL
 from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.crash_points import Kill, Kills

@@ -19,7 +19,7 @@ import httpx
 import psutil
 import pytest
 
-from precis.standins.judge import MODEL
+from precis.rehearsal.judges.judge import MODEL
 from tests.services.conftest import COMMAND, ROOT, Precis
 from tests.services.patience import patience_s, wait_until
 from tests.services.postgres_server import dump, postgres

@@ -13,14 +13,14 @@ import pytest
 
 from precis.config import DocumentsConfig, JudgeConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
+from precis.environments.summaries.baselines import baselines
+from precis.environments.summaries.prompt import summary_messages
 from precis.inference.facts import open_judge
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
 from precis.records.documents import Corpus, Document, load_corpus
 from precis.records.rollout import Rollout
 from precis.rollouts.sample import adapter_policy, sample_each
-from precis.summaries.baselines import baselines
-from precis.summaries.prompt import summary_messages
 from tests.services.conftest import ROOT
 from tests.support.environments import summaries
 

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from precis.config import DocumentsConfig
+from precis.environments.summaries.baselines import baselines, lead
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.records.documents import load_corpus
 from precis.records.ledger import load_ledger
 from precis.records.trajectories import trajectories_key
 from precis.run.checkpoints import manifest
 from precis.store import FolderStore
-from precis.summaries.baselines import baselines, lead
 from tests.services.conftest import Precis
 from tests.services.crash_points import INTERRUPTED, VICTIMS, WARM_POINTS, Kill, Kills, Role
 from tests.services.forked import trained

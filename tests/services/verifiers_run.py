@@ -17,9 +17,9 @@ from typing import Any
 import verifiers.v1 as vf
 from precis_summaries import load_environment
 
+from precis.environments.summaries.baselines import baselines
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
-from precis.summaries.baselines import baselines
 
 KEY = "PRECIS_TEST_POLICY_KEY"
 POLICIES = ("empty", "lead-350")

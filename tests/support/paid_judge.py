@@ -1,7 +1,7 @@
 """A judge whose pay is counted where it works, and not by who asks it."""
 
 from precis.llm.server import ChatRequest, Completion
-from precis.standins.judge import lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 from precis.words import count_words
 
 

@@ -7,13 +7,13 @@ import numpy as np
 from openai.types.chat import ChatCompletion
 from openai.types.chat.chat_completion import Choice
 
-from precis.extractive.features import NAMES
-from precis.extractive.samples import PickedSample
 from precis.records.samples import Sampled, with_tokens
 from precis.rehearsal.advantages import with_advantages
 from precis.rehearsal.checkpoint_files import (
     TrainingState,
 )
+from precis.rehearsal.extractive.features import NAMES
+from precis.rehearsal.extractive.samples import PickedSample
 from precis.rehearsal.grpo import Adam
 from precis.rehearsal.kind import Policy
 

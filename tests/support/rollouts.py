@@ -3,11 +3,11 @@
 from dataclasses import asdict, replace
 
 from precis.environments.summaries.environment import scenario_of
-from precis.judge import Answer, Scored
+from precis.environments.summaries.judge import Answer, Scored
+from precis.environments.summaries.prompt import summary_messages
 from precis.records.documents import Document, Question
 from precis.records.rollout import Call, Rollout, Score, Unscored
 from precis.records.spend import Usage
-from precis.summaries.prompt import summary_messages
 
 DOCUMENT = Document(
     "d7", "Local News", "The mayor opened it.", (Question("q", "Who?", "the mayor", True),)

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from cli.runs import app
 from precis.environments.trajectories import transcript
-from precis.extractive.kind import SENTENCES
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.trajectories import put_trajectories
 from precis.rehearsal import checkpoint_files
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import commit
 from precis.run.holder import this_process
 from precis.run.lease import lease_key

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import uvicorn
 
+from precis.environments.summaries.prompt import request_in
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.summaries.prompt import request_in
 
 
 async def complete(asked: ChatRequest) -> Completion:

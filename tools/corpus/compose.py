@@ -4,7 +4,7 @@ import string
 from dataclasses import dataclass
 from random import Random
 
-from precis.standins.grader import UNANSWERABLE
+from precis.rehearsal.judges.grader import UNANSWERABLE
 from tools.corpus.grammar import Draw, FactTemplate, Story
 
 QUESTIONS = 5

@@ -6,10 +6,10 @@ from typing import Any
 import verifiers.v1 as vf
 
 from precis.config import JudgeConfig
+from precis.environments.summaries.judge import JudgeClient, Unscored
+from precis.environments.summaries.prose import prose_share
+from precis.environments.summaries.rewards import disqualify, score_zero
 from precis.inference.facts import open_judge
-from precis.judge import JudgeClient, Unscored
-from precis.summaries.prose import prose_share
-from precis.summaries.rewards import disqualify, score_zero
 from precis.words import count_words
 from precis_summaries.taskset import SummaryTask
 

@@ -6,8 +6,8 @@ from typing import Literal
 import verifiers.v1 as vf
 
 from precis.config import DocumentsConfig
+from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.records.documents import Document, load_corpus
-from precis.summaries.prompt import summary_messages, summary_tokens_max
 from precis.words import WORDS_MAX
 
 

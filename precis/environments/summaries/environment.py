@@ -8,6 +8,8 @@ from precis.config import RolloutsConfig, TrainConfig
 from precis.environments.protocol import Environment, Figure, Nouns
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import show_summary
+from precis.environments.summaries.task import Summarizing
+from precis.environments.summaries.warm_start.documents import WarmStart, prepare_warm_start
 from precis.environments.trajectories import trajectory_of
 from precis.processes.kill_points import reached
 from precis.records.cloze import crudeness_of
@@ -15,9 +17,7 @@ from precis.records.documents import Corpus, Document
 from precis.records.rollout import Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
 from precis.records.verdict import Disqualified, Scored
-from precis.summaries.task import Summarizing
 from precis.text import copied_share, count_words
-from precis.warm_start.documents import WarmStart, prepare_warm_start
 
 if TYPE_CHECKING:
     import art

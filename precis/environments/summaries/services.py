@@ -7,10 +7,10 @@ from pathlib import Path
 
 from precis.config import JudgeConfig, RunConfig, TrainConfig
 from precis.environment import Environment, private_home
-from precis.judge import JudgeClient, endpoint_for
-from precis.judge.cache import CACHE_FILE, ReplyCache
-from precis.judge.endpoint import OWN_KEY, SECOND_KEY
-from precis.judge.ruler import RulerJudge
+from precis.environments.summaries.judge import JudgeClient, endpoint_for
+from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
+from precis.environments.summaries.judge.endpoint import OWN_KEY, SECOND_KEY
+from precis.environments.summaries.judge.ruler import RulerJudge
 from precis.llm.providers import Endpoint
 from precis.processes.child import ChildService, Launch, child_service
 
@@ -41,7 +41,7 @@ async def start_services(
         log: the file for what the stand-ins print.
     """
     async with (
-        launch("precis.standins.serve", ["--with-parent"], log) as standins,
+        launch("precis.rehearsal.judges.serve", ["--with-parent"], log) as standins,
         _connect_judge(config, standins) as (judge, ruler),
         _connect_second_judge(config, standins) as second,
     ):

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from precis.cluster.local import GPU_PYTHON
-from precis.summaries.prompt import summary_messages
+from precis.environments.summaries.prompt import summary_messages
 from tests.gpu.flow.conftest import TrainedRun, count_alike
 
 _KEY = "a key of the test"

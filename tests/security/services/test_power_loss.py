@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from precis.extractive.kind import SENTENCES
 from precis.records.manifests import pointer_key
 from precis.rehearsal.checkpoint_files import load
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import committed_steps, restore
 from precis.store import open_store
 from precis.trainer.journal import Journal
@@ -28,7 +28,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from precis.run.checkpoints import commit
-from precis.extractive.kind import SENTENCES
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.rehearsal.train_step import advance
 from precis.store import open_store

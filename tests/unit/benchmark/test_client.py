@@ -23,9 +23,10 @@ from precis.benchmark.measure import measure
 from precis.benchmark.presets import PRESETS, endpoint_of
 from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, ContenderConfig, DocumentsConfig, JudgeConfig
+from precis.environments.summaries.baselines import telegraph
+from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored, Verdict
+from precis.environments.summaries.task import Summarizing
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
-from precis.extractive.kind import SENTENCES
-from precis.judge import Answer, JudgeClient, Scored, Unscored, Verdict
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
@@ -34,11 +35,10 @@ from precis.records.ledger import Ledger, write_ledger
 from precis.records.spend import Price, Spend, price_of
 from precis.records.summary import JudgedSummary, Summary
 from precis.rehearsal.checkpoint_files import initial_state, save
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
-from precis.summaries.baselines import telegraph
-from precis.summaries.task import Summarizing
 from tests.support.provider import Provider
 
 TASK = Summarizing(350)

@@ -13,7 +13,7 @@ from precis.environments.recorder import Recorder
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout, Score
 from precis.rehearsal.kind import untrained
-from precis.tool_calls.kind import TOOL_CALLS
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from precis.environments.summaries.prompt import request_in
 from precis.errors import SummaryError
 from precis.inference import local_server
 from precis.inference.local_server import find_or_start_server
@@ -24,7 +25,6 @@ from precis.models.reference import Reference, find_model
 from precis.models.serving import ServerAddress
 from precis.processes.child import is_running
 from precis.store import FolderStore
-from precis.summaries.prompt import request_in
 from tests.services.patience import patience_s, wait_until
 from tests.support import vllm_program
 from tests.support.command import run_precis

@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import app
+from precis.environments.summaries.prompt import request_in
 from precis.errors import ConfigError
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.records.ledger import load_ledger
 from precis.store import FolderStore
-from precis.summaries.prompt import request_in
 from precis.text import count_words, sentences
 from tests.support.command import run_precis
 from tests.support.ledgers import validation

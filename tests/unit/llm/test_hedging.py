@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.config import JudgeConfig, RateLimits
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.errors import ProviderFailed
-from precis.judge import Endpoint, JudgeClient, Scored
 from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn
 from precis.records.documents import Document, Question

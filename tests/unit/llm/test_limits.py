@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from precis.config import JudgeConfig, RateLimits
-from precis.judge.endpoint import limits_of
+from precis.environments.summaries.judge.endpoint import limits_of
 from precis.llm.limits import Limiter
 from tests.services.patience import patience_s
 

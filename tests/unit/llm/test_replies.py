@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from precis.config import JudgeConfig
+from precis.environments.summaries.judge import Endpoint, endpoint_for
+from precis.environments.summaries.judge.cached import whole_text
+from precis.environments.summaries.judge.endpoint import SECOND_KEY
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected
-from precis.judge import Endpoint, endpoint_for
-from precis.judge.cached import whole_text
-from precis.judge.endpoint import SECOND_KEY
 from precis.llm.client import ChatReply
 from precis.llm.replies import (
     SchemaRejected,

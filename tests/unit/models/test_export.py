@@ -16,13 +16,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from typer.testing import Result
 
+from precis.environments.summaries.prompt import summary_messages
 from precis.errors import MergeError
 from precis.models.adapter import read_adapter
 from precis.models.merge import merge, verify
 from precis.models.tensors import Tensor, Weights, write_shards
 from precis.settings.tinker import KEPT_FILE
 from precis.store import FolderStore
-from precis.summaries.prompt import summary_messages
 from tests.support.command import run_precis
 from tests.support.tiny_model import put_run, store_with_adapter, write_adapter, write_base
 

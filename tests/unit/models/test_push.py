@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import Result
 
-from precis.judge import Answer, Scored
+from precis.environments.summaries.judge import Answer, Scored
 from precis.models import card
 from precis.models.licences import check_licence, licence_of, restriction_of
 from precis.models.record import read_record, write_record

@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import app
+from precis.environments.summaries.prompt import summary_messages
 from precis.processes.child import free_port, is_running
 from precis.store import FolderStore
-from precis.summaries.prompt import summary_messages
 from tests.services.patience import patience_s, wait_until
 from tests.support import vllm_program
 from tests.support.command import run_precis

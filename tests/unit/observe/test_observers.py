@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from precis.environment import Environment
-from precis.judge import Unscored
+from precis.environments.summaries.judge import Unscored
 from precis.llm.loop_server import LoopServer
 from precis.observe.completions import CompletionRecord, completions_of_step
 from precis.observe.observers import Observers, observing, services

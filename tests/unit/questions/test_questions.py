@@ -16,22 +16,33 @@ from typer.testing import CliRunner, Result
 
 from cli.main import app
 from precis.config import DocumentsConfig, JudgeConfig
+from precis.environments.summaries.judge import Endpoint, JudgeClient
+from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in
+from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import DocumentsError, ProviderFailed
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text
-from precis.judge import Endpoint, JudgeClient
-from precis.judge.prompts import UNANSWERABLE, data_in
-from precis.judge.protocol import BadReply
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.questions.corpus import rows_of
 from precis.questions.journal import PaymentJournal
-from precis.questions.make import DocumentQuestions, QuestionMaker, are_alike, without_duplicates
-from precis.questions.prompts import ANSWERED, IDS, UNANSWERED, WrittenQuestion, parse_questions
+from precis.questions.make import (
+    DocumentQuestions,
+    QuestionMaker,
+    are_alike,
+    without_duplicates,
+)
+from precis.questions.prompts import (
+    ANSWERED,
+    IDS,
+    UNANSWERED,
+    WrittenQuestion,
+    parse_questions,
+)
 from precis.questions.writer import SETTINGS, QuestionWriter
 from precis.records.documents import Document, read_documents
 from precis.records.spend import PRICES
-from precis.standins.judge import lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
 from tests.support.local_server import served

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 from cli.main import app
 from cli.rehearsal import corpus_of, rehearsal_config
 from precis.config import DocumentsConfig, JudgeConfig
+from precis.environments.summaries.judge import Scored
 from precis.errors import DocumentsError
 from precis.inference.facts import open_judge
-from precis.judge import Scored
 from precis.questions.rules import write_cloze
 from precis.records.cloze import CRUDE, crudeness_of, is_by_rules
 from precis.records.documents import Document, read_documents

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 import pytest
 
+from precis.environments.summaries.rewards import score_zero
 from precis.errors import StoreError
 from precis.records.questions import QUESTIONS, answers_in, questions_of
 from precis.records.results import (
@@ -25,7 +26,6 @@ from precis.records.results import (
 from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored, Unscored
 from precis.store import Blob, FolderStore, Store, open_store
-from precis.summaries.rewards import score_zero
 from tests.support.answers import DOCUMENT, SUMMARY, provenance
 from tests.support.results import tables
 

@@ -11,7 +11,9 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import local_contender
 from precis.config import DocumentsConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
+from precis.environments.summaries.baselines import lead, telegraph
 from precis.environments.summaries.environment import Summaries, scenario_of
+from precis.environments.summaries.judge import Unscored, Verdict
 from precis.errors import (
     JudgeUnavailable,
     RolloutError,
@@ -19,7 +21,6 @@ from precis.errors import (
     TrainerError,
     TrainerLost,
 )
-from precis.judge import Unscored, Verdict
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
@@ -28,7 +29,6 @@ from precis.records.documents import Corpus, Document, read_documents
 from precis.records.rollout import Rollout, Scenario
 from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sample_seed, sampled
 from precis.statistics.standings import Contender
-from precis.summaries.baselines import lead, telegraph
 from precis.words import WORDS_MAX
 from tests.support.environments import summaries
 from tests.support.rollouts import DOCUMENT, SCENARIO, scored

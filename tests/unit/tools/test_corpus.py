@@ -11,8 +11,8 @@ from statistics import mean, median
 import pyarrow.parquet as pq
 import pytest
 
-from precis.standins.grader import UNANSWERABLE, grade
-from precis.standins.reader import answer
+from precis.rehearsal.judges.grader import UNANSWERABLE, grade
+from precis.rehearsal.judges.reader import answer
 from precis.text import count_words, sentences
 from precis.words import WORDS_MAX
 from tools.corpus.compose import Composed, QuestionRow

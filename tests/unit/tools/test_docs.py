@@ -18,7 +18,7 @@ from prefect.cli._app import _app as prefect_cli
 
 from cli.main import app
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
-from precis.judge import endpoint_for
+from precis.environments.summaries.judge import endpoint_for
 from precis.records.documents import read_documents
 from precis.run.retention import kept
 from precis.settings.identity import decisive_settings

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, TrainConfig
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
-from precis.extractive.kind import SENTENCES
 from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.rehearsal.checkpoint_files import load, save
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import lease_key, leased
 from precis.store import FolderStore

@@ -8,8 +8,8 @@ import pytest
 
 from precis.checks import run_checks
 from precis.config import TrainConfig
+from precis.environments.summaries.judge import Unscored
 from precis.errors import ConfigError, JudgeRejected, UnusableRun
-from precis.judge import Unscored
 from precis.records.documents import Document
 from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.verdict import Answer, Scored

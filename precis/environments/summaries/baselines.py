@@ -1,0 +1,164 @@
+"""Summarizers that nobody trained, to compare a trained one with.
+
+Each answers the same chat requests as a policy does and keeps to the word limit that the
+request names. The `-350` in three names is the conventional label of such baselines.
+"""
+
+import hashlib
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from math import log, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from precis.environments.summaries.prompt import request_in
+from precis.environments.summaries.prose import commonest_words
+from precis.errors import RolloutError
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
+from precis.text import count_words, sentences, tokens
+from precis.words import pieces
+
+Order = Callable[[Sequence[str]], Iterable[int]]
+Floats = npt.NDArray[np.float64]
+
+_REDUNDANCY = 0.5
+"""How much a sentence loses by being just like one already chosen; relevance is at most 1."""
+
+
+def baselines() -> dict[str, Complete]:
+    """The baselines by model name, each for `precis.llm.server.completions_app`."""
+    return {
+        "empty": _complete_with(empty),
+        "lead-350": _complete_with(lead),
+        "random-350": _complete_with(random_sentences),
+        "centroid": _complete_with(centroid),
+        "telegraph-350": _complete_with(telegraph),
+    }
+
+
+def empty(text: str, words_max: int) -> str:
+    """No summary at all: what a judge can answer without one, and so the floor of the scale."""
+    return ""
+
+
+def lead(text: str, words_max: int) -> str:
+    """The first sentences, up to the first that does not fit."""
+    chosen: list[str] = []
+    left = words_max
+    for sentence in sentences(text):
+        left -= count_words(sentence)
+        if left < 0:
+            break
+        chosen.append(sentence)
+    return " ".join(chosen)
+
+
+def random_sentences(text: str, words_max: int) -> str:
+    """Random sentences in document order; the same text always gives the same ones."""
+    seed = hashlib.sha256(text.encode()).digest()
+
+    def order(found: Sequence[str]) -> list[int]:
+        return random.Random(seed).sample(range(len(found)), len(found))
+
+    return _fill(text, words_max, order)
+
+
+def centroid(text: str, words_max: int) -> str:
+    """The sentences nearest to the document's TF-IDF centroid that do not repeat each other.
+
+    Greedy maximal marginal relevance (Carbonell and Goldstein, 1998) with the centroid as the
+    query; a sentence counts as a document for the inverse document frequency.
+    """
+    found = sentences(text)
+    chosen = _central_picks(found, list(map(count_words, found)), words_max)
+    return " ".join(found[index] for index in sorted(chosen))
+
+
+def telegraph(text: str, words_max: int) -> str:
+    """The first words that are left without the document's commonest.
+
+    It is no prose, and scores nothing; a judge finds more answers in it than in sentences. What it
+    would earn says what a judge pays for mere words.
+    """
+    common = commonest_words(text)
+    left = [word for word in pieces(text) if word.lower() not in common]
+    return " ".join(left[:words_max])
+
+
+def _complete_with(summarize: Callable[[str, int], str]) -> Complete:
+    async def complete(asked: ChatRequest) -> Completion:
+        try:
+            request = request_in(asked.messages)
+        except RolloutError as error:
+            raise ApiError(400, str(error), "no_document") from error
+        summary = summarize(request.text, request.words_max)
+        return Completion(asked.model, [Choice(summary)] * asked.n)
+
+    return complete
+
+
+def _fill(text: str, words_max: int, order: Order) -> str:
+    """Take sentences in an order while they fit, and put them back in the document's."""
+    found = sentences(text)
+    chosen = []
+    left = words_max
+    for index in order(found):
+        words = count_words(found[index])
+        if words <= left:
+            chosen.append(index)
+            left -= words
+    return " ".join(found[index] for index in sorted(chosen))
+
+
+def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> list[int]:
+    """Which sentences to take: the best that still fits, until none does.
+
+    Similarities go by an index of who holds a word, so that a pick costs what its own words are
+    held, and not a look at all pairs.
+    """
+    units = _tf_idf(list(map(tokens, found)))
+    centre: defaultdict[str, float] = defaultdict(float)
+    holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for index, unit in enumerate(units):
+        for word, weight in unit.items():
+            centre[word] += weight
+            holders[word].append((index, weight))
+    length = sqrt(sum(weight**2 for weight in centre.values())) or 1.0
+    relevance = np.array([sum(unit[word] * centre[word] for word in unit) for unit in units])
+    lengths = np.array(words)
+    nearest = np.zeros(len(found))
+    waiting = np.ones(len(found), dtype=bool)
+    picks: list[int] = []
+    while (fitting := waiting & (lengths <= left)).any():
+        scores = np.where(fitting, relevance / length - _REDUNDANCY * nearest, -np.inf)
+        best = int(scores.argmax())
+        waiting[best] = False
+        picks.append(best)
+        left -= words[best]
+        nearest = np.maximum(nearest, _similarities(units[best], holders, len(found)))
+    return picks
+
+
+def _similarities(
+    unit: Mapping[str, float], holders: Mapping[str, Sequence[tuple[int, float]]], size: int
+) -> Floats:
+    found = np.zeros(size)
+    for word, weight in unit.items():
+        for index, its_weight in holders[word]:
+            found[index] += weight * its_weight
+    return found
+
+
+def _tf_idf(bags: Sequence[Sequence[str]]) -> list[dict[str, float]]:
+    """One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros."""
+    document_frequency = Counter(chain.from_iterable(map(set, bags)))
+    return [_unit(Counter(bag), document_frequency, len(bags)) for bag in bags]
+
+
+def _unit(counts: Counter[str], holders: Counter[str], size: int) -> dict[str, float]:
+    weights = {word: count * log(size / holders[word]) for word, count in counts.items()}
+    length = sqrt(sum(weight**2 for weight in weights.values())) or 1.0
+    return {word: weight / length for word, weight in weights.items()}

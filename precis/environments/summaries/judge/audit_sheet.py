@@ -1,0 +1,172 @@
+"""The sheet of an audit: a person writes verdicts into it, and it is read again.
+
+It shows neither the judge's verdict nor whose summary it is, so that neither sways the person.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from precis.environments.summaries.judge.audit import Agreement, AuditSample
+from precis.errors import ConfigError
+from precis.records.questions import ANSWERS_KEY
+
+VERDICT = "person"
+"""The column to fill in."""
+
+_SHOWN = ("question", "gold", "answer")
+_COLUMNS = (VERDICT, *_SHOWN, *ANSWERS_KEY)
+_WORDS = {
+    "correct": True, "right": True, "yes": True, "true": True, "y": True, "1": True,
+    "wrong": False, "incorrect": False, "no": False, "false": False, "n": False, "0": False,
+}  # fmt: skip
+_FORMULA = re.compile(r"[=+\-@＝＋－＠]")
+_BEHIND_APOSTROPHE = re.compile(r"'(?=[=+\-@＝＋－＠])")
+
+
+def as_sheet(samples: Sequence[AuditSample]) -> str:
+    """CSV with a line for each answerable question, and an empty column `person`."""
+    written = io.StringIO()
+    sheet = csv.writer(written, lineterminator="\n")
+    sheet.writerow(_COLUMNS)
+    for sample in samples:
+        step = "" if sample.step is None else str(sample.step)
+        keys = [sample.run, sample.model, step, sample.document_id]
+        for asked in sample.asked:
+            if asked.answerable:
+                cells = [asked.question, asked.gold, asked.answer, *keys, asked.question_id]
+                sheet.writerow(["", *map(_as_text, cells)])
+    return written.getvalue()
+
+
+def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
+    """See that a sheet that is there already is of these summaries; none is fine as well.
+
+    Raises:
+        ConfigError: it is of others, or of none that can be read.
+    """
+    if not path.exists():
+        return
+    try:
+        same = _keys(path.read_text(encoding="utf-8-sig")) == _keys(as_sheet(samples))
+    except (OSError, UnicodeDecodeError):
+        same = False
+    if not same:
+        raise ConfigError(
+            f"{path} is the sheet of other summaries, and a person may have filled it in.",
+            "Move it away, or give this audit another place (--out).",
+        )
+
+
+def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
+    """The rows of some results that a person has ruled on, with the verdicts as `person`.
+
+    Lines without a verdict are left out.
+
+    Raises:
+        ConfigError: the file can't be read, a line of it is not of these results or is there
+            twice, or none holds a verdict.
+    """
+    ruled = list(_verdicts(path))
+    if not ruled:
+        raise ConfigError(
+            f"{path} holds no verdict: write `correct` or `wrong` into the column {VERDICT!r}."
+        )
+    schema: dict[str, Any] = {"line": pl.Int64, VERDICT: pl.Boolean}
+    for name in ANSWERS_KEY:
+        schema[name] = results.schema[name]
+    given = pl.DataFrame(ruled, schema=schema, orient="row")
+    found = given.join(results, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
+    _check(path, found)
+    return found
+
+
+def agreement_with(person: pl.DataFrame) -> Agreement:
+    """How the judge, the first, and a person ruled on the same answerable questions."""
+    answerable = person.filter("answerable")
+    counts = {}
+    for judge in (True, False):
+        for human in (True, False):
+            counts[(judge, human)] = answerable.filter(
+                (pl.col("correct") == judge) & (pl.col(VERDICT) == human)
+            ).height
+    return Agreement(
+        both=counts[True, True],
+        only_first=counts[True, False],
+        only_second=counts[False, True],
+        neither=counts[False, False],
+        unscored=0,
+    )
+
+
+def _check(path: Path, found: pl.DataFrame) -> None:
+    unknown = found.filter(pl.col("correct").is_null())
+    if not unknown.is_empty():
+        raise ConfigError(
+            f"{path}, line {unknown['line'][0]}: no verdict of a judge in these results belongs to "
+            "it.",
+            "Name the results that the sheet was made of, and leave its last columns alone.",
+        )
+    twice = found.filter(pl.struct(ANSWERS_KEY).is_duplicated())
+    if not twice.is_empty():
+        raise ConfigError(f"{path}, line {twice['line'][-1]}: its question is there twice.")
+
+
+def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"Can't read {path}: {reason}.") from error
+    rows = _rows(text)
+    missing = [name for name in (VERDICT, *ANSWERS_KEY) if name not in (rows.fieldnames or ())]
+    if missing:
+        raise ConfigError(
+            f"{path} is no sheet of an audit: the column {missing[0]!r} is missing.",
+            "Make one with `precis judge audit RESULTS`.",
+        )
+    for row in rows:
+        word = (row[VERDICT] or "").strip().lower()
+        if word:
+            yield _verdict(path, rows.line_num, word, row)
+
+
+def _rows(text: str) -> "csv.DictReader[str]":
+    # Spreadsheets of some languages write semicolons.
+    head = text.partition("\n")[0]
+    return csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
+
+
+def _keys(text: str) -> set[tuple[str, ...]]:
+    """Which questions of which summaries a sheet is about."""
+    found = set()
+    for row in _rows(text):
+        found.add(tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY))
+    return found
+
+
+def _verdict(path: Path, line: int, word: str, row: dict[str, str]) -> tuple[object, ...]:
+    if word not in _WORDS:
+        raise ConfigError(
+            f"{path}, line {line}: {word[:40]!r} is no verdict.",
+            "Write `correct` or `wrong`, or leave it empty.",
+        )
+    keys: dict[str, object] = {
+        name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in ANSWERS_KEY
+    }
+    step = (row["step"] or "").strip()
+    if step and not (step.isdecimal() and len(step) < 10):
+        raise ConfigError(f"{path}, line {line}: the step {step[:40]!r} is none.")
+    keys["step"] = int(step) if step else None
+    return line, _WORDS[word], *(keys[name] for name in ANSWERS_KEY)
+
+
+def _as_text(cell: str) -> str:
+    """What a spreadsheet would take for a formula, behind an apostrophe."""
+    line = " ".join(cell.split())
+    return f"'{line}" if _FORMULA.match(line) else line

@@ -1,0 +1,231 @@
+"""A valid reply to one of the judge's prompts: from the cache, or from the judge."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from precis.config import JudgeConfig
+from precis.environments.summaries.judge.cache import ReplyCache
+from precis.environments.summaries.judge.endpoint import limits_of, rules_version
+from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
+from precis.errors import JudgeRejected, ProviderFailed, ProviderRejected
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+from precis.llm.limits import Limiter
+from precis.llm.providers import Endpoint
+from precis.llm.replies import SchemaRejected, strip_code_fence
+from precis.llm.retry import Deadline
+from precis.llm.tokens import estimate_tokens_with_margin
+from precis.records.spend import Prices, Spend, Usage, prices_of
+
+_TOKENS_AN_ENTRY = 40
+# How replies are asked for, from the strictest down; the prompts describe the JSON in any case.
+_FORMATS = ("json_schema", "json_object", "plain")
+
+T = TypeVar("T")
+Parse = Callable[[str, Sequence[str]], list[T]]
+"""Reads a reply that is to have these entries; raises BadReply where it has not."""
+
+
+@dataclass(frozen=True)
+class ParsedReply(Generic[T]):
+    """A valid reply: the judge's own text, and what it says."""
+
+    text: str
+    entries: list[T]
+
+
+class CachedJudge:
+    """Asks the judge only what the cache has no valid reply to, and keeps what it says.
+
+    Args:
+        prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: JudgeConfig,
+        cache: ReplyCache | None,
+        prices: Prices | None,
+    ) -> None:
+        # A judge on this machine has one CPU to share: asking it twice makes both slower.
+        quantile = 0.0 if config.provider == "lexical" else config.hedge_quantile
+        self._client = ChatClient(
+            endpoint,
+            config,
+            prices=prices_of(config) if prices is None else prices,
+            limiter=Limiter(limits_of(config)),
+            hedge_quantile=quantile,
+        )
+        self._parameters = parameters_of(config)
+        self._rules = rules_version(config)
+        self._format = _FORMATS[0 if endpoint.structured else 1]
+        self._cache = cache
+        self._cached = 0
+        self._under_way: dict[str, asyncio.Event] = {}
+
+    @property
+    def spend(self) -> Spend:
+        """What all calls have cost so far, and how many replies came from the cache instead."""
+        return self._client.spend + Spend(cached=self._cached)
+
+    @property
+    def limiter(self) -> Limiter:
+        """Gives each request its turn."""
+        return self._client.limiter
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> list[T]:
+        """What `parse` makes of the judge's reply to a prompt.
+
+        The same prompt at the same time (two summaries may lead to the same answers, and so to
+        the same grading) is asked once, where there is a cache to share the reply.
+
+        Raises:
+            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+            JudgeRejected: no retry will help.
+        """
+        key = self._key(prompt)
+        while True:
+            known = self._find(key, prompt, parse)
+            if known is not None:
+                return known
+            if key not in self._under_way:
+                break
+            await self._under_way[key].wait()
+        with self._others_waiting(key):
+            reply = await self.ask_anew(prompt, parse, deadline)
+            if self._cache is not None:
+                self._cache.put(key, reply.text)
+            return reply.entries
+
+    async def ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
+        """Ask the judge, whatever the cache holds, as often as the settings allow.
+
+        Raises:
+            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+            JudgeRejected: no retry will help.
+        """
+        send = partial(self._send, prompt, parse, deadline)
+        return await self._client.until_answered(send, deadline)
+
+    async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
+        """Ask the judge once.
+
+        Raises:
+            ProviderFailed: another try may help.
+            JudgeRejected: none will.
+        """
+        while True:
+            async with self._client.turn(_estimate_usage(prompt)) as turn:
+                # Chosen now: while this one waited, others may have learned what is rejected.
+                asked_as = self._format
+                request = self._request(prompt, asked_as)
+                read = partial(_read, prompt, parse, asked_as)
+                try:
+                    return await self._client.send(request, turn, deadline, read)
+                except SchemaRejected as error:
+                    self._ask_more_plainly(asked_as, error)
+                except ProviderRejected as error:
+                    raise JudgeRejected(str(error)) from error
+
+    @contextmanager
+    def _others_waiting(self, key: str) -> Iterator[None]:
+        """Let others with the same prompt wait while the block lasts."""
+        if self._cache is None:
+            yield
+            return
+        ended = asyncio.Event()
+        self._under_way[key] = ended
+        try:
+            yield
+        finally:
+            del self._under_way[key]
+            ended.set()
+
+    def _find(self, key: str, prompt: Prompt, parse: Parse[T]) -> list[T] | None:
+        reply = None if self._cache is None else self._cache.get(key)
+        if reply is None:
+            return None
+        try:
+            entries = parse(reply, prompt.ids)
+        except BadReply:  # not a reply that this program kept: ask again
+            return None
+        self._cached += 1
+        return entries
+
+    def _key(self, prompt: Prompt) -> str:
+        parts = [
+            self._client.endpoint.model,
+            prompt.messages,
+            self._parameters,
+            prompt.schema,
+            PROTOCOL_VERSION,
+        ]
+        if self._rules:
+            parts.append(self._rules)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _request(self, prompt: Prompt, asked_as: str) -> CompletionRequest:
+        model = self._client.endpoint.model
+        payload = {"model": model, "messages": prompt.messages, **self._parameters}
+        if asked_as == "json_schema":
+            schema = {"name": prompt.name, "strict": True, "schema": prompt.schema}
+            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif asked_as == "json_object":
+            payload["response_format"] = {"type": "json_object"}
+        return CompletionRequest(payload, _estimate_usage(prompt), kind=prompt.name)
+
+    def _ask_more_plainly(self, asked_as: str, error: SchemaRejected) -> None:
+        """Step down once for all requests that were rejected for the same format."""
+        if asked_as == _FORMATS[-1]:
+            endpoint = self._client.endpoint
+            raise JudgeRejected(
+                f"The judge at {endpoint.base_url} rejects requests to "
+                f"'{endpoint.model}' in every form ({error}): choose another model."
+            ) from error
+        if asked_as == self._format:
+            self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
+
+
+def parameters_of(config: JudgeConfig) -> dict[str, Any]:
+    """What a judge is sent with every prompt besides the model."""
+    if not config.reasoning_effort:
+        return {"temperature": 0}
+    return {"temperature": 0, "reasoning_effort": config.reasoning_effort}
+
+
+def whole_text(reply: ChatReply) -> str:
+    """The text of a judge's reply.
+
+    Raises:
+        ProviderFailed: it is empty, or was cut short.
+    """
+    if reply.finish == "length":
+        raise ProviderFailed("truncated", "The judge's reply was cut off at its length limit.")
+    if not reply.text.strip():
+        raise ProviderFailed("empty", "The judge's reply is empty.")
+    return reply.text
+
+
+def _read(prompt: Prompt, parse: Parse[T], asked_as: str, reply: ChatReply) -> ParsedReply[T]:
+    text = whole_text(reply)
+    if asked_as != "json_schema":
+        text = strip_code_fence(text)
+    try:
+        return ParsedReply(text, parse(text, prompt.ids))
+    except BadReply as error:
+        raise ProviderFailed("bad_verdict", str(error)) from error
+
+
+def _estimate_usage(prompt: Prompt) -> Usage:
+    characters = sum(len(message["content"]) for message in prompt.messages)
+    return Usage(estimate_tokens_with_margin(characters), _TOKENS_AN_ENTRY * len(prompt.ids))

@@ -1,0 +1,211 @@
+"""The judge's client: a document and a summary go in, a verdict comes out."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Self
+
+from precis.config import JudgeConfig
+from precis.environments.summaries.judge.cache import ReplyCache
+from precis.environments.summaries.judge.cached import CachedJudge
+from precis.environments.summaries.judge.endpoint import rules_version
+from precis.environments.summaries.judge.protocol import (
+    PROTOCOL_VERSION,
+    Graded,
+    Prompt,
+    answer_prompt,
+    batches,
+    grade_prompt,
+    guess_prompt,
+    parse_answers,
+    parse_grades,
+    prompts_digest,
+    ruling,
+)
+from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed
+from precis.llm.concurrency import run_for_each
+from precis.llm.limits import Limiter
+from precis.llm.providers import Endpoint
+from precis.llm.retry import Deadline
+from precis.records.documents import Document, Question
+from precis.records.spend import Prices, Spend
+from precis.records.verdict import Answer, Scored, Unscored
+
+_PASSING_FAILURES = {
+    "rate_limited": "Start again when its quota allows requests; if it never suffices, lower "
+    "judge.limits or use another key.",
+    "timeout": "It may be overloaded, or still loading its model: start again later, or raise "
+    "judge.call_timeout_s.",
+    "connection": "Check judge.base_url and that it is up, then start again.",
+    "server_error": "The fault is the server's own: start again when it has recovered.",
+}
+"""Causes for which a judge that fails now may answer later, with what to do."""
+_UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
+
+
+class JudgeClient:
+    """Judges summaries by how many questions they answer.
+
+    `async with JudgeClient(endpoint, config) as judge: verdict = await judge.score(...)`
+
+    Verdicts may be asked for in any number at once: the limits in `config` hold for all of them
+    together, and turns are given in order. Each client keeps the limits for itself, so a process
+    wants one client for one key, and gives its `limiter` to whatever else uses that key.
+
+    Args:
+        endpoint: where the judge is.
+        config: protocol, limits, deadlines and tries.
+        cache: keeps replies that led to a verdict, and only those.
+        prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
+
+    Attributes:
+        identity: which judge gave a verdict and how it was asked, for the records of results.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: JudgeConfig,
+        *,
+        cache: ReplyCache | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._config = config
+        self._cached = CachedJudge(endpoint, config, cache, prices)
+        self.identity = {
+            "model": endpoint.model,
+            "protocol": config.protocol,
+            "protocol_version": PROTOCOL_VERSION,
+            "prompts": prompts_digest(),
+        }
+        rules = rules_version(config)
+        if rules:
+            self.identity["rules"] = rules
+
+    @property
+    def protocol(self) -> str:
+        """How it is asked, and by which rules it reads, with their versions: results of another
+        protocol are not compared with its own."""
+        asked = f"{self.identity['protocol']} v{self.identity['protocol_version']}"
+        rules = self.identity.get("rules")
+        return f"{asked}, rules v{rules}" if rules else asked
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._cached.close()
+
+    @property
+    def spend(self) -> Spend:
+        """What all calls have cost so far, and how many replies came from the cache instead."""
+        return self._cached.spend
+
+    @property
+    def limiter(self) -> Limiter:
+        """Gives out the turns, for others that use the same account (`RulerJudge`)."""
+        return self._cached.limiter
+
+    async def score(self, document: Document, summary: str) -> Scored | Unscored:
+        """Judge a summary: which of the document's questions does it answer correctly?
+
+        A question that the document does not answer counts as correct when the judge declines it.
+
+        Raises:
+            JudgeRejected: the judge rejects the key, the model or the request as such.
+        """
+        batched = batches(document.questions, self._config.protocol)
+
+        async def judge(questions: Sequence[Question]) -> list[Answer]:
+            return await self._judge(document, answer_prompt(summary, questions), questions)
+
+        try:
+            answers = await run_for_each(judge, batched)
+        except ProviderFailed as error:
+            return Unscored(error.cause, str(error))
+        return Scored(tuple(chain.from_iterable(answers)))
+
+    async def guess(self, document: Document) -> Scored | Unscored:
+        """Which of the document's questions the judge answers without the document.
+
+        Raises:
+            JudgeRejected: as for `score`.
+        """
+        questions = document.questions
+        try:
+            answers = await self._judge(document, guess_prompt(questions), questions)
+        except ProviderFailed as error:
+            return Unscored(error.cause, str(error))
+        return Scored(tuple(answers))
+
+    async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
+        """What the judge makes of each document when it reads the full text, by document id.
+
+        No summary is expected to do better. With a cache, this costs calls only once for a
+        corpus, judge and protocol.
+
+        Raises:
+            JudgeRejected: as for `score`.
+        """
+
+        async def read(document: Document) -> Scored | Unscored:
+            return await self.score(document, document.text)
+
+        verdicts = await run_for_each(read, documents)
+        ids = [document.id for document in documents]
+        return dict(zip(ids, verdicts, strict=True))
+
+    async def check(self) -> None:
+        """Ask one small question, uncached, to see that the judge can be used at all.
+
+        It is asked as any other is, with the same tries within the deadline of a verdict.
+
+        Raises:
+            JudgeRejected: its replies are no verdicts, or it rejects the key or the model.
+            JudgeUnavailable: it did not answer, and may later.
+        """
+        question = Question("check", "What colour is the door?", "green", answerable=True)
+        prompt = answer_prompt("The door is green.", [question])
+        deadline = Deadline(self._config.verdict_timeout_s)
+        try:
+            await self._cached.ask_anew(prompt, parse_answers, deadline)
+        except ProviderFailed as error:
+            who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
+            what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."
+            if error.retry_after_s:
+                what = f"{what} It asks to be left alone for {error.retry_after_s:,.0f} s."
+            remedy = _PASSING_FAILURES.get(error.cause)
+            if remedy:
+                raise JudgeUnavailable(what, remedy) from error
+            raise JudgeRejected(what, _UNFIT) from error
+
+    async def _judge(
+        self, document: Document, prompt: Prompt, questions: Sequence[Question]
+    ) -> list[Answer]:
+        """Have questions answered in one request; grade in another what needs it."""
+        deadline = Deadline(self._config.verdict_timeout_s)
+        given = await self._cached.ask(prompt, parse_answers, deadline)
+        # By the question's place: what needs no grader now, and the rest when it is graded.
+        rulings: dict[int, bool] = {}
+        ungraded: dict[int, Graded] = {}
+        for place, (question, answer) in enumerate(zip(questions, given, strict=True)):
+            right = ruling(question, answer)
+            if right is None:
+                ungraded[place] = Graded(question, answer)
+            else:
+                rulings[place] = right
+        shown = document.text if self._config.protocol == "per_question" else None
+        grades = await self._grade(list(ungraded.values()), shown, deadline)
+        rulings.update(zip(ungraded, grades, strict=True))
+        answers = []
+        for place, question in enumerate(questions):
+            answers.append(Answer(question.id, given[place], rulings[place], question.answerable))
+        return answers
+
+    async def _grade(
+        self, graded: Sequence[Graded], document: str | None, deadline: Deadline
+    ) -> list[bool]:
+        """Whether each given answer matches the golden one; no call where there is none."""
+        if not graded:
+            return []
+        return await self._cached.ask(grade_prompt(graded, document), parse_grades, deadline)

@@ -1,0 +1,86 @@
+"""Where the judge is, which model serves it, which key it wants, and what its account allows."""
+
+from collections.abc import Mapping
+
+from precis.config import JudgeConfig, RateLimits
+from precis.errors import ConfigError
+from precis.llm.limits import without_quota
+from precis.llm.providers import PROVIDERS, Endpoint, Provider, sendable
+
+LEXICAL_MODEL = "lexical-judge"
+"""The name that the judge on this machine serves under."""
+
+PASSAGE_MODEL = "passage-judge"
+"""The name of another one that it serves, made in another way, to check the first by."""
+
+RULES_VERSION = "3"
+"""Of both judges on this machine. Raised with every change to what they answer or how they grade:
+verdicts of other rules are not taken from a cache, and a run is not continued by them.
+
+1: as they came. 2: units, halves of the day, dates by numbers, surnames with another first name. 3:
+answers of two sentences and 60 words at most, where they were quotations of 95.
+"""
+
+OWN_KEY = "JUDGE_API_KEY"
+SECOND_KEY = "SECOND_JUDGE_API_KEY"
+"""Where the key of a second judge with provider `url` is read from."""
+_MODELS = {"openrouter": "google/gemini-2.5-flash", "google": "gemini-2.5-flash"}
+"""What judges where the settings name no model."""
+
+
+def endpoint_for(
+    config: JudgeConfig,
+    environment: Mapping[str, str],
+    local_url: str | None = None,
+    own_key: str = OWN_KEY,
+) -> Endpoint:
+    """The endpoint that a configuration means.
+
+    Args:
+        config: provider, and the model where it is not the provider's default.
+        environment: where the key is read from.
+        local_url: of the lexical judge, from whoever started it; ends in `/v1`.
+        own_key: the variable that the key of provider `url` is read from.
+
+    Raises:
+        ConfigError: the key's variable is not set, or the lexical judge was not started.
+    """
+    if config.provider == "lexical":
+        if local_url is None:
+            raise ConfigError(
+                "Judge provider 'lexical' is a server on this machine, and none was started: "
+                "start precis.rehearsal.judges.serve and give its address, or choose another "
+                "provider."
+            )
+        return Endpoint(local_url.rstrip("/"), config.model or LEXICAL_MODEL, api_key="local")
+    own = Provider(config.base_url, own_key)
+    provider = own if config.provider == "url" else PROVIDERS[config.provider]
+    return Endpoint(
+        provider.base_url.rstrip("/"),
+        config.model or _MODELS[config.provider],
+        _key(provider.key_variable, config.provider, environment),
+        key_variable=provider.key_variable,
+    )
+
+
+def rules_version(config: JudgeConfig) -> str | None:
+    """The version of the rules that judge; None for a judge that has none, a model."""
+    return RULES_VERSION if config.provider == "lexical" else None
+
+
+def limits_of(config: JudgeConfig) -> RateLimits:
+    """The limits that a judge is held to: the local one has no account, only requests at once."""
+    if config.provider != "lexical":
+        return config.limits
+    return without_quota(config.limits.in_flight)
+
+
+def _key(variable: str, provider: str, environment: Mapping[str, str]) -> str:
+    key = environment.get(variable, "").strip()
+    if not key:
+        raise ConfigError(
+            f"The judge's key is missing: provider '{provider}' reads it from {variable}.",
+            f"Set {variable} in the environment or in .env (any word will do for an endpoint "
+            "that asks for none), or rehearse with judge provider 'lexical', which needs no key.",
+        )
+    return sendable(key, variable)

@@ -1,0 +1,294 @@
+"""Which requests a verdict takes, and what a valid reply to each is. Nothing here does I/O.
+
+Both protocols ask the judge twice about a question: to answer it from the text alone, and to
+compare that answer with the golden one, unless there is nothing to compare: it was declined, or
+is the golden one. `batched` puts all of a document's questions into one
+request of each kind. `per_question` puts one question into a request and shows the grader the
+whole document too, as ART's summarizer notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`).
+
+A reply counts only if it is exactly what was asked for. Whatever else a judge says, to more
+questions, to fewer, twice, or in prose, is no verdict.
+"""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from precis.environments.summaries.judge.prompts import (
+    ANSWER_SYSTEM,
+    ANSWER_WORDS_MAX,
+    GRADE_SYSTEM,
+    GUESS_SYSTEM,
+    UNANSWERABLE,
+    judge_messages,
+)
+from precis.records.documents import Question
+from precis.words import count_words
+
+PROTOCOL_VERSION = "3"
+"""Raised with every change to a request, to what counts as a valid reply, or to what needs none.
+
+1: the judge grades every answer that it has not declined. 2: except those that are the golden
+answer word for word (`ruling`), which are correct. 3: nor those of more than
+`ANSWER_WORDS_MAX` words, which are wrong.
+"""
+
+_ARTICLE = re.compile(r"^(?:the|an?) ")
+_QUOTES = "\"'“”‘’«»"
+
+Protocol = Literal["batched", "per_question"]
+S = TypeVar("S", bound="StrictReply")
+E = TypeVar("E", bound="ReplyEntry")
+
+
+class BadReply(ValueError):
+    """A reply that is not what was asked for; says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request to the judge, whichever model that is.
+
+    Attributes:
+        name: names the reply's schema.
+        ids: of the entries that the reply must have; `q1`, `q2`, … rather than a corpus' own,
+            which are data too.
+    """
+
+    name: Literal["answers", "grades"]
+    messages: list[dict[str, str]]
+    schema: dict[str, Any]
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A question with the answer that was given, to be compared with the golden one."""
+
+    question: Question
+    given: str
+
+
+def ruling(question: Question, given: str) -> bool | None:
+    """Whether a given answer is correct, where that takes no grader; None where it takes one.
+
+    What was declined is wrong, or right where the document has no answer, and nothing else is
+    right there. The golden answer, word for word, is correct; what is too long for an answer is
+    wrong.
+    """
+    if is_too_long(given):
+        return False
+    declined = given == UNANSWERABLE
+    if declined or not question.answerable:
+        return declined and not question.answerable
+    golden = _bare(question.answer)
+    # A golden answer of nothing but signs is the same as any other of them.
+    if golden and _bare(given) == golden:
+        return True
+    return None
+
+
+def is_too_long(given: str) -> bool:
+    """Whether something given for an answer is a text rather than an answer."""
+    return count_words(given) > ANSWER_WORDS_MAX
+
+
+def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[Question]]:
+    """The questions as they go into requests together."""
+    if protocol == "per_question":
+        return [[question] for question in questions]
+    return [questions] if questions else []
+
+
+def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
+    """Ask for the answers to some questions from a text."""
+    ids = _ids(len(questions))
+    asked = []
+    for id, question in zip(ids, questions, strict=True):
+        asked.append({"id": id, "question": question.text})
+    messages = judge_messages(ANSWER_SYSTEM, {"text": text, "questions": asked})
+    return Prompt("answers", messages, _ANSWERS_SCHEMA, ids)
+
+
+def guess_prompt(questions: Sequence[Question]) -> Prompt:
+    """Ask for the answers to some questions from no text at all."""
+    from_text = answer_prompt("", questions)
+    system = {"role": "system", "content": GUESS_SYSTEM}
+    return replace(from_text, messages=[system, from_text.messages[1]])
+
+
+def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Prompt:
+    """Ask whether given answers say what the golden ones say.
+
+    Args:
+        graded: the questions with their answers.
+        document: the text that the questions are about, where the grader is to see it.
+    """
+    ids = _ids(len(graded))
+    items = []
+    for id, one in zip(ids, graded, strict=True):
+        item = {
+            "id": id,
+            "question": one.question.text,
+            "golden_answer": one.question.answer,
+            "given_answer": one.given,
+        }
+        items.append(item)
+    data = {"items": items} if document is None else {"document": document, "items": items}
+    return Prompt("grades", judge_messages(GRADE_SYSTEM, data), _GRADES_SCHEMA, ids)
+
+
+def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
+    """The answers in the order of `ids`; one that could not be given is `UNANSWERABLE`.
+
+    Raises:
+        BadReply: the reply is not one JSON object with one string for each id.
+    """
+    entries = validate_reply(reply, _Answers).answers
+    by_id = entries_by_id(entries, ids)
+    answers = []
+    for id in ids:
+        answer = by_id[id].answer.strip()
+        answers.append(UNANSWERABLE if _declines(answer) else answer)
+    return answers
+
+
+def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
+    """The grades in the order of `ids`.
+
+    Raises:
+        BadReply: the reply is not one JSON object with one boolean for each id.
+    """
+    entries = validate_reply(reply, _Grades).grades
+    by_id = entries_by_id(entries, ids)
+    return [by_id[id].correct for id in ids]
+
+
+def prompts_digest() -> str:
+    """A short fingerprint of the prompts, kept with every result that they led to."""
+    return hashlib.sha256(f"{ANSWER_SYSTEM}\0{GRADE_SYSTEM}".encode()).hexdigest()[:16]
+
+
+def _bare(answer: str) -> str:
+    """An answer without what makes no difference to it: case, white space, quotes, an article
+    before it, punctuation after it. Signs that can mean something (`-5`, `$5`, `5%`, `.5`) stay."""
+    words = unicodedata.normalize("NFC", answer).casefold().split()
+    text = " ".join(words).strip(_QUOTES).rstrip(_QUOTES + ".,;:!?… ")
+    return _ARTICLE.sub("", text)
+
+
+def _ids(count: int) -> tuple[str, ...]:
+    return tuple(f"q{number}" for number in range(1, count + 1))
+
+
+def _schema(name: str, field: str, kind: str) -> dict[str, Any]:
+    entry = {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, field: {"type": kind}},
+        "required": ["id", field],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {name: {"type": "array", "items": entry}},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+_ANSWERS_SCHEMA = _schema("answers", "answer", "string")
+_GRADES_SCHEMA = _schema("grades", "correct", "boolean")
+
+
+def _refuse_surrogates(text: str) -> str:
+    # JSON can spell half of a character, which no UTF-8 can hold.
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("it holds a lone surrogate")
+    return text
+
+
+WholeText = Annotated[str, AfterValidator(_refuse_surrogates)]
+"""A text of a reply that can be written to a file."""
+
+
+class StrictReply(BaseModel):
+    """A reply, which has to be what was asked for and nothing else."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class ReplyEntry(StrictReply):
+    """An entry of a reply, by the id that it was asked for under."""
+
+    id: str
+
+
+class _AnswerEntry(ReplyEntry):
+    answer: WholeText
+
+
+class _GradeEntry(ReplyEntry):
+    correct: bool
+
+
+class _Answers(StrictReply):
+    answers: list[_AnswerEntry]
+
+
+class _Grades(StrictReply):
+    grades: list[_GradeEntry]
+
+
+def validate_reply(reply: str, shape: type[S]) -> S:
+    """The reply as what was asked for.
+
+    Raises:
+        BadReply: it is something else.
+    """
+    try:
+        loaded = json.loads(reply, object_pairs_hook=_refuse_duplicates)
+    except BadReply:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BadReply(f"The reply is not JSON ({error}): {reply[:200]!r}") from error
+    try:
+        return shape.model_validate(loaded)
+    except ValidationError as error:
+        raise BadReply(_explain(error)) from error
+
+
+def _explain(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(map(str, problem["loc"])) or "the reply"
+    given = str(problem["input"])[:200]
+    return f"`{where}` is not what was asked for ({problem['msg']}): {given}"
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # json.loads lets the last of two equal keys win, so a reply could say both of two things.
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise BadReply("An object of the reply has a key twice.")
+    return fields
+
+
+def entries_by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
+    """The entries by id.
+
+    Raises:
+        BadReply: they have other ids than these.
+    """
+    given = [entry.id for entry in entries]
+    if sorted(given) != sorted(ids):
+        raise BadReply(f"The reply has the ids {str(given)[:200]} instead of {', '.join(ids)}.")
+    return {entry.id: entry for entry in entries}
+
+
+def _declines(answer: str) -> bool:
+    return answer.strip(" \t\r\n.\"'`*").upper() in ("", UNANSWERABLE)

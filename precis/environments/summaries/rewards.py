@@ -1,0 +1,113 @@
+"""From a verdict to a reward."""
+
+import unicodedata
+from collections import Counter
+from functools import cache, lru_cache
+
+from precis.environments.summaries.prose import prose_share
+from precis.records.documents import Document
+from precis.records.verdict import Answer, Disqualified, Scored
+from precis.words import count_glued, count_words, pieces
+
+_FOREIGN_SHARE_MAX = 0.1
+_OWN_SHARE_MIN = 0.02
+_GLUED_SHARE_MAX = 0.02
+"""Words such as `into` or `cannot` may be two of a document's by chance; more are made up."""
+_DENSITY_MAX = 1.15
+"""Characters for a word, as a multiple of the document's. Summaries in words of their own come to
+1.13 at most, and the densest sentences of the bundled documents, picked for that, to 1.12."""
+
+
+def disqualify(summary: str, document: Document, words_max: int) -> Disqualified | None:
+    """Why a summary scores zero before any judge is asked, or None.
+
+    As in ART's summarizer notebook, a summary over the limit scores zero, and so does one in a
+    script that its document is not written in (a way for a policy to pack more into a word).
+    The document's words count one by one however a summary joins them, and characters count
+    too, whether they can be seen or not. So does one that is a list of words: what is prose in
+    part keeps its reward in part (`precis.environments.summaries.prose`).
+    """
+    if not summary.strip():
+        return "empty"
+    if _is_over_length(summary, document, words_max):
+        return "over_length"
+    letters = _letters_by_script(summary)
+    own = _letters_by_script(document.text)
+    foreign = sum(count for script, count in letters.items() if not _is_own(script, own))
+    if not letters or foreign > _FOREIGN_SHARE_MAX * letters.total():
+        return "wrong_script"
+    if not prose_share(summary, document.text):
+        return "not_prose"
+    return "over_length" if _is_too_dense(summary, document, words_max) else None
+
+
+def reward_share(summary: str, words_max: int, ramp: float) -> float:
+    """What a summary keeps of its reward in training for its length.
+
+    All of it up to the ramp, and then less and less until the limit ("soft overlong punishment",
+    Yu et al. 2025, https://arxiv.org/abs/2503.14476): a cliff teaches those that fall off it, and
+    nobody who walks along it.
+
+    Args:
+        ramp: its length as a share of `words_max`; 0 for none.
+    """
+    if not ramp:
+        return 1.0
+    left = words_max - count_words(summary)
+    return min(1.0, max(0.0, left / (ramp * words_max)))
+
+
+def score_zero(document: Document) -> Scored:
+    """The verdict on a disqualified summary: every question unanswered."""
+    answers = []
+    for question in document.questions:
+        answers.append(Answer(question.id, "", correct=False, answerable=question.answerable))
+    return Scored(tuple(answers))
+
+
+def _is_over_length(summary: str, document: Document, words_max: int) -> bool:
+    words = count_words(summary)
+    if words > words_max:
+        return True
+    glued = count_glued(summary, _vocabulary(document.text))
+    return glued > _GLUED_SHARE_MAX * words and words + glued > words_max
+
+
+def _is_too_dense(summary: str, document: Document, words_max: int) -> bool:
+    """Whether a summary holds more characters than `words_max` words of its document would."""
+    a_word = _characters_a_word(document.text)
+    return _characters(summary) > _DENSITY_MAX * a_word * words_max
+
+
+@lru_cache(maxsize=1024)
+def _characters_a_word(text: str) -> float:
+    return _characters(text) / max(1, count_words(text))
+
+
+def _characters(text: str) -> int:
+    return len(" ".join(text.split()))
+
+
+@lru_cache(maxsize=1024)
+def _vocabulary(text: str) -> frozenset[str]:
+    return frozenset(pieces(text.lower()))
+
+
+def _is_own(script: str, letters: Counter[str]) -> bool:
+    """Whether a script carries a noticeable share of a document's letters."""
+    return letters[script] > _OWN_SHARE_MIN * letters.total()
+
+
+@lru_cache(maxsize=4096)
+def _letters_by_script(text: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for letter, count in Counter(text).items():
+        if letter.isalpha():
+            counts[_script(letter)] += count
+    return counts
+
+
+@cache
+def _script(letter: str) -> str:
+    """A letter's script, by the first word of its Unicode name: LATIN, CYRILLIC, CJK, …"""
+    return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]

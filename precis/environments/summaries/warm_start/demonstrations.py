@@ -1,0 +1,185 @@
+"""Summaries to imitate: kept in the store as they are collected, then trained on."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import art
+from art.utils.sft import create_lr_schedule
+from openai.types.chat.chat_completion import Choice
+from pydantic import Field, ValidationError
+
+from precis.config import TrainConfig
+from precis.environments.summaries.task import Summarizing
+from precis.errors import ConfigError, StoreConflict, StoreError
+from precis.record import Amount, Finite, Record
+from precis.records.documents import Document
+from precis.records.samples import Sampled, with_tokens
+from precis.records.warm_start import WarmStartRecord
+from precis.store import Store
+from precis.text import count_words
+
+_WARMUP_SHARE = 0.1
+"""Of the updates, over which the learning rate rises: ART's own."""
+
+
+class Demonstration(Record):
+    """What became of a document of the warm start: a summary, or the cause why there is none."""
+
+    document_id: str
+    summary: str = ""
+    tokens: tuple[int, ...] = ()
+    """The tokens of the policy that wrote the summary; of others' there are none."""
+    reward: Finite | None = None
+    cause: str = ""
+
+
+class Collected(Record):
+    """What is kept of a warm start under way."""
+
+    identity: str
+    """Digest of the run's settings; what others have collected is not this run's."""
+    demonstrations: tuple[Demonstration, ...] = Field(())
+    usd: Amount = 0.0
+    """What they cost."""
+
+
+class DemonstrationJournal:
+    """The demonstrations of a run, in the order in which they were collected.
+
+    Each batch is in the store before the next is begun, so that a run that is killed asks and pays
+    for nothing again. Who lost the lease in between can't write any more.
+    """
+
+    def __init__(self, store: Store, model: str, identity: str) -> None:
+        self._store = store
+        self._key = f"{model}/warm-start.json"
+        blob = store.get(self._key)
+        self._version = blob.version if blob else None
+        self._collected = Collected(identity=identity)
+        if blob is not None:
+            before = _read(blob.data, f"{store.url}/{self._key}")
+            if before.identity == identity:
+                self._collected = before
+
+    @property
+    def all(self) -> tuple[Demonstration, ...]:
+        """All that were collected."""
+        return self._collected.demonstrations
+
+    @property
+    def usd(self) -> float:
+        """What they cost."""
+        return self._collected.usd
+
+    def missing(self, documents: Sequence[Document]) -> list[Document]:
+        """Those of the documents that nothing was collected for yet."""
+        known = {one.document_id for one in self.all}
+        return [document for document in documents if document.id not in known]
+
+    def add(self, more: Sequence[Demonstration], usd: float = 0.0) -> None:
+        """Put more into the store.
+
+        Args:
+            usd: what these cost.
+
+        Raises:
+            StoreConflict: another run has written there in between.
+        """
+        known = {"demonstrations": (*self.all, *more), "usd": self.usd + usd}
+        added = self._collected.model_copy(update=known)
+        data = added.model_dump_json().encode()
+        try:
+            self._version = self._store.put_if(self._key, data, self._version)
+        except StoreConflict:
+            # A write whose answer was lost, and that is tried again, meets itself.
+            present = self._store.get(self._key)
+            if present is None or present.data != data:
+                raise
+            self._version = present.version
+        self._collected = added
+
+
+def record_of(
+    demonstrations: Sequence[Demonstration], config: TrainConfig, documents: int, usd: float = 0.0
+) -> WarmStartRecord:
+    """What the ledger is to say.
+
+    Args:
+        documents: how many were set apart.
+        usd: what collecting them cost.
+
+    Raises:
+        ConfigError: there is nothing to imitate.
+    """
+    assert config.warm_start is not None
+    shown = [one for one in demonstrations if not one.cause]
+    left_out = Counter(one.cause for one in demonstrations if one.cause)
+    if not shown:
+        causes = ", ".join(f"{count} {cause}" for cause, count in left_out.most_common())
+        raise ConfigError(
+            f"The warm start has no summary to imitate ({causes or 'no document'}).",
+            "Give it another source, more documents or more samples, or leave warm_start out.",
+        )
+    rewards = [one.reward for one in shown if one.reward is not None]
+    return WarmStartRecord(
+        source=config.warm_start.source,
+        documents=documents,
+        summaries=len(shown),
+        left_out=dict(left_out),
+        reward=statistics.fmean(rewards) if rewards else None,
+        usd=usd,
+    )
+
+
+def mean_words(demonstrations: Sequence[Demonstration]) -> float:
+    """How long the summaries to imitate are."""
+    return statistics.fmean(count_words(one.summary) for one in demonstrations if not one.cause)
+
+
+def trajectories(
+    demonstrations: Sequence[Demonstration], documents: Sequence[Document], task: Summarizing
+) -> list[art.Trajectory]:
+    """The summaries as answers to what the policy is asked."""
+    by_id = {document.id: document for document in documents}
+    shown = []
+    for one in demonstrations:
+        if not one.cause:
+            asked = task.messages(by_id[one.document_id])
+            messages: list[Any] = [*asked, _answer(one)]
+            shown.append(art.Trajectory(messages_and_choices=messages))
+    return shown
+
+
+def _answer(one: Demonstration) -> Choice | dict[str, str]:
+    """A summary as a message; one of the policy's own as the choice that it was."""
+    message = {"role": "assistant", "content": one.summary}
+    if not one.tokens:
+        return message
+    sampled = Sampled((), one.tokens, [0.0] * len(one.tokens))
+    return with_tokens({"index": 0, "finish_reason": "stop", "message": message}, sampled)
+
+
+def sft_options(config: TrainConfig, summaries: int) -> dict[str, Any]:
+    """What `train_sft` of a backend is given for so many summaries."""
+    settings = config.warm_start
+    assert settings is not None
+    updates = settings.epochs * math.ceil(summaries / settings.batch_size)
+    rates = create_lr_schedule(
+        updates,
+        settings.learning_rate or config.trainer.sft_learning_rate,
+        warmup_steps=int(_WARMUP_SHARE * updates),
+    )
+    return {"batch_size": settings.batch_size, "learning_rates": rates}
+
+
+def _read(data: bytes, where: str) -> Collected:
+    try:
+        return Collected.model_validate_json(data)
+    except ValidationError as error:
+        raise StoreError(
+            f"{where} can't be read as the summaries of a warm start.",
+            "Delete it: they are collected anew.",
+        ) from error

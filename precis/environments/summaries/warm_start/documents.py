@@ -1,0 +1,160 @@
+"""What is set apart for a warm start: documents that no step draws, and none that is held out."""
+
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from precis.config import WarmStartConfig
+from precis.environments.summaries.task import Summarizing
+from precis.environments.summaries.warm_start.demonstrations import Demonstration
+from precis.environments.summaries.warm_start.files import GivenSummary, read_summaries
+from precis.errors import DocumentsError
+from precis.records.documents import Corpus, Document
+from precis.text import tokens
+
+DOCUMENTS_DEFAULT = 200
+"""As many as ART's notebook begins with."""
+_SHARE_MAX = 0.25
+"""Of the training documents, where nobody says how many."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """What a run is to be warmed up on.
+
+    Attributes:
+        documents: set apart from those that steps draw; of a file some may be of its own.
+        given: the summaries of a file, in its order; of other sources none.
+        digest: of what the file gives; empty without one.
+    """
+
+    documents: tuple[Document, ...]
+    given: tuple[Demonstration, ...] = ()
+    digest: str = ""
+
+    def __str__(self) -> str:
+        left_out = Counter(one.cause for one in self.given if one.cause)
+        causes = "".join(f", {count} left out: {cause}" for cause, count in left_out.items())
+        if not self.given:
+            return f"{len(self.documents)} documents set apart"
+        summaries = len(self.given) - left_out.total()
+        return f"{summaries} summaries of {len(self.documents)} documents{causes}"
+
+
+def prepare_warm_start(
+    config: WarmStartConfig | None, corpus: Corpus, task: Summarizing
+) -> tuple[WarmStart | None, Corpus]:
+    """What a run is to be warmed up on, and the corpus without it. The same for the same settings.
+
+    Raises:
+        DocumentsError: too few documents would be left, or the file can't be used.
+    """
+    if config is None:
+        return None, corpus
+    if config.source == "file":
+        warm_start = _match(read_summaries(Path(config.file).expanduser()), config, corpus, task)
+    else:
+        warm_start = WarmStart(_choose(config, corpus))
+    return warm_start, _set_apart(corpus, warm_start.documents)
+
+
+def _choose(config: WarmStartConfig, corpus: Corpus) -> tuple[Document, ...]:
+    """The last ones; which these are, the split's seed has drawn."""
+    available = len(corpus.train)
+    count = config.documents or min(DOCUMENTS_DEFAULT, int(_SHARE_MAX * available))
+    if not 0 < count < available:
+        raise DocumentsError(
+            f"warm_start sets {count} documents apart, of {available} training documents: lower "
+            "warm_start.documents, or raise documents.train_size (TRAIN_SIZE)."
+        )
+    return corpus.train[-count:]
+
+
+def _set_apart(corpus: Corpus, documents: Sequence[Document]) -> Corpus:
+    apart = replace(corpus, warm_start=tuple(documents))
+    if not apart.drawn:
+        raise DocumentsError(
+            "warm_start leaves no document for the steps: every training document has a summary in "
+            "its file. Lower warm_start.documents, or raise documents.train_size (TRAIN_SIZE)."
+        )
+    return apart
+
+
+def _match(
+    given: Sequence[GivenSummary], config: WarmStartConfig, corpus: Corpus, task: Summarizing
+) -> WarmStart:
+    """The documents that a file's summaries are of, and what is imitated of them."""
+    known = _KnownDocuments(corpus)
+    documents: dict[str, Document] = {}
+    demonstrations: list[Demonstration] = []
+    left_out: Counter[str] = Counter()
+    for one in given:
+        if len(demonstrations) - left_out.total() == config.documents:
+            break
+        found = known.find(one)
+        if isinstance(found, Document):
+            cause: str = task.disqualify(one.summary, found) or ""
+            name = found.id
+        else:
+            cause = found
+            name = one.document_id
+        demonstrations.append(Demonstration(document_id=name, summary=one.summary, cause=cause))
+        if cause:
+            left_out[cause] += 1
+        elif isinstance(found, Document):
+            documents[name] = found
+    if not documents:
+        raise DocumentsError(
+            f"{config.file} holds no summary that can be imitated ({dict(left_out)}).",
+            "Give the documents' texts in a column 'text', or the ids that `documents` has.",
+        )
+    if left_out:
+        logger.warning("Summaries of %s are left out: %s.", config.file, dict(left_out))
+    return WarmStart(tuple(documents.values()), tuple(demonstrations), _digest(given))
+
+
+class _KnownDocuments:
+    """A corpus, by ids and by texts."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._train = {document.id: document for document in corpus.train}
+        self._train_by_text = {_normal(document.text): document for document in corpus.train}
+        self._held_out = {document.id for document in corpus.validation}
+        self._held_out_texts = [_normal(document.text) for document in corpus.validation]
+
+    def find(self, one: GivenSummary) -> Document | str:
+        """The training document that a summary is of, a new one with the text that is given, or
+        the cause why it is left out."""
+        text = _normal(one.text)
+        if one.document_id in self._held_out or (text and self._is_held_out(text)):
+            return "held_out"
+        if not text:
+            return self._train.get(one.document_id, "no_such_document")
+        if text in self._train_by_text:
+            return self._train_by_text[text]
+        if one.document_id in self._train:
+            # As a document of its own it would be imitated, and the steps would draw the other.
+            return "other_text"
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return Document(f"warm-start-{name}", "", one.text, ())
+
+    def _is_held_out(self, text: str) -> bool:
+        """Whether a text is a held-out one, a part of one, or one with more around it."""
+        return any(text in held_out or held_out in text for held_out in self._held_out_texts)
+
+
+def _normal(text: str) -> str:
+    """The words of a text between spaces, so that only whole words are found in another."""
+    words = tokens(text)
+    return f" {' '.join(words)} " if words else ""
+
+
+def _digest(given: Sequence[GivenSummary]) -> str:
+    said = [(one.document_id, one.text, one.summary) for one in given]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()

@@ -1,0 +1,98 @@
+"""What the policy sees of a sentence: its marks of fact, and how much of it was said before.
+
+Every column is standardised within its document, so that weights learned on one document mean
+the same on another of any length or subject. There are no columns of place, length or likeness,
+nor for kinds of number such as dates and times: what they say of the bundled stories is not true
+of other prose.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+
+from precis.rehearsal.extractive.marks import MARKS, count_marks
+from precis.rehearsal.kind import Floats, Integers
+from precis.text import count_words, sentences, tokens
+
+FEATURES_VERSION = 3
+"""Raised when a column changes its meaning: weights of another version do not apply."""
+
+NAMES: tuple[str, ...] = (*MARKS, "redundancy")
+"""Names of the columns of `Features.matrix`."""
+
+_PIECE_WORDS_MAX = 80
+_CLIP = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A document as the policy sees it.
+
+    Attributes:
+        sentences: in document order.
+        words: each sentence's length in words, shape (sentences,).
+        matrix: standardised features, shape (sentences, len(NAMES)).
+    """
+
+    sentences: tuple[str, ...]
+    words: Integers
+    matrix: Floats
+
+
+@lru_cache(maxsize=256)
+def featurize(text: str) -> Features:
+    """The features of a document's sentences; the same text always gives the same bits.
+
+    Text without sentence ends (a table, a transcript) is cut into pieces of at most 80 words,
+    so that a policy has something to choose from.
+    """
+    found = list(chain.from_iterable(map(_pieces, sentences(text))))
+    words = np.array(list(map(count_words, found)), dtype=np.int64)
+    if not found:
+        return Features((), words, np.zeros((0, len(NAMES))))
+    spoken = list(map(tokens, found))
+    marks = np.array([count_marks(*pair) for pair in zip(found, spoken, strict=True)], np.float64)
+    matrix = _standardise(np.column_stack([np.log1p(marks), _redundancy(spoken)]))
+    for array in (words, matrix):
+        array.flags.writeable = False
+    return Features(tuple(found), words, matrix)
+
+
+def _pieces(sentence: str) -> list[str]:
+    if count_words(sentence) <= _PIECE_WORDS_MAX:
+        return [sentence]
+    words = sentence.split()
+    starts = range(0, len(words), _PIECE_WORDS_MAX)
+    return [" ".join(words[start : start + _PIECE_WORDS_MAX]) for start in starts]
+
+
+def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:
+    """The share of each sentence's weight (TF-IDF) that lies on words which came earlier.
+
+    In plain Python and in reading order, so that a long document costs time in proportion to
+    its words, and sums do not depend on a BLAS and its number of threads.
+    """
+    holders = Counter(chain.from_iterable(map(set, spoken)))
+    seen: set[str] = set()
+    shares = []
+    for words in spoken:
+        weights = {}
+        for word, count in Counter(words).items():
+            weights[word] = count * math.log(len(spoken) / holders[word])
+        known = sum(weight for word, weight in weights.items() if word in seen)
+        shares.append(known / (sum(weights.values()) or 1.0))
+        seen.update(weights)
+    return np.array(shares)
+
+
+def _standardise(matrix: Floats) -> Floats:
+    """Mean 0 and deviation 1 down each column, outliers clipped; constant columns are 0."""
+    centred = matrix - matrix.mean(axis=0)
+    deviation = np.sqrt((centred**2).mean(axis=0))
+    scaled: Floats = centred / np.where(deviation > 1e-9, deviation, np.inf)
+    return scaled.clip(-_CLIP, _CLIP)

@@ -1,0 +1,83 @@
+"""The embedded policy that picks sentences, as a kind of policy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import art
+import numpy as np
+
+from precis.environments.summaries.prompt import SummaryRequest, request_in
+from precis.errors import RolloutError
+from precis.llm.server import ApiError, ChatRequest, Choice
+from precis.rehearsal.endpoint import generator_of, logprob_entries
+from precis.rehearsal.extractive.demonstrations import demonstration_of
+from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, Features, featurize
+from precis.rehearsal.extractive.policy import logprobs, pick, summary
+from precis.rehearsal.extractive.samples import PickBatch, PickedSample, batch_of
+from precis.rehearsal.extractive.trajectories import sample_of
+from precis.rehearsal.kind import Layout, Policy
+
+
+class SentencePicks:
+    """Answers requests for summaries with sentences of the document; a sentence is a token."""
+
+    layout = Layout("sentences", FEATURES_VERSION, len(NAMES), NAMES)
+
+    def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
+        """Return as many summaries as are asked for.
+
+        Raises:
+            ApiError: 400, where there is no document.
+        """
+        try:
+            request = request_in(asked.messages)
+        except RolloutError as error:
+            raise ApiError(400, str(error), "no_document") from error
+        generator = generator_of(asked)
+        return [_choice(policy, request, asked, generator) for _ in range(asked.n)]
+
+    def samples_of(self, trajectory: art.Trajectory) -> list[PickedSample]:
+        """Return the sample of a trajectory's last choice."""
+        return [sample_of(trajectory)]
+
+    def demonstrations_of(self, trajectory: art.Trajectory) -> list[PickedSample]:
+        """Return the picks that a trajectory's last message shows."""
+        return [demonstration_of(trajectory)]
+
+    def batch_of(self, samples: Sequence[PickedSample]) -> PickBatch:
+        """Lay samples out side by side."""
+        return batch_of(samples)
+
+    def count_tokens(self, samples: Sequence[PickedSample]) -> float:
+        """Return the words of all picks."""
+        return sum(float(one.features.words[list(one.picks)].sum()) for one in samples)
+
+
+SENTENCES = SentencePicks()
+
+
+def _choice(
+    policy: Policy, request: SummaryRequest, asked: ChatRequest, generator: np.random.Generator
+) -> Choice:
+    features = featurize(request.text)
+    picks = pick(policy, features, request.words_max, asked.temperature, generator)
+    kept = _within(picks, features, asked.max_completion_tokens or asked.max_tokens)
+    entries: list[dict[str, Any]] | None = None
+    if asked.logprobs:
+        values = logprobs(policy, features, kept, request.words_max).tolist()
+        entries = logprob_entries(kept, values)
+    return Choice(
+        summary(features, kept),
+        "length" if len(kept) < len(picks) else "stop",
+        entries,
+        int(features.words[list(kept)].sum()),
+        token_ids=list(kept) if asked.return_token_ids else None,
+    )
+
+
+def _within(picks: tuple[int, ...], features: Features, words: int | None) -> tuple[int, ...]:
+    """Return the first picks that fit a completion's limit, a word being a token."""
+    if words is None:
+        return picks
+    spent = np.cumsum(features.words[list(picks)])
+    return picks[: int(np.searchsorted(spent, words, side="right"))]

@@ -1,0 +1,79 @@
+"""The policy: a linear score for each sentence, and Plackett–Luce picks until the budget is full.
+
+A pick is drawn from the softmax of the scores of the sentences that are unpicked and still fit.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from precis.rehearsal.distributions import pick_logprobs
+from precis.rehearsal.extractive.features import Features
+from precis.rehearsal.extractive.grids import candidates
+from precis.rehearsal.kind import Floats, Integers, Policy
+
+_ENDS = '.!?…。！？؟۔।"”’)」』'
+
+
+def scores(policy: Policy, features: Features) -> Floats:
+    """The score of each sentence, shape (sentences,)."""
+    found: Floats = np.einsum("sf,f->s", features.matrix, policy.weights)
+    return found
+
+
+def pick(
+    policy: Policy,
+    features: Features,
+    words_max: int,
+    temperature: float,
+    generator: np.random.Generator,
+) -> tuple[int, ...]:
+    """Indices of the picked sentences, in the order of their picking.
+
+    Adding Gumbel noise to the scores and sorting once draws exactly what picking one by one
+    from the softmax does: a sentence that fits now has fitted, and lost, at every pick before
+    (Kool et al. 2019, https://arxiv.org/abs/1903.06059).
+
+    Args:
+        temperature: divides the scores; 0 always picks the best.
+        generator: the source of the noise; unused at temperature 0.
+    """
+    keys = scores(policy, features)
+    if temperature > 0:
+        order = np.argsort(-(keys / temperature + generator.gumbel(size=len(keys))), kind="stable")
+    else:
+        order = np.lexsort((_ties(policy.seed, features.sentences), -keys))
+    picks = []
+    left = words_max
+    for index, words in zip(order.tolist(), features.words[order].tolist(), strict=True):
+        if words <= left:
+            picks.append(index)
+            left -= words
+    return tuple(picks)
+
+
+def logprobs(policy: Policy, features: Features, picks: Sequence[int], words_max: int) -> Floats:
+    """The log-probability of each pick at temperature 1, given those before it."""
+    if not picks:
+        return np.zeros(0)
+    at = np.array([picks])
+    masks = candidates(features.words, picks, words_max)[None]
+    found: Floats = pick_logprobs(scores(policy, features)[None], masks, at).of_picks[0]
+    return found
+
+
+def summary(features: Features, picks: Sequence[int]) -> str:
+    """The picked sentences in document order; headings and list items keep their line."""
+    text = ""
+    for index in sorted(picks):
+        if text:
+            text += " " if text[-1] in _ENDS else "\n"
+        text += features.sentences[index]
+    return text
+
+
+def _ties(seed: int, found: Sequence[str]) -> Integers:
+    salt = f"{seed}:".encode()
+    digests = [hashlib.blake2b(salt + sentence.encode(), digest_size=7) for sentence in found]
+    return np.array([int.from_bytes(digest.digest()) for digest in digests], dtype=np.int64)

@@ -1,0 +1,58 @@
+"""From ART's trajectories to samples: the tokens of a choice are its picks."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import art
+from openai.types.chat.chat_completion import Choice
+
+from precis.environments.summaries.prompt import request_in
+from precis.errors import TrainerError
+from precis.records.samples import tokens_of
+from precis.rehearsal.extractive.features import Features, featurize
+from precis.rehearsal.extractive.samples import PickedSample
+
+
+def sample_of(trajectory: art.Trajectory) -> PickedSample:
+    """The sample that a trajectory's last choice is.
+
+    Raises:
+        RolloutError: the messages before it hold no document.
+        TrainerError: there is no choice, or one without its tokens.
+    """
+    items = trajectory.messages_and_choices
+    at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
+    if at is None:
+        raise TrainerError(
+            "A trajectory has no choice to learn from: append the completion's choice itself to "
+            "messages_and_choices, not its text."
+        )
+    choice = items[at]
+    assert isinstance(choice, Choice)
+    request = request_in(_messages(items[:at]))
+    features = featurize(request.text)
+    sampled = tokens_of(choice)
+    picks = tuple(sampled.token_ids)
+    _check(picks, features, request.words_max)
+    if not math.isfinite(trajectory.reward):
+        raise TrainerError(
+            f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
+            "judged out of its group."
+        )
+    logprobs = tuple(sampled.logprobs)
+    return PickedSample(features, request.words_max, picks, logprobs, float(trajectory.reward))
+
+
+def _messages(items: Sequence[Any]) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _check(picks: Sequence[int], features: Features, words_max: int) -> None:
+    known = set(range(len(features.words)))
+    fits = set(picks) <= known and int(features.words[list(picks)].sum()) <= words_max
+    if not fits or len(set(picks)) < len(picks):
+        raise TrainerError(
+            f"The sentence ids {list(picks)} can't be picks from a document of {len(known)} "
+            f"sentences within {words_max} words: the trajectory's messages were changed."
+        )

@@ -1,0 +1,230 @@
+"""Whether an answer says what the golden answer says, by rules.
+
+What counts is the content of the golden answer that the question does not give already. Enough of
+it has to be there, and nothing may contradict it: another number, date or name in the place of the
+golden one, or the opposite. Everything here is a pure function.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from precis.rehearsal.judges.names import full_names, name_stems, title_stems
+from precis.rehearsal.judges.synonyms import synonyms
+from precis.rehearsal.judges.units import counted
+from precis.rehearsal.judges.words import (
+    common_stems,
+    content_stems,
+    has_digit,
+    is_content,
+    is_variant,
+    stem,
+    words_of,
+)
+from precis.text import sentences, tokens
+
+UNANSWERABLE = "UNANSWERABLE"
+"""The answer to a question that the text does not answer."""
+
+_SHARE_MIN = 0.3
+"""The least share of the golden answer's content that an answer must have."""
+_FACT = 2.0
+"""What a number, a date or a name counts for; any other word counts for one."""
+_SYNONYM = 0.7
+"""What another word of the same meaning, or the same beginning, counts for."""
+_ALIKE = 0.5
+"""The share of words from which a sentence counts as a version of the golden answer, whose facts
+are compared one by one."""
+_SAME = 0.7
+"""The share from which it says the same, so that one denial more makes it the opposite."""
+_NEGATIONS = frozenset(
+    tokens("not no never none nobody nothing neither nor without cannot nowhere")
+)
+_VERDICT = re.compile(r"\W*(yes|no)\b(?=\s*[,.;:!\u2013\u2014]|\s*$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """What a sentence or several say, as far as words tell.
+
+    Attributes:
+        stems: of all content words.
+        facts: those that are numbers, dates or names.
+        openings: the first word of each sentence, where it may be a name.
+        names: the other words of full names, each with the last.
+        counted: its numbers, each with what it counts.
+        length: how many content words there are, with those that are repeated.
+        denied: those that a negation stands before, as often as one does.
+        verdict: `yes` or `no`, where it begins with one.
+    """
+
+    stems: frozenset[str]
+    facts: frozenset[str]
+    openings: frozenset[str]
+    names: frozenset[tuple[str, str]]
+    counted: frozenset[tuple[str, str]]
+    length: int
+    denied: tuple[str, ...]
+    verdict: str
+
+
+def grade(question: str, gold: str, answer: str) -> bool:
+    """Whether an answer says what the golden answer says.
+
+    Args:
+        question: what was asked; its own words count for neither side.
+        gold: the golden answer.
+        answer: what was answered; it may say more than the golden answer.
+    """
+    if UNANSWERABLE in (gold.strip(), answer.strip()):
+        return gold.strip() == answer.strip()
+    asked = _read(question)
+    wanted = _read(gold)
+    parts = list(map(_read, sentences(answer)))
+    given = _together(parts)
+    if _counts_something_else(given, wanted):
+        return False
+    if wanted.verdict and given.verdict and wanted.verdict != given.verdict:
+        return False
+    for part in {given, *parts}:
+        if _denies(part, wanted, asked) or _misstates(part, given, wanted, asked):
+            return False
+    return _has_content(given, wanted, asked)
+
+
+def _has_content(given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
+    content = (wanted.stems - asked.stems) or wanted.stems
+    if not content:
+        return wanted.verdict == given.verdict
+    weights = {word: _FACT if word in wanted.facts else 1.0 for word in sorted(content)}
+    found = 0.0
+    for word, weight in weights.items():
+        if word in given.stems:
+            found += weight
+        elif word not in wanted.facts and _stands_for(word, given.stems):
+            found += weight * _SYNONYM
+    return found >= _SHARE_MIN * sum(weights.values())
+
+
+def _stands_for(word: str, stems: frozenset[str]) -> bool:
+    return bool(synonyms(word) & stems) or any(is_variant(word, other) for other in stems)
+
+
+def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
+    """Whether a sentence says the same as the golden answer, but for one denial."""
+    mine = _plain(part, asked)
+    golden = _plain(wanted, asked)
+    if len(mine & golden) < _SAME * max(len(mine), len(golden)):
+        return False
+    return (_denials(part, asked) - _denials(wanted, asked)) % 2 == 1
+
+
+def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
+    """Whether a sentence is a version of the golden answer with something else for a fact."""
+    mine = _plain(part, asked)
+    golden = _plain(wanted, asked)
+    shared = len(mine & golden)
+    if shared < _ALIKE * len(golden) or shared + 1 < _ALIKE * len(mine):
+        return False
+    missing = wanted.facts | (wanted.stems & asked.facts)
+    if shared >= _SAME * len(golden - wanted.openings):
+        missing |= wanted.openings
+    missing -= given.stems | _left_out(given, wanted)
+    if missing and part.length >= wanted.length and shared >= _SAME * max(len(mine), len(golden)):
+        return True  # Nothing was left out, so a known word stands in its place.
+    others = (part.facts | part.openings) - wanted.stems - asked.stems
+    return any(has_digit(word) == has_digit(other) for word in missing for other in others)
+
+
+def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
+    """The other words of the golden full names that an answer has by their last word alone."""
+    found: set[str] = set()
+    for first, last in wanted.names:
+        others = {other for other, its_last in given.names if its_last == last}
+        if last in given.stems and not any(map(_is_first_name, others - wanted.stems)):
+            found.add(first)
+    return found
+
+
+def _is_first_name(word: str) -> bool:
+    """Whether a word before a surname is no title, and none that begins a sentence."""
+    return word not in title_stems() and word not in common_stems() and not synonyms(word)
+
+
+def _counts_something_else(given: _Statement, wanted: _Statement) -> bool:
+    """Whether one of the golden numbers stands there with nothing but other units."""
+    for number in {number for number, _ in wanted.counted}:
+        golden = {unit for other, unit in wanted.counted if other == number}
+        mine = {unit for other, unit in given.counted if other == number}
+        bare = "" in mine or "" in golden
+        if mine and not bare and not mine & golden:
+            return True
+    return False
+
+
+def _plain(statement: _Statement, asked: _Statement) -> frozenset[str]:
+    return statement.stems - statement.facts - asked.stems
+
+
+def _denials(statement: _Statement, asked: _Statement) -> int:
+    return sum(word not in asked.denied for word in statement.denied)
+
+
+_NOTHING_SAID = _Statement(
+    frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), length=0, denied=(), verdict=""
+)
+
+
+def _together(parts: Sequence[_Statement]) -> _Statement:
+    if not parts:
+        return _NOTHING_SAID
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = _Statement(
+            whole.stems | part.stems,
+            whole.facts | part.facts,
+            whole.openings | part.openings,
+            whole.names | part.names,
+            whole.counted | part.counted,
+            whole.length + part.length,
+            whole.denied + part.denied,
+            whole.verdict,
+        )
+    return whole
+
+
+@lru_cache(maxsize=32_768)
+def _read(text: str) -> _Statement:
+    verdict = _VERDICT.match(text)
+    rest = text[verdict.end() :] if verdict else text
+    words = content_stems(rest)
+    stems = frozenset(words)
+    facts = {word for word in stems if has_digit(word)} | (stems & name_stems(rest))
+    said = verdict[1].lower() if verdict else ""
+    names = frozenset(full_names(rest))
+    openings = _openings(rest)
+    units = frozenset((stem(number), unit) for number, unit in counted(words_of(rest)))
+    return _Statement(
+        stems, frozenset(facts), openings, names, units, len(words), _denied(rest), said
+    )
+
+
+def _openings(text: str) -> frozenset[str]:
+    """The stem of each sentence's first word, unless it is a word of which others are known."""
+    first = [words_of(sentence)[:1] for sentence in sentences(text)]
+    found = {stem(word) for words in first for word in words if is_content(word)}
+    return frozenset(word for word in found if not synonyms(word) and word not in common_stems())
+
+
+def _denied(text: str) -> tuple[str, ...]:
+    """The stem of the first content word after each negation."""
+    found: list[str] = []
+    waiting = False
+    for word in words_of(text):
+        if word in _NEGATIONS or word.endswith(("n't", "n\u2019t")):
+            waiting = True
+        elif waiting and is_content(word):
+            found.append(stem(word))
+            waiting = False
+    return (*found, "") if waiting else tuple(found)

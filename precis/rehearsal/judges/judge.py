@@ -1,0 +1,81 @@
+"""Judges on this machine: the same HTTP API as a hosted one, with rules instead of a model.
+
+They read only what a hosted judge would read, the data in the request, and so their verdicts depend
+on the summary and the questions alone.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
+from precis.environments.summaries.judge.prompts import data_in
+from precis.environments.summaries.judge.protocol import is_too_long
+from precis.errors import PrecisError
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
+from precis.rehearsal.judges import grader, passages, reader
+from precis.rehearsal.judges.ruler import ruler_scores
+
+MODEL = LEXICAL_MODEL
+"""The name to serve it under."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a judge of rules reads and grades.
+
+    Attributes:
+        answer: what a text says to a question.
+        grade: whether, of a question, the golden answer and the given one, the last is right.
+    """
+
+    answer: Callable[[str, str], str]
+    grade: Callable[[str, str, str], bool]
+
+
+LEXICAL = Rules(reader.answer, grader.grade)
+PASSAGES = Rules(passages.answer, passages.grade)
+
+
+def lexical_judge(rules: Rules = LEXICAL) -> Complete:
+    """Answers and grades as the summaries' judge asks, and scores groups as RULER asks.
+
+    It raises ApiError for messages that neither of them made. Work is done in line, within a few
+    milliseconds: rules are not worth a thread.
+    """
+
+    async def complete(request: ChatRequest) -> Completion:
+        reply = json.dumps(_reply(request, rules), ensure_ascii=False)
+        return Completion(request.model, [Choice(reply)])
+
+    return complete
+
+
+def _reply(request: ChatRequest, rules: Rules) -> dict[str, Any]:
+    try:
+        # Our own prompts never hold a raw `<`, so no summary can pass for one of RULER's.
+        if "<trajectory id=" in str(request.messages[-1].get("content")):
+            return ruler_scores(request.messages)
+        return _judged(data_in(request.messages) or {}, rules)
+    except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
+        # Whatever shape the messages have, what these functions can't read was not made for them.
+        raise ApiError(
+            400,
+            "The lexical judge only serves the summaries' judge and art.rewards.ruler.",
+            "invalid_request",
+        ) from error
+
+
+def _judged(data: dict[str, Any], rules: Rules) -> dict[str, Any]:
+    if "questions" in data:
+        text = data["text"]
+        found = [(one["id"], rules.answer(text, one["question"])) for one in data["questions"]]
+        return {"answers": [{"id": id, "answer": said} for id, said in found]}
+    grades = [{"id": item["id"], "correct": _graded(item, rules)} for item in data["items"]]
+    return {"grades": grades}
+
+
+def _graded(item: dict[str, str], rules: Rules) -> bool:
+    given = item["given_answer"]
+    return not is_too_long(given) and rules.grade(item["question"], item["golden_answer"], given)

@@ -1,0 +1,54 @@
+"""Names in a text: what is capitalised where no sentence begins."""
+
+import calendar
+import re
+from functools import cache, lru_cache
+
+from precis.rehearsal.judges.words import content_stems, stem
+
+_MONTHS = "|".join(month for month in calendar.month_name if month)
+_DAYS = "|".join(calendar.day_name)
+_CAPITAL = "".join(letter for letter in map(chr, range(0x530)) if letter.isupper())
+"""Of the Latin, Greek and Cyrillic scripts."""
+_WORD = rf"[{_CAPITAL}][\w'\u2019]+"
+_NAME = re.compile(
+    rf"(?<=[^\W_])[,;:]?['\u2019\")]?[ \-\u2013\u2014]+[\"\u201c(\u2018]?({_WORD})"
+    rf"|\b({_MONTHS}|{_DAYS})\b"
+    rf"|\A({_WORD})(?=(?:,? (?:&|and|of|the|de|van|von))* [{_CAPITAL}])"
+)
+_FULL_NAME = re.compile(rf"\b{_WORD}(?: {_WORD})+")
+
+_TITLES = """
+mr mrs ms miss mx dr doctor prof professor sir dame lord lady rev reverend bishop pastor rabbi imam
+saint king queen prince princess mayor president minister senator governor ambassador councillor
+councilor councilwoman councilman judge justice attorney captain colonel commander major general
+lieutenant sergeant corporal officer inspector detective sheriff chief constable director manager
+chair chairman chairwoman principal headmaster teacher coach chef nurse engineer artist author
+farmer baker father mother brother sister uncle aunt grandmother grandfather yesterday today
+"""
+
+
+@cache
+def title_stems() -> frozenset[str]:
+    """The stems of what stands before a surname in place of a first name."""
+    return frozenset(map(stem, _TITLES.split()))
+
+
+@lru_cache(maxsize=32_768)
+def full_names(text: str) -> tuple[tuple[str, str], ...]:
+    """The stem of each other word of a full name, with that of its last: prose goes on with it."""
+    found: list[tuple[str, str]] = []
+    for match in _FULL_NAME.finditer(text):
+        *others, last = content_stems(match.group()) or [""]
+        found.extend((other, last) for other in others)
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def name_stems(text: str) -> frozenset[str]:
+    """The stems of months, weekdays and whatever else a text capitalises in mid-sentence."""
+    stems: set[str] = set()
+    for match in _NAME.finditer(text):
+        name = next(group for group in match.groups() if group)
+        stems.update(content_stems("in May" if name == "May" else name))
+    return frozenset(stems)

@@ -1,0 +1,110 @@
+"""A second rule-based reader and grader, made in another way, by which the first is checked.
+
+The first weighs a question's stems and was fitted to prose. This one searches, as an engine does:
+sentences of a text, ranked by BM25 (Robertson and Zaragoza, "The Probabilistic
+Relevance Framework", 2009) over pieces of words, with the constants of the textbooks. Nothing here
+was fitted to anything, and the two share no more than what a word is: what pleases both is more
+likely to be there.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from precis.rehearsal.judges.grader import UNANSWERABLE
+from precis.rehearsal.judges.reader import WORDS_MAX
+from precis.text import count_words, sentences, tokens
+
+_PIECE = 4
+"""Letters of a piece: `train`, `trains` and `training` have `trai` and `rain` in common."""
+_PASSAGES = 2
+_PASSAGE_WORDS = 30
+"""A longer sentence is read in parts of as many."""
+_SATURATION = 1.2
+_LENGTH = 0.75
+"""BM25's k1 and b."""
+_FOUND_MIN = 0.5
+"""The least share of a question's pieces that the passages have, or there is no answer."""
+_RECALL_MIN = 0.6
+"""The least share of what the golden answer adds to its question that an answer has."""
+_NUMBER = re.compile(r"\d[\d.,:]*")
+
+
+def answer(text: str, question: str) -> str:
+    """Return what a text says to a question: its two best sentences, in order, or `UNANSWERABLE`.
+
+    They have 60 words at most.
+    """
+    passages = _passages(text)
+    wanted = Counter(_pieces(question))
+    scores = _bm25(passages, wanted)
+    best = sorted(range(len(passages)), key=lambda place: (-scores[place], place))[:_PASSAGES]
+    while count_words(" ".join(passages[place] for place in best)) > WORDS_MAX:
+        best.pop()
+    chosen = [passages[place] for place in sorted(best) if scores[place] > 0]
+    found = set(_pieces(" ".join(chosen)))
+    if not chosen or len(found & wanted.keys()) < _FOUND_MIN * len(wanted):
+        return UNANSWERABLE
+    return " ".join(chosen)
+
+
+def grade(question: str, golden: str, given: str) -> bool:
+    """Return whether an answer has the golden answer's numbers, and most of what it adds.
+
+    Two sentences say more than was asked; what they say beside is not held against them.
+    """
+    if given == UNANSWERABLE or not set(_numbers(golden)) <= set(_numbers(given)):
+        return False
+    asked = set(tokens(question))
+    added = [token for token in tokens(golden) if token not in asked] or tokens(golden)
+    wanted = set(_pieces(" ".join(added)))
+    return len(wanted & set(_pieces(given))) >= _RECALL_MIN * len(wanted)
+
+
+@lru_cache(maxsize=512)
+def _passages(text: str) -> tuple[str, ...]:
+    """Return a text's sentences; one of more than 30 words in parts of as many."""
+    found = []
+    for sentence in sentences(text):
+        words = sentence.split()
+        for start in range(0, len(words), _PASSAGE_WORDS):
+            found.append(" ".join(words[start : start + _PASSAGE_WORDS]))
+    return tuple(found)
+
+
+def _bm25(passages: Sequence[str], wanted: Counter[str]) -> list[float]:
+    counts = [_counts(passage) for passage in passages]
+    lengths = [found.total() for found in counts]
+    mean = sum(lengths) / max(1, len(lengths)) or 1.0
+    rarity = {piece: _rarity(piece, counts) for piece in wanted}
+    scores = []
+    for found, length in zip(counts, lengths, strict=True):
+        norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
+        score = 0.0
+        for piece, times in wanted.items():
+            score += times * rarity[piece] * found[piece] / (found[piece] + norm)
+        scores.append(score)
+    return scores
+
+
+def _rarity(piece: str, counts: Sequence[Counter[str]]) -> float:
+    holders = sum(piece in found for found in counts)
+    return math.log(1 + (len(counts) - holders + 0.5) / (holders + 0.5))
+
+
+@lru_cache(maxsize=32_768)
+def _counts(passage: str) -> Counter[str]:
+    return Counter(_pieces(passage))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Every four neighbouring letters of each word; a shorter word is a piece of its own."""
+    for token in tokens(text):
+        last = max(1, len(token) - _PIECE + 1)
+        yield from (token[start : start + _PIECE] for start in range(last))
+
+
+def _numbers(text: str) -> list[str]:
+    return [number.rstrip(".,:") for number in _NUMBER.findall(text)]

@@ -1,0 +1,264 @@
+"""A rule-based reader: the one or two sentences of a text that answer a question.
+
+It stands in for a hosted judge where none is to be paid for. A sentence counts by the words of the
+question that it has, the rarer the more. What is said around it counts too, for less: prose names
+its subject once and then goes on about it. The weights were fitted to prose, checked on documents
+left out of the fit, and rounded. Everything here is a pure function.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from precis.rehearsal.judges.grader import UNANSWERABLE
+from precis.rehearsal.judges.kinds import kind_asked, shows
+from precis.rehearsal.judges.names import full_names
+from precis.rehearsal.judges.synonyms import synonyms
+from precis.rehearsal.judges.words import (
+    VARIANT_PREFIX,
+    common_stems,
+    content_stems,
+    has_digit,
+    is_variant,
+)
+from precis.text import count_words, sentences
+
+SENTENCES_MAX = 2
+WORDS_MAX = 60
+"""The longest answer: that of a person who was asked."""
+_SENTENCE_WORDS = 36
+"""A longer sentence, or a list that never ends one, is read in parts."""
+_KNOWN_MIN = 0.05
+"""The least share of a question that its best sentence has, or there is no answer."""
+_COMMON = 0.7
+"""What a word that stands in many questions counts for: it says little about this one."""
+_SURNAME = 0.9
+"""What the rest of a full name counts for where its last word stands alone."""
+_SYNONYM = 0.8
+_VARIANT = 0.7
+"""What another word with the same meaning, or the same beginning, counts for."""
+_CARRIED = 0.95
+_PARAGRAPH = 0.6
+"""How much of a sentence's words is left one sentence further, and across paragraphs, unless the
+one before is a question: an interview's answers are paragraphs of their own."""
+_BEFORE = 0.75
+_AFTER = 0.3
+_AROUND = 0.55
+"""What words count for that stand before a sentence, after it, and in its paragraph."""
+_KIND_BONUS = 0.15
+_NUMBER_BONUS = 0.35
+"""For something of the kind that is asked for, and for a number where one is asked for."""
+_LENGTH_BONUS = 0.2
+"""For each time that a sentence is e times as long as another: it says more."""
+_FAR_BEHIND = 0.5
+"""A second sentence that is so far behind the best says nothing that was asked."""
+_PART_WORDS = 8
+"""How many words there have to be before and after the end of a part."""
+_PART_END = re.compile(
+    r"(?<=[;:\u2013\u2014]) |(?<=\.) (?=\()"
+    r"|(?<=,) (?=(?:and|but|because|which|who|while|since|so|although|where|when|as)\b)"
+)
+_ASKED = ("?", '?"', "?\u201d", "?\u2019", "?)", "\uff1f", "\u061f")
+
+Weights = dict[str, float]
+
+
+@dataclass(frozen=True)
+class _Index:
+    """A text's sentences, each with its paragraph, and where each stem stands in them."""
+
+    sentences: tuple[str, ...]
+    paragraphs: tuple[int, ...]
+    places: Mapping[str, Sequence[int]]
+    by_prefix: Mapping[str, Sequence[str]]
+
+    def rarity(self, word: str) -> float:
+        rarity = math.log(1 + len(self.sentences) / len(self.places[word]))
+        return rarity * (_COMMON if word in common_stems() else 1.0)
+
+
+def answer(text: str, question: str) -> str:
+    """Return what a text says to a question.
+
+    Args:
+        text: a document, or a summary of one.
+        question: one question.
+
+    Returns:
+        One sentence of the text or two, of 60 words at most, in their order, or `UNANSWERABLE`
+        where none has enough to do with the question.
+    """
+    index = _index(text)
+    known = _known(index, question)
+    if max((sum(words.values()) for words in known), default=0.0) < _KNOWN_MIN:
+        return UNANSWERABLE
+    chosen = _best(index.sentences, _scores(index, known, question))
+    return " ".join(index.sentences[place] for place in chosen) or UNANSWERABLE
+
+
+def _best(found: Sequence[str], scores: Sequence[float]) -> list[int]:
+    """Return the places of the best sentences that fit into an answer, in order."""
+    chosen: list[int] = []
+    left = WORDS_MAX
+    best = max(scores)
+    for place in sorted(range(len(scores)), key=lambda place: -scores[place]):
+        words = count_words(found[place])
+        if len(chosen) == SENTENCES_MAX or scores[place] < best - _FAR_BEHIND:
+            break
+        if words <= left:
+            chosen.append(place)
+            left -= words
+    return sorted(chosen)
+
+
+def _known(index: _Index, question: str) -> list[Weights]:
+    """Return for each sentence the question's words that it has, by weight; all make 1.
+
+    A word that the text has nowhere weighs half of the rarest.
+    """
+    known: list[Weights] = [{} for _ in index.sentences]
+    total = 0.0
+    for word in sorted(set(content_stems(question))):
+        likeness = _likeness(index, word)
+        if not likeness:
+            total += math.log(1 + len(index.sentences)) / 2
+            continue
+        weight = max(index.rarity(one) for one in ([word] if word in index.places else likeness))
+        total += weight
+        for one, share in likeness.items():
+            for place in index.places[one]:
+                known[place][word] = max(known[place].get(word, 0.0), share * weight)
+    for first, last in full_names(question):
+        if first in index.places:
+            for words in known:
+                if last in words:
+                    words.setdefault(first, _SURNAME * index.rarity(first))
+    return [{word: weight / total for word, weight in words.items()} for words in known]
+
+
+def _likeness(index: _Index, word: str) -> Weights:
+    """Return the text's words that may stand for a word, with what each counts for."""
+    found = {}
+    for one in index.by_prefix.get(word[:VARIANT_PREFIX], ()):
+        if is_variant(one, word):
+            found[one] = _VARIANT
+    found |= {one: _SYNONYM for one in sorted(synonyms(word)) if one in index.places}
+    if word in index.places:
+        found[word] = 1.0
+    return found
+
+
+def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
+    kind = kind_asked(question)
+    asked = set(content_stems(question))
+    # The rarest word alone is no answer: none counts for more than if all counted the same.
+    word_max = 1 / max(1, len(asked))
+    kept = _kept(index)
+    before = _carried(known, [0.0, *kept])
+    after = _carried(known[::-1], [0.0, *reversed(kept)])[::-1]
+    around = _around(index.paragraphs, known)
+    scores = []
+    for place, sentence in enumerate(index.sentences):
+        own = known[place]
+        score = sum(min(weight, word_max) for weight in own.values())
+        score += _BEFORE * _beyond(own, before[place]) + _AFTER * _beyond(own, after[place])
+        score += _AROUND * around[place] + _LENGTH_BONUS * _log_length(sentence)
+        if shows(sentence, kind):
+            score += _KIND_BONUS
+        if kind == "number" and any(map(has_digit, set(_stems(sentence)) - asked)):
+            score += _NUMBER_BONUS
+        scores.append(score)
+    return scores
+
+
+def _kept(index: _Index) -> list[float]:
+    """Return how much of what a sentence has is left in the next one, for each but the last."""
+    kept: list[float] = []
+    for place, (one, other) in enumerate(pairwise(index.paragraphs)):
+        apart = one != other and not index.sentences[place].endswith(_ASKED)
+        kept.append(_CARRIED * _PARAGRAPH if apart else _CARRIED)
+    return kept
+
+
+def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
+    """Return what the sentences before each one have, fading with their distance."""
+    found: list[Weights] = []
+    carried: Weights = {}
+    for own, share in zip(known, kept, strict=True):
+        carried = {word: share * weight for word, weight in carried.items() if weight > 1e-3}
+        found.append(carried)
+        carried = dict(carried)
+        for word, weight in own.items():
+            carried[word] = max(weight, carried.get(word, 0.0))
+    return found
+
+
+def _around(paragraphs: Sequence[int], known: Sequence[Weights]) -> list[float]:
+    """Return how much of the question the paragraph of each sentence has."""
+    found: defaultdict[int, Weights] = defaultdict(dict)
+    for paragraph, own in zip(paragraphs, known, strict=True):
+        for word, weight in own.items():
+            found[paragraph][word] = max(weight, found[paragraph].get(word, 0.0))
+    return [sum(found[paragraph].values()) for paragraph in paragraphs]
+
+
+def _beyond(own: Weights, around: Weights) -> float:
+    """Return what the sentences around one have more of than itself."""
+    return sum(max(0.0, weight - own.get(word, 0.0)) for word, weight in around.items())
+
+
+@lru_cache(maxsize=32_768)
+def _log_length(sentence: str) -> float:
+    return math.log(max(1, count_words(sentence)))
+
+
+@lru_cache(maxsize=512)
+def _index(text: str) -> _Index:
+    found: list[str] = []
+    paragraphs: list[int] = []
+    for paragraph, line in enumerate(text.splitlines()):
+        for sentence in sentences(line):
+            parts = list(_parts(sentence))
+            found.extend(parts)
+            paragraphs.extend([paragraph] * len(parts))
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, sentence in enumerate(found):
+        for word in _stems(sentence):
+            places[word].append(place)
+    by_prefix: defaultdict[str, list[str]] = defaultdict(list)
+    for word in places:
+        if len(word) >= VARIANT_PREFIX:
+            by_prefix[word[:VARIANT_PREFIX]].append(word)
+    return _Index(tuple(found), tuple(paragraphs), places, by_prefix)
+
+
+@lru_cache(maxsize=32_768)
+def _stems(sentence: str) -> tuple[str, ...]:
+    return tuple(sorted(set(content_stems(sentence))))
+
+
+def _parts(sentence: str) -> Iterator[str]:
+    """Return a sentence, or the parts of a long one: up to the ends of its clauses, where it has
+    any, else of a fixed length."""
+    if count_words(sentence) <= _SENTENCE_WORDS:
+        yield sentence
+        return
+    ends = [end.end() for end in _PART_END.finditer(sentence)]
+    start = last = 0
+    for end in [*ends, len(sentence)]:
+        if last > start and count_words(sentence[start:end]) > _SENTENCE_WORDS:
+            yield from _pieces(sentence[start:last])
+            start = last
+        if min(count_words(sentence[start:end]), count_words(sentence[end:])) >= _PART_WORDS:
+            last = end
+    yield from _pieces(sentence[start:])
+
+
+def _pieces(part: str) -> Iterator[str]:
+    starts = [match.start() for match in re.finditer(r"\S+", part)][::_SENTENCE_WORDS]
+    for start, end in pairwise([*starts, len(part)]):
+        yield part[start:end].strip()

@@ -1,0 +1,34 @@
+"""The rehearsal's stand-ins for hosted models: two judges of rules and the baselines, as one
+OpenAI-compatible provider on the loopback."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from precis.environments.summaries.baselines import baselines
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, PASSAGE_MODEL
+from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
+from precis.processes.child import TOKEN_VARIABLE, serve
+from precis.rehearsal.judges.judge import PASSAGES, lexical_judge
+
+
+def main(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
+) -> None:
+    """Serve them; the bearer token is read from PRECIS_TOKEN, and none is asked for without it."""
+    judges = {LEXICAL_MODEL: lexical_judge(), PASSAGE_MODEL: lexical_judge(PASSAGES)}
+    models = {**judges, **baselines()}
+
+    async def complete(request: ChatRequest) -> Completion:
+        if request.model not in models:
+            raise ApiError(404, f"No model {request.model!r} here.", "model_not_found")
+        return await models[request.model](request)
+
+    app = completions_app(complete, lambda: list(models), os.environ.get(TOKEN_VARIABLE))
+    serve(app, port, with_parent=with_parent)
+
+
+if __name__ == "__main__":
+    typer.run(main)

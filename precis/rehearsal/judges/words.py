@@ -1,0 +1,181 @@
+"""Stems, stop words and number forms: the reader's idea of when two words are the same."""
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from precis.rehearsal.judges.dates import MAY
+from precis.rehearsal.judges.numbers import combine_numbers, unify_numbers
+from precis.rehearsal.judges.units import SIGN_WORDS
+from precis.text import tokens
+
+_STOP = frozenset(
+    tokens(
+        """
+        a about according after again against ago all almost along already also although always am
+        among an and any anyone anything are around as at away back be because become been before
+        being between both but by came can cannot come could did do does doing done down during
+        each either else enough even ever every everyone everything exactly far few for from
+        further gave get give given go goes going gone got had has have having he her here hers
+        herself him himself his how however i if in instead into is it its itself just kind least
+        less like made make makes making many may me might mine more most much must my myself near
+        neither never no nobody none nor not nothing now of off often on once one only onto or
+        other others otherwise ought our ours out over own per perhaps put quite rather really
+        said same say says seem she should since so some someone something soon still such take
+        taken takes than that the their theirs them themselves then there therefore these they
+        thing things this those though through thus till to together too took toward towards under
+        unless until up upon us use used using very via was way we well went were what whatever
+        when where whether which while who whom whose why will with within without would yes yet
+        you your yours
+        """
+    )
+)
+_DERIVED = {"ation": 4, "ion": 5, "ment": 3, "ly": 4, "er": 3, "or": 3}
+"""Endings of derived words, and how many letters there have to be before each."""
+_SIBILANT = ("sses", "shes", "ches", "xes", "zes")
+VARIANT_PREFIX = 4
+_VARIANT_SHARE = 0.6
+"""How many letters, and what share of the longer stem, two variants of a word begin with."""
+_MAY = re.compile(r"(?<=[\w,][ -])May\b|\bMay(?= \d)")
+_ACCENTED = (
+    {
+        code: unicodedata.normalize("NFD", chr(code))[0]
+        for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+    }
+    | {ord(letter): plain for letter, plain in zip("øØłŁđĐı", "oOlLdDi", strict=True)}
+    | {ord("ß"): "ss", ord("æ"): "ae", ord("Æ"): "Ae", ord("œ"): "oe", ord("Œ"): "Oe"}
+)
+"""Letters of the Latin script, as those write them who haven't got them on their keyboard."""
+_HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
+
+
+def is_content(token: str) -> bool:
+    """Whether a lower-case token carries meaning of its own."""
+    return token not in _STOP and token not in SIGN_WORDS
+
+
+@lru_cache(maxsize=65_536)
+def stem(token: str) -> str:
+    """A lower-case token without its inflection: `trained`, `training`, `trainer` are one."""
+    token = token.replace("\u2019", "'").removesuffix("'s").rstrip("'")
+    if token[:1].isdigit():
+        return _plain_number(token)
+    token = _irregular().get(token, token)
+    token = _without_tense(_singular(token))
+    token = _without_derivation(_irregular().get(token, token))
+    if len(token) > 3 and token.endswith("e"):
+        token = token[:-1]
+    if len(token) > 5:
+        token = token.removesuffix("at")  # `celebrate` and `celebration`
+    return token[:-1] + "i" if len(token) > 2 and token.endswith("y") else token
+
+
+def _singular(token: str) -> str:
+    if len(token) > 4 and token.endswith("ies"):
+        return token[:-3] + "y"
+    if token.endswith(_SIBILANT):
+        return token[:-2]
+    if len(token) > 3 and token.endswith("s") and not token.endswith(("ss", "us", "is")):
+        return token[:-1]
+    return token
+
+
+def _without_tense(token: str) -> str:
+    if len(token) > 4 and token.endswith("ied"):
+        return token[:-3] + "y"
+    for ending in ("ing", "ed"):
+        if token.endswith(ending) and _is_word(token.removesuffix(ending)) and token[-3:] != "eed":
+            return _undoubled(token.removesuffix(ending))
+    return token
+
+
+def _without_derivation(token: str) -> str:
+    if token in _listed("endings.txt"):
+        return token
+    for ending, least in _DERIVED.items():
+        rest = token.removesuffix(ending)
+        if rest != token and len(rest) >= least and _is_word(rest):
+            return _undoubled(rest) if ending in ("er", "or") else rest
+    return token
+
+
+def _is_word(rest: str) -> bool:
+    return len(rest) >= 3 and any(letter in "aeiouy" for letter in rest)
+
+
+def _undoubled(token: str) -> str:
+    """`planned` comes from `plan`, but `called` from `call`."""
+    if len(token) > 3 and token[-1] == token[-2] and token[-1] not in "aeioulsz":
+        return token[:-1]
+    return token
+
+
+@cache
+def _irregular() -> dict[str, str]:
+    """The base form of each irregular form."""
+    text = (files("precis.rehearsal.judges") / "irregular.txt").read_text("utf-8")
+    groups = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    bases = {}
+    for base, *forms in groups:
+        for form in forms:
+            bases[form] = base
+    return bases
+
+
+@cache
+def common_stems() -> frozenset[str]:
+    """The stems of words that stand in many questions, whatever these are about."""
+    return frozenset(map(stem, _listed("common.txt")))
+
+
+@cache
+def _listed(name: str) -> frozenset[str]:
+    """The words of a list in this package."""
+    lines = (files("precis.rehearsal.judges") / name).read_text("utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+@lru_cache(maxsize=32_768)
+def words_of(text: str) -> tuple[str, ...]:
+    """A text's lower-case words with its numbers, dates and times in one form each."""
+    text = _MAY.sub(MAY, _without_accents(text))
+    return tuple(combine_numbers(tokens(_HYPHEN.sub(" ", unify_numbers(text)))))
+
+
+def _without_accents(text: str) -> str:
+    """Text with `López` as `Lopez`, whether its accents are parts of their letters or marks."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_ACCENTED)
+
+
+def content_stems(text: str) -> list[str]:
+    """The stems of a text's content words, in order."""
+    return [stem(word) for word in words_of(text) if is_content(word)]
+
+
+def is_variant(stem: str, other: str) -> bool:
+    """Whether two stems begin alike enough to be of one word: `conclud` and `conclusion`."""
+    if stem[:VARIANT_PREFIX] != other[:VARIANT_PREFIX]:
+        return False
+    least = max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
+    return _shared_letters(stem, other) >= least
+
+
+def _shared_letters(one: str, other: str) -> int:
+    length = 0
+    for mine, its in zip(one, other, strict=False):
+        if mine != its:
+            break
+        length += 1
+    return length
+
+
+def has_digit(word: str) -> bool:
+    """Whether a word has a digit in it."""
+    return any(character.isdigit() for character in word)
+
+
+def _plain_number(token: str) -> str:
+    """`2.40` and `2.4` are one number."""
+    token = token.replace(",", "")
+    return token.rstrip("0").rstrip(".") if "." in token else token

@@ -1,0 +1,172 @@
+"""The embedded policy that picks calls of tools, as a kind of policy."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import art
+import numpy as np
+from openai.types.chat.chat_completion import Choice as OpenAiChoice
+
+from precis.errors import TrainerError
+from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall
+from precis.records.samples import tokens_of
+from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
+from precis.rehearsal.kind import Floats, Integers, Layout, Policy
+from precis.rehearsal.tool_calls.features import FEATURES_VERSION, WEIGHTS, stack_features, words_of
+from precis.rehearsal.tool_calls.options import Option, list_options, text_of
+from precis.rehearsal.tool_calls.samples import SCALE, CallBatch, CallSample, batch_of
+
+Message = Mapping[str, Any]
+
+
+class ToolCallPicks:
+    """Answers with one of the calls that the request allows; a call is a token."""
+
+    layout = Layout("tool_calls", FEATURES_VERSION, WEIGHTS)
+
+    def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
+        """Return as many calls as are asked for.
+
+        Raises:
+            ApiError: 400, where the request allows none that can be listed.
+        """
+        options = list_options(asked.messages, _tools(asked))
+        logprobs = _logprobs(policy.weights, _features(asked.messages, options))
+        generator = generator_of(asked)
+        choices = []
+        for _ in range(asked.n):
+            if asked.temperature > 0:
+                noise = generator.gumbel(size=len(options))
+                picked = int(np.argmax(logprobs / asked.temperature + noise))
+            else:
+                picked = int(np.lexsort((_ties(policy.seed, options), -logprobs))[0])
+            choices.append(_choice(asked, options[picked], float(logprobs[picked])))
+        return choices
+
+    def samples_of(self, trajectory: art.Trajectory) -> list[CallSample]:
+        """Return a sample for each call that a rollout has made.
+
+        Raises:
+            TrainerError: one of them is none that the request allows.
+        """
+        samples = []
+        for before, tools, item in _answers(trajectory):
+            if isinstance(item, OpenAiChoice):
+                sampled = tokens_of(item)
+                token, logprob = sampled.token_ids[0], sampled.logprobs[0]
+                reward = float(trajectory.reward)
+                samples.append(_sample(before, tools, token, logprob, reward))
+        return samples
+
+    def demonstrations_of(self, trajectory: art.Trajectory) -> list[CallSample]:
+        """Return a sample for each message of the assistant's.
+
+        Raises:
+            TrainerError: one of them is none that the request allows.
+        """
+        samples = []
+        for before, tools, item in _answers(trajectory):
+            samples.append(_sample(before, tools, message_id(_message(item)), 0.0, 0.0))
+        return samples
+
+    def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
+        """Lay samples out side by side."""
+        return batch_of(samples)
+
+    def count_tokens(self, samples: Sequence[CallSample]) -> float:
+        """Return how many calls there are."""
+        return float(len(samples))
+
+
+TOOL_CALLS = ToolCallPicks()
+
+
+def _tools(asked: ChatRequest) -> Sequence[Mapping[str, Any]]:
+    """Return the tools that a request lets be called."""
+    chosen = (asked.model_extra or {}).get("tool_choice")
+    if chosen == "none":
+        return ()
+    if isinstance(chosen, dict):
+        name = (chosen.get("function") or {}).get("name")
+        return [one for one in asked.tools or () if one.get("function", {}).get("name") == name]
+    return asked.tools or ()
+
+
+def _features(messages: Sequence[Message], options: Sequence[Option]) -> Integers:
+    words = words_of(text_of(messages[-1]))
+    return stack_features(words, [f"{one.name}{one.content}" for one in options])
+
+
+def _logprobs(weights: Floats, features: Integers) -> Floats:
+    """Return the log probability of each option at temperature 1."""
+    scores = weights[features].sum(axis=1) * (SCALE / features.shape[1])
+    shifted = scores - scores.max()
+    logprobs: Floats = shifted - np.log(np.exp(shifted).sum())
+    return logprobs
+
+
+def _ties(seed: int, options: Sequence[Option]) -> Integers:
+    salted = [f"{seed}:{one.name}{one.content}".encode() for one in options]
+    digests = [hashlib.blake2b(one, digest_size=7).digest() for one in salted]
+    return np.array([int.from_bytes(digest) for digest in digests], dtype=np.int64)
+
+
+def _choice(asked: ChatRequest, option: Option, logprob: float) -> Choice:
+    token = option.token
+    calls = []
+    if option.name:
+        # Of a conversation each call has another id, and of a rollout done again the same ones.
+        calls.append(ToolCall(f"call_{len(asked.messages)}", option.name, option.content))
+    return Choice(
+        "" if calls else option.content,
+        "tool_calls" if calls else "stop",
+        logprob_entries([token], [logprob]) if asked.logprobs else None,
+        completion_tokens=1,
+        tool_calls=calls,
+        token_ids=[token] if asked.return_token_ids else None,
+    )
+
+
+def _answers(trajectory: art.Trajectory) -> list[tuple[list[Message], Sequence[Any], Any]]:
+    """Return the assistant's answers, each with the messages before it and its tools."""
+    answers = []
+    histories: list[Any] = [trajectory, *trajectory.additional_histories]
+    for history in histories:
+        messages: list[Message] = []
+        for item in history.messages_and_choices:
+            message = _message(item)
+            if message["role"] == "assistant":
+                answers.append((list(messages), history.tools or (), item))
+            messages.append(message)
+    return answers
+
+
+def _message(item: Any) -> Message:
+    if isinstance(item, OpenAiChoice):
+        message: Message = item.message.model_dump(exclude_none=True)
+        return message
+    return dict(item)
+
+
+def _sample(
+    before: Sequence[Message], tools: Sequence[Any], token: int, logprob: float, reward: float
+) -> CallSample:
+    try:
+        options = list_options(before, tools)
+    except ApiError as error:
+        raise TrainerError(f"A call can't be learned from: {error}") from error
+    tokens = [one.token for one in options]
+    if token not in tokens:
+        raise TrainerError(
+            f"An answer is none of the {len(options)} that its request allows: the embedded "
+            "policy can only learn to make such calls."
+        )
+    return CallSample(
+        _features(before, options),
+        (tokens.index(token),),
+        token,
+        logprob,
+        reward,
+        tuple(prompt_ids(before, tools)),
+    )

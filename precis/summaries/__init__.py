@@ -1,1 +1,0 @@
-"""What is about summaries: the prompt, what disqualifies one, and baselines."""

@@ -1,0 +1,98 @@
+"""A teacher over real HTTP: asked once for each document, within the budget."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from precis.benchmark.teacher import Teacher, forecast_teacher
+from precis.config import ContenderConfig
+from precis.environments.summaries.task import Summarizing
+from precis.errors import BudgetReached, ConfigError, RolloutError
+from precis.llm.budget import Budget
+from precis.llm.loop_server import LoopServer
+from precis.llm.server import ApiError, Choice, completions_app
+from precis.store import FolderStore
+from tests.support.bridges import document
+from tests.support.provider import Provider
+
+KEYS = {"CONTENDER_API_KEY": "sk-secret-key"}
+TASK = Summarizing(30)
+DOCUMENTS = [document(number) for number in range(4)]
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return Provider()
+
+
+@pytest.fixture
+async def teacher(provider: Provider) -> AsyncIterator[Teacher]:
+    server = LoopServer(completions_app(provider, lambda: ["m"], "sk-secret-key"))
+    await server.start()
+    config = ContenderConfig(
+        model="m",
+        provider="url",
+        base_url=f"http://127.0.0.1:{server.port}/v1",
+        prices=(1.0, 1.0),
+        tries_max=1,
+    )
+    yield Teacher(config, KEYS, TASK, 0.2)
+    await server.stop()
+
+
+async def test_a_summary_is_paid_for_once_in_a_store(
+    teacher: Teacher, provider: Provider, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path)
+    first = Budget(None)
+    written = await teacher.write(DOCUMENTS, store, first)
+    assert {one.summary for one in written} == {"The mayor did."}
+    assert (first.spend.calls, len(provider.requests)) == (4, 4)
+    assert first.spend.usd > 0
+    again = Budget(None)
+    assert await teacher.write(DOCUMENTS, store, again) == written
+    assert (again.spend.calls, len(provider.requests)) == (0, 4)
+
+
+async def test_a_summary_that_would_earn_nothing_is_left_out(
+    teacher: Teacher, provider: Provider, tmp_path: Path
+) -> None:
+    provider.answer = lambda request: Choice("mayor " * 31)
+    (one,) = await teacher.write(DOCUMENTS[:1], FolderStore(tmp_path), Budget(None))
+    assert one.cause == "over_length"
+
+
+async def test_what_was_paid_for_is_kept_where_the_budget_ends(
+    teacher: Teacher, provider: Provider, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path)
+    enough_for_some = Budget(0.0004)
+    with pytest.raises(BudgetReached, match="Raise budget_usd"):
+        await teacher.write(DOCUMENTS, store, enough_for_some)
+    asked = len(provider.requests)
+    assert 0 < asked < 4
+    assert enough_for_some.usd <= 0.0004
+    await teacher.write(DOCUMENTS, store, Budget(None))
+    assert len(provider.requests) == 4
+
+
+async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(
+    teacher: Teacher, provider: Provider, tmp_path: Path
+) -> None:
+    def answer(_: object) -> Choice:
+        raise ApiError(500, "overloaded", "server_error")
+
+    provider.answer = answer
+    with pytest.raises(RolloutError, match="wrote only 0 of 4"):
+        await teacher.write(DOCUMENTS, FolderStore(tmp_path), Budget(None))
+
+
+def test_a_teacher_without_its_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match="CONTENDER_API_KEY"):
+        Teacher(ContenderConfig(model="m", provider="url", base_url="http://x/v1"), {}, TASK, 0.2)
+
+
+async def test_the_forecast_prices_the_teacher(teacher: Teacher) -> None:
+    said = str(forecast_teacher(teacher.spec, DOCUMENTS, TASK))
+    assert said.startswith("The teacher m will be asked for 4 summaries, about $0.00")

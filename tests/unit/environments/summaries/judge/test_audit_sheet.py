@@ -1,0 +1,254 @@
+"""A person's verdicts on the judge's: read from a sheet, and what they make of an accuracy."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.judge import app
+from precis.environments.summaries.judge.audit import draw_samples
+from precis.environments.summaries.judge.audit_sheet import agreement_with, as_sheet, read_sheet
+from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered
+from precis.environments.summaries.rewards import score_zero
+from precis.errors import ConfigError
+from precis.records.summary import JudgedSummary
+from precis.records.verdict import Answer, Scored
+from tests.support.audits import document, judged, results, write
+
+EXPERIMENTS = 200
+
+
+DOZEN = [judged(f"d{number:02}") for number in range(12)]
+
+
+def frame(count: int = 12) -> pl.DataFrame:
+    return results(*DOZEN[:count])
+
+
+def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
+    """The sheet with verdicts in some of its lines, counted from 0."""
+    rows = list(csv.DictReader(io.StringIO(sheet)))
+    for at, verdict in verdicts.items():
+        rows[at]["person"] = verdict
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_a_filled_in_sheet_is_read_again(tmp_path: Path) -> None:
+    found = frame()
+    sheet = as_sheet(draw_samples(found, 4, seed=1))
+    path = fill_in(sheet, {0: "correct", 1: "Correct ", 2: "no", 5: "0"}, tmp_path / "s.csv")
+    person = read_sheet(path, found)
+    assert person["person"].to_list() == [True, True, False, False]
+    assert person["correct"].to_list() == [True, False, True, False]
+    counts = agreement_with(person)
+    assert (counts.both, counts.only_first, counts.only_second, counts.neither) == (1, 1, 1, 1)
+
+
+def test_the_sheet_says_neither_what_the_judge_ruled_nor_asks_the_unanswerable() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_sheet(draw_samples(frame(), 3, seed=1)))))
+    assert len(rows) == 6
+    assert next(iter(rows[0])) == "person"
+    assert not {"correct", "ruled"} & set(rows[0])
+
+
+def test_a_formula_in_an_id_comes_back_as_it_was(tmp_path: Path) -> None:
+    found = results(judged("=1+1"))
+    sheet = as_sheet(draw_samples(found, 1, seed=1))
+    assert ",=" not in sheet
+    person = read_sheet(fill_in(sheet, {0: "yes"}, tmp_path / "s.csv"), found)
+    assert person["document_id"].to_list() == ["=1+1"]
+
+
+@pytest.mark.parametrize(
+    ("altered", "why"),
+    [
+        (lambda text: text, "holds no verdict"),
+        (lambda text: text.replace('\n"",', "\n").replace("person", "who"), "'person' is missing"),
+        (lambda text: text.replace("\n,", "\nperhaps,", 1), "line 2: 'perhaps' is no verdict"),
+        (lambda text: text.replace("\n,", "\nyes,").replace("d0", "e0"), "no verdict of a judge"),
+        (lambda text: text.replace("\n,", "\nyes,") + text.splitlines()[1].replace(",", "no,", 1),
+         "is there twice"),
+    ],
+)  # fmt: skip
+def test_a_sheet_that_can_t_be_used_is_told_in_a_sentence(
+    altered: object, why: str, tmp_path: Path
+) -> None:
+    found = frame()
+    path = tmp_path / "sheet.csv"
+    path.write_text(altered(as_sheet(draw_samples(found, 3, seed=1))))  # type: ignore[operator]
+    with pytest.raises(ConfigError, match=why):
+        read_sheet(path, found)
+
+
+def test_a_sheet_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Can't read"):
+        read_sheet(tmp_path / "none.csv", frame())
+
+
+def simulated(rng: np.random.Generator, documents: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows that a judge ruled on, and the same with the truth: it accepts 30 % of what is wrong and
+    rejects 5 % of what is right; the questions of a document are alike."""
+    rows = []
+    truths = []
+    for number in range(documents):
+        share = rng.beta(3, 3)
+        for question in range(4):
+            truth = bool(rng.random() < share)
+            ruled = bool(rng.random() < (0.95 if truth else 0.30))
+            rows.append(
+                {"document_id": f"d{number}", "question_id": f"q{question}", "answerable": True,
+                 "correct": ruled, "disqualified": None, "model": "m", "step": None}
+            )  # fmt: skip
+            truths.append(truth)
+    schema = {"disqualified": pl.String, "step": pl.Int64}
+    found = pl.DataFrame(rows, schema_overrides=schema)
+    return found, found.with_columns(pl.Series("person", truths))
+
+
+def test_the_corrected_interval_holds_the_truth_as_often_as_it_says() -> None:
+    """The judge is 12.5 points too kind; a person has ruled on 30 of 200 documents."""
+    rng = np.random.default_rng(13)
+    held = uncorrected = 0
+    widths = []
+    for experiment in range(EXPERIMENTS):
+        found, truth = simulated(rng, 200)
+        chosen = [f"d{number}" for number in rng.choice(200, 30, replace=False)]
+        interval = prediction_powered(found, truth.filter(pl.col("document_id").is_in(chosen)))
+        held += interval.low <= 0.5 <= interval.high
+        judged = correct_accuracies(found, truth.head(0))[0]
+        uncorrected += judged.judged.low <= 0.5 <= judged.judged.high if experiment < 20 else False
+        widths.append(interval.high - interval.low)
+    assert 0.93 <= held / EXPERIMENTS <= 0.99
+    assert uncorrected == 0
+    assert np.mean(widths) < 0.25
+
+
+def test_a_judge_that_the_person_never_corrects_leaves_some_doubt_all_the_same() -> None:
+    found, _ = simulated(np.random.default_rng(1), 400)
+    agreed = found.with_columns(pl.col("correct").alias("person"))
+    few = prediction_powered(found, agreed.head(24))
+    all_of_it = prediction_powered(found, agreed)
+    assert few.mean == pytest.approx(all_of_it.mean) == pytest.approx(found["correct"].mean())
+    assert few.high - few.low > 1.2 * (all_of_it.high - all_of_it.low)
+
+
+def test_a_person_who_ruled_on_everything_has_the_last_word() -> None:
+    found, truth = simulated(np.random.default_rng(2), 100)
+    assert prediction_powered(found, truth).mean == pytest.approx(truth["person"].mean())
+
+
+def test_summaries_that_scored_zero_unread_are_not_corrected() -> None:
+    """Half of them are zero whatever the judge; it is wrong on half of the others' questions."""
+    read = [judged(f"d{n:02}", scored_all(f"d{n:02}")) for n in range(10)]
+    unread = [
+        JudgedSummary(
+            document(f"e{n:02}"),
+            judged("x").summary,
+            score_zero(document(f"e{n:02}")),
+            "over_length",
+        )
+        for n in range(10)
+    ]
+    found = results(*read, *unread)
+    ruled = found.filter("answerable", pl.col("document_id").str.starts_with("d"))
+    person = ruled.with_columns((pl.int_range(pl.len()) % 2 == 0).alias("person"))
+    assert prediction_powered(found, person).mean == pytest.approx(0.25)
+
+
+def test_verdicts_on_one_of_several_contenders_correct_none_of_the_others() -> None:
+    found, truth = simulated(np.random.default_rng(3), 40)
+    other = found.with_columns(pl.lit("n").alias("model"))
+    one_alone = correct_accuracies(pl.concat([found, other]), truth)
+    assert [str(each.contender) for each in one_alone] == ["m", "n"]
+    assert [each.corrected is None for each in one_alone] == [False, True]
+    ruled = pl.concat([truth, truth.with_columns(pl.lit("n").alias("model"))])
+    assert correct_accuracies(pl.concat([found, other]), ruled)[0].contender is None
+
+
+def scored_all(id: str) -> Scored:
+    asked = document(id).questions
+    return Scored(tuple(Answer(one.id, "a", True, one.answerable) for one in asked))
+
+
+def audit(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["audit", "--no-compare", *arguments])
+
+
+def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
+    path, page = tmp_path / "results.parquet", tmp_path / "audit.md"
+    write(path, *DOZEN)
+    made = audit(str(path), "--out", str(page), "--samples", "8")
+    assert "fill in" in made.output
+    sheet = tmp_path / "audit.csv"
+    fill_in(sheet.read_text(), dict.fromkeys(range(16), "correct"), sheet)
+    again = audit(str(path), "--out", str(page), "--samples", "8")
+    assert "stays as it is" in again.output
+    told = audit(str(path), "--filled", str(sheet))
+    assert told.exit_code == 0, told.output
+    assert "agree on 50.0% of 16 answerable questions" in told.output
+    assert "trained@3" in told.output
+    assert "50.0% (" in told.output and "100.0% (" in told.output
+
+
+@pytest.mark.parametrize("content", ["of another", "a person's work", ""])
+def test_a_sheet_of_other_summaries_is_left_alone_and_so_is_its_page(
+    content: str, tmp_path: Path
+) -> None:
+    path, page, sheet = (tmp_path / name for name in ("r.parquet", "audit.md", "audit.csv"))
+    write(path, *DOZEN)
+    if content == "of another":
+        assert audit(str(path), "--out", str(page), "--seed", "1", "--samples", "2").exit_code == 0
+        content = sheet.read_text()
+    sheet.write_text(content)
+    page.write_text("the page of it")
+    told = audit(str(path), "--out", str(page), "--seed", "7", "--samples", "3")
+    assert told.exit_code == 1
+    assert "is the sheet of other summaries" in " ".join(told.output.split())
+    assert (sheet.read_text(), page.read_text()) == (content, "the page of it")
+
+
+def test_a_sheet_that_a_spreadsheet_has_saved_is_still_that_of_its_summaries(
+    tmp_path: Path,
+) -> None:
+    path, page, sheet = (tmp_path / name for name in ("r.parquet", "audit.md", "audit.csv"))
+    write(path, *DOZEN)
+    audit(str(path), "--out", str(page), "--samples", "2")
+    rows = list(csv.reader(io.StringIO(sheet.read_text())))
+    with sheet.open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(rows)
+    again = audit(str(path), "--out", str(page), "--samples", "2")
+    assert again.exit_code == 0, again.output
+    assert "stays as it is" in again.output
+
+
+def test_the_page_takes_nobodys_place(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    write(path, *DOZEN)
+    sheet = tmp_path / "mine.csv"
+    sheet.write_text("a person's work")
+    for name in (sheet.name, "mine.jsonl"):
+        told = audit(str(path), "--out", str(tmp_path / name))
+        assert told.exit_code == 1
+        assert "end it in .md" in " ".join(told.output.split())
+    assert sheet.read_text() == "a person's work"
+    told = audit(str(path), "--out", str(path / "page.md"))
+    assert told.exit_code == 1
+    assert "Can't write" in told.output and isinstance(told.exception, SystemExit)
+
+
+def test_a_contender_that_is_none_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    write(path, *DOZEN)
+    told = audit(str(path), "--contender", "nobody")
+    assert told.exit_code == 1
+    assert "'nobody' is none of trained@3" in " ".join(told.output.split())
+    sheet = audit(str(path), "--filled", str(tmp_path / "none.csv"))
+    assert sheet.exit_code == 1 and "Can't read" in sheet.output

@@ -1,0 +1,187 @@
+"""The judge's cache: shared by processes, killed at any moment, bounded, and never a need."""
+
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import precis.environments.summaries.judge.cache
+from precis.environments.summaries.judge.cache import ReplyCache
+
+# The module by its file: its package would cost each process a second of imports.
+_WRITER = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+spec = spec_from_file_location("cache", sys.argv[1])
+sys.modules["cache"] = module = module_from_spec(spec)
+spec.loader.exec_module(module)
+path, name, count = Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+with module.ReplyCache(path) as cache:
+    for index in range(count):
+        cache.put(f"{name}-{index}", f"{name}-{index} " * 40)
+        if index == 0:
+            print("ready", flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "judge" / "replies.sqlite"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def writers(path: Path, names: str, count: int) -> Iterator[subprocess.Popen[str]]:
+    for name in names:
+        yield subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                _WRITER,
+                precis.environments.summaries.judge.cache.__file__,
+                str(path),
+                name,
+                str(count),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+def integrity(path: Path) -> str:
+    connection = sqlite3.connect(path)
+    (result,) = connection.execute("PRAGMA integrity_check").fetchone()
+    connection.close()
+    return str(result)
+
+
+def test_a_kept_reply_is_there_in_the_next_process(path: Path) -> None:
+    with ReplyCache(path) as cache:
+        cache.put("key", "reply")
+    with ReplyCache(path) as cache:
+        assert (cache.get("key"), cache.get("other")) == ("reply", None)
+
+
+def test_hits_and_misses_are_counted_across_processes(path: Path) -> None:
+    for _ in range(2):
+        with ReplyCache(path) as cache:
+            cache.put("key", "reply")
+            cache.get("key")
+            cache.get("other")
+    with ReplyCache(path) as cache:
+        stats = cache.stats()
+    assert (stats.entries, stats.hits, stats.misses, stats.hit_rate) == (1, 2, 2, 0.5)
+
+
+def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(
+    path: Path,
+) -> None:
+    clock = Clock()
+    with ReplyCache(path, bytes_max=400_000, clock=clock) as cache:
+        cache.put("read again and again", "x" * 500)
+        for index in range(2000):
+            clock.now += 60
+            cache.put(f"key-{index}", "x" * 500)
+            assert cache.get("read again and again") is not None
+        stats = cache.stats()
+        assert stats.bytes <= 400_000 and stats.entries > 300
+        assert cache.get("key-0") is None and cache.get("key-1999") is not None
+
+
+def test_reading_recent_replies_writes_nothing(path: Path) -> None:
+    with ReplyCache(path) as writer:
+        writer.put("key", "reply")
+    with ReplyCache(path) as cache:
+        wal = path.with_name(path.name + "-wal")
+        before = wal.stat().st_size
+        for _ in range(2000):
+            cache.get("key")
+        assert wal.stat().st_size == before
+
+
+def test_pruning_deletes_what_is_old_and_shrinks_the_file(path: Path) -> None:
+    clock = Clock()
+    with ReplyCache(path, clock=clock) as cache:
+        for index in range(200):
+            cache.put(f"old-{index}", "x" * 4000)
+        clock.now += 10 * 86_400
+        cache.put("new", "x")
+        before = path.stat().st_size + path.with_name(path.name + "-wal").stat().st_size
+        assert cache.prune(older_than_s=5 * 86_400) == 200
+        assert cache.get("new") == "x"
+        assert path.stat().st_size < before / 10
+
+
+def test_pruning_to_a_size_leaves_the_newest(path: Path) -> None:
+    clock = Clock()
+    with ReplyCache(path, clock=clock) as cache:
+        for index in range(1000):
+            clock.now += 1
+            cache.put(f"key-{index}", "x" * 1000)
+        cache.prune(bytes_max=500_000)
+        assert cache.stats().bytes <= 500_000
+        assert cache.get("key-999") is not None
+
+
+def test_a_busy_cache_keeps_its_reply_in_memory_and_writes_it_with_the_next(path: Path) -> None:
+    with ReplyCache(path) as cache:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+        cache.put("during", "reply")
+        assert time.monotonic() - started < 1.5
+        assert cache.get("during") == "reply"
+        other.execute("ROLLBACK")
+        other.close()
+        cache.put("after", "reply")
+    with ReplyCache(path) as cache:
+        assert cache.get("during") == "reply"
+
+
+def test_a_broken_cache_misses_and_says_so_once(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database " * 500)
+    with caplog.at_level(logging.WARNING), ReplyCache(path) as cache:
+        cache.put("key", "reply")
+        assert [cache.get("other") for _ in range(3)] == [None] * 3
+    assert len(caplog.records) == 1
+    assert "replies.sqlite can't be used" in caplog.text and "Delete the file" in caplog.text
+
+
+def test_processes_that_share_a_cache_lose_nothing_and_a_killed_one_breaks_nothing(
+    path: Path,
+) -> None:
+    processes = list(writers(path, "abc", 400))
+    doomed = next(writers(path, "d", 1_000_000))
+    assert doomed.stdout is not None and doomed.stdout.readline() == "ready\n"
+    time.sleep(0.1)
+    os.kill(doomed.pid, signal.SIGKILL)
+    doomed.communicate()
+    for process in processes:
+        process.communicate()
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert integrity(path) == "ok"
+    with ReplyCache(path) as cache:
+        missing = [
+            f"{name}-{index}"
+            for name in "abc"
+            for index in range(400)
+            if cache.get(f"{name}-{index}") != f"{name}-{index} " * 40
+        ]
+        assert missing == [] and cache.get("d-0") is not None

@@ -1,0 +1,428 @@
+"""Verdicts over real HTTP: from a scripted server that answers lexically when its script ends."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.config import JudgeConfig, RateLimits
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored, Unscored
+from precis.environments.summaries.judge.cache import ReplyCache
+from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION
+from precis.errors import JudgeError, JudgeRejected, JudgeUnavailable
+from precis.llm.server import ChatRequest
+from precis.records.documents import Document, Question
+from precis.records.spend import Price
+from precis.rehearsal.judges.judge import lexical_judge
+
+Step = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+FERRY = Document(
+    "ferry",
+    "Local News",
+    "The new ferry to Port Ellis was named Marigold on 3 May 2021. Mayor Maria Silva paid 40,000 "
+    "euros for it. Its first trip was delayed because a storm had broken the pier.",
+    (
+        Question("when", "When was the new ferry named Marigold?", "3 May 2021", True),
+        Question("who", "Who is the mayor that paid for the ferry?", "Maria Silva", True),
+        Question("fuel", "What fuel does the library's boiler use?", "UNANSWERABLE", False),
+        Question("why", "Why was the first trip delayed?", "A storm had broken the pier", True),
+    ),
+)
+SUMMARY = "The new ferry was named Marigold on 3 May 2021. Mayor Maria Silva paid for the ferry."
+
+
+class ScriptedJudge:
+    """Takes a step of its script for each request; `requests` are the bodies it got."""
+
+    def __init__(self, *script: Step) -> None:
+        self.url, self.requests = "", list[dict[str, Any]]()
+        self._script, self._lexical = deque(script), lexical_judge()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                self.requests.append(json.loads(await reader.readexactly(length)))
+                step = self._script.popleft() if self._script else None
+                await (step or await self._answered(self.requests[-1]))(writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answered(self, request: dict[str, Any]) -> Step:
+        completion = await self._lexical(ChatRequest.model_validate(request))
+        return saying(completion.choices[0].content)
+
+
+def responding(status: int, body: Any, **headers: str) -> Step:
+    async def step(writer: asyncio.StreamWriter) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(content)}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + content)
+
+    return step
+
+
+def saying(content: str, finish_reason: str = "stop") -> Step:
+    choice = {"message": {"content": content}, "finish_reason": finish_reason}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    return responding(200, {"choices": [choice], "usage": usage})
+
+
+def answering(*answers: str) -> Step:
+    """Answers to the first of FERRY's questions; the others are declined."""
+    said = [*answers, *["UNANSWERABLE"] * 4][:4]
+    listed = [{"id": f"q{n}", "answer": answer} for n, answer in enumerate(said, start=1)]
+    return saying(json.dumps({"answers": listed}))
+
+
+async def dripping(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    for _ in range(1000):
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def resetting(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
+@asynccontextmanager
+async def judge_of(
+    *script: Step, cache: ReplyCache | None = None, structured: bool = True, **settings: Any
+) -> AsyncIterator[tuple[JudgeClient, ScriptedJudge]]:
+    """A client with short pauses, and the scripted server that it asks."""
+    scripted = ScriptedJudge(*script)
+    server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    defaults = {"provider": "url", "base_url": url, "model": "m", "backoff_s": 0.001}
+    config = JudgeConfig.model_validate(defaults | settings)
+    endpoint = Endpoint(url, "m", "sk-secret-key", structured=structured)
+    prices = {"m": Price(prompt=1.0, completion=10.0)}
+    async with server, JudgeClient(endpoint, config, cache=cache, prices=prices) as client:
+        yield client, scripted
+
+
+def right_of(verdict: object) -> dict[str, bool]:
+    assert isinstance(verdict, Scored), verdict
+    return {answer.question_id: answer.correct for answer in verdict.answers}
+
+
+FOUND = {"when": True, "who": True, "fuel": True, "why": False}
+
+
+async def test_a_verdict_takes_two_calls_and_reports_the_unanswerable_apart() -> None:
+    async with judge_of() as (judge, server):
+        verdict = await judge.score(FERRY, SUMMARY)
+    assert right_of(verdict) == FOUND
+    assert isinstance(verdict, Scored)
+    assert (verdict.correct, verdict.asked) == (2, 3)
+    names = [one["response_format"]["json_schema"]["name"] for one in server.requests]
+    assert names == ["answers", "grades"]
+    assert all(request["temperature"] == 0 for request in server.requests)
+
+
+async def test_both_protocols_agree_where_the_judge_is_deterministic() -> None:
+    async with judge_of(protocol="per_question") as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+    # Four questions to answer, and two answers to grade, with the document in view.
+    assert len(server.requests) == 6
+    shown = ["Port Ellis" in one["messages"][1]["content"] for one in server.requests]
+    assert shown.count(True) == 2
+    assert judge.identity["protocol"] == "per_question"
+
+
+async def test_a_summary_that_answers_nothing_needs_no_grader() -> None:
+    async with judge_of() as (judge, server):
+        verdict = await judge.score(FERRY, "Bread is baked with flour and water.")
+    assert right_of(verdict) == {"when": False, "who": False, "fuel": True, "why": False}
+    assert len(server.requests) == 1
+
+
+async def test_golden_answers_need_no_grader_either() -> None:
+    async with judge_of(answering("On 3 May", "maria silva.")) as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY))["who"]
+    items = json.loads(server.requests[1]["messages"][1]["content"])["items"]
+    assert [item["given_answer"] for item in items] == ["On 3 May"]
+    async with judge_of(answering("3 May 2021", "maria silva.")) as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+    assert len(server.requests) == 1
+
+
+async def test_the_ceiling_is_the_verdict_on_the_full_text() -> None:
+    async with judge_of() as (judge, _):
+        verdicts = await judge.ceiling([FERRY])
+    assert right_of(verdicts["ferry"]) == dict.fromkeys(FOUND, True)
+
+
+async def test_a_repeated_verdict_comes_from_the_cache(tmp_path: Path) -> None:
+    for calls in (2, 0):
+        with ReplyCache(tmp_path / "replies.db") as cache:
+            async with judge_of(cache=cache) as (judge, server):
+                assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+                assert (len(server.requests), judge.spend.cached) == (calls, 2 - calls)
+
+
+async def test_the_same_verdict_at_the_same_time_is_asked_for_once(tmp_path: Path) -> None:
+    with ReplyCache(tmp_path / "replies.db") as cache:
+        async with judge_of(responding(500, b"oops"), cache=cache, tries_max=1) as (judge, server):
+            verdicts = await asyncio.gather(*(judge.score(FERRY, SUMMARY) for _ in range(4)))
+    # Whose request failed is unscored; the next of those who waited has asked for the others.
+    scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]
+    assert len(scored) == 3
+    assert (len(server.requests), judge.spend.cached) == (3, 4)
+
+
+async def test_what_can_change_a_reply_is_part_of_its_key(tmp_path: Path) -> None:
+    with ReplyCache(tmp_path / "replies.db") as cache:
+        for effort, protocol in (("", "batched"), ("low", "batched"), ("", "per_question")):
+            settings: dict[str, Any] = {"reasoning_effort": effort, "protocol": protocol}
+            async with judge_of(cache=cache, **settings) as (judge, server):
+                await judge.score(FERRY, SUMMARY)
+                assert judge.spend.cached == 0
+                assert server.requests[0].get("reasoning_effort", "") == effort
+
+
+async def test_verdicts_by_other_rules_are_not_taken_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ReplyCache(tmp_path / "replies.db") as cache:
+        for rules in ("one", "another"):
+            monkeypatch.setattr("precis.environments.summaries.judge.endpoint.RULES_VERSION", rules)
+            async with judge_of(cache=cache, provider="lexical") as (judge, _):
+                await judge.score(FERRY, SUMMARY)
+                assert (judge.spend.cached, judge.identity["rules"]) == (0, rules)
+                assert judge.protocol == f"batched v{PROTOCOL_VERSION}, rules v{rules}"
+        for rules in ("one", "another"):
+            monkeypatch.setattr("precis.environments.summaries.judge.endpoint.RULES_VERSION", rules)
+            async with judge_of(cache=cache, provider="google") as (judge, _):
+                await judge.score(FERRY, SUMMARY)
+                assert "rules" not in judge.identity
+    assert judge.spend.cached == 2
+
+
+async def test_a_bad_reply_is_asked_for_again_and_never_kept(tmp_path: Path) -> None:
+    bad = saying('{"answers": []}')
+    with ReplyCache(tmp_path / "replies.db") as cache:
+        async with judge_of(bad, bad, cache=cache, tries_max=2) as (judge, _):
+            verdict = await judge.score(FERRY, SUMMARY)
+            assert isinstance(verdict, Unscored) and verdict.cause == "bad_verdict"
+        assert cache.stats().entries == 0
+        async with judge_of(bad, cache=cache, tries_max=2) as (judge, server):
+            assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+            assert len(server.requests) == 3
+
+
+FAULTS: dict[str, tuple[Step, str]] = {
+    "429": (responding(429, {"error": {"message": "slow down"}}), "rate_limited"),
+    "429 with Retry-After": (responding(429, {}, Retry_After="0.01"), "rate_limited"),
+    "500": (responding(500, b"oops"), "server_error"),
+    "reset": (resetting, "connection"),
+    "half a body": (responding(200, b'{"choices": [{"mess'), "bad_verdict"),
+    "no choices": (responding(200, {"choices": []}), "empty"),
+    "prose": (saying("All answers are correct!"), "bad_verdict"),
+    "cut off": (saying('{"answers": [{"id": "q', finish_reason="length"), "truncated"),
+    "refusal": (responding(200, {"choices": [{"message": {"refusal": "No."}}]}), "refused"),
+    "a fence where a schema was promised": (saying("```json\n{}\n```"), "bad_verdict"),
+}
+
+
+@pytest.mark.parametrize(("fault", "cause"), FAULTS.values(), ids=FAULTS)
+async def test_a_fault_costs_a_try_and_not_the_verdict(fault: Step, cause: str) -> None:
+    async with judge_of(fault, fault) as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(("fault", "cause"), FAULTS.values(), ids=FAULTS)
+async def test_a_fault_that_stays_leaves_the_summary_unscored(fault: Step, cause: str) -> None:
+    async with judge_of(*[fault] * 3, tries_max=3) as (judge, server):
+        verdict = await judge.score(FERRY, SUMMARY)
+    assert isinstance(verdict, Unscored)
+    assert verdict.cause == cause
+    assert len(server.requests) == 3
+
+
+async def test_a_wrong_key_stops_the_run_at_once_with_a_sentence() -> None:
+    rejected = responding(401, {"error": {"message": "Wrong key sk-secret-key."}})
+    async with judge_of(*[rejected] * 9, protocol="per_question") as (judge, _):
+        with pytest.raises(JudgeError, match="JUDGE_API_KEY") as raised:
+            await judge.score(FERRY, SUMMARY)
+    assert "sk-secret-key" not in str(raised.value)
+
+
+async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> None:
+    async with judge_of() as (judge, server):
+        await judge.check()
+        assert len(server.requests) == 1
+    async with judge_of(saying("Hi!"), tries_max=1) as (judge, _):
+        with pytest.raises(JudgeError, match="trial question"):
+            await judge.check()
+
+
+@pytest.mark.parametrize(("fault", "cause"), FAULTS.values(), ids=FAULTS)
+async def test_a_fault_costs_a_try_and_not_the_trial_question(fault: Step, cause: str) -> None:
+    async with judge_of(fault) as (judge, server):
+        await judge.check()
+    assert len(server.requests) == 2
+
+
+async def test_a_trial_question_that_times_out_is_asked_again() -> None:
+    async with judge_of(dripping, call_timeout_s=0.2) as (judge, server):
+        await judge.check()
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "says"),
+    [
+        ("429", JudgeUnavailable, "answered 429: slow down. Start again when its quota allows"),
+        ("500", JudgeUnavailable, "answered 500: oops. The fault is the server's own"),
+        ("reset", JudgeUnavailable, "connection to the judge failed.*Check judge.base_url"),
+        ("prose", JudgeRejected, "choose another model, one that follows JSON schemas"),
+        ("refusal", JudgeRejected, "The judge refused: No. It can't judge"),
+    ],
+)
+async def test_a_trial_question_that_fails_says_what_fits_its_cause(
+    fault: str, error: type[JudgeError], says: str
+) -> None:
+    async with judge_of(*[FAULTS[fault][0]] * 3, tries_max=3) as (judge, server):
+        with pytest.raises(error, match=says):
+            await judge.check()
+    assert len(server.requests) == 3
+
+
+async def test_a_judge_that_hangs_fails_its_trial_question_within_a_verdicts_deadline() -> None:
+    hanging = judge_of(*[dripping] * 100, call_timeout_s=0.1, verdict_timeout_s=0.25, tries_max=100)
+    async with hanging as (judge, server):
+        with pytest.raises(JudgeUnavailable, match="may be overloaded"):
+            await judge.check()
+    assert len(server.requests) <= 4
+
+
+async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
+    hour = responding(429, {"error": {"message": "quota"}}, Retry_After="3600")
+    async with judge_of(hour) as (judge, server):
+        with pytest.raises(JudgeUnavailable, match=r"left alone for 3,600 s\. Start again"):
+            await judge.check()
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("rejections", [1, 2])
+async def test_a_judge_without_schemas_is_asked_more_plainly_from_then_on(rejections: int) -> None:
+    no = responding(400, {"error": {"message": "response_format is not supported"}})
+    async with judge_of(*[no] * rejections) as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+        assert right_of(await judge.score(FERRY, SUMMARY + " Again.")) == FOUND
+    kinds = [one.get("response_format", {}).get("type") for one in server.requests]
+    assert kinds[:rejections] == ["json_schema", "json_object"][:rejections]
+    assert kinds[rejections:] == [["json_object", None][rejections - 1]] * 4
+
+
+async def test_verdicts_that_wait_learn_from_those_that_were_rejected() -> None:
+    no = responding(400, {"error": {"message": "response_format is not supported"}})
+    async with judge_of(no, limits=RateLimits(in_flight=1)) as (judge, server):
+        await asyncio.gather(*(judge.score(FERRY, f"{SUMMARY} {n}.") for n in range(3)))
+    kinds = [one["response_format"]["type"] for one in server.requests]
+    assert kinds == ["json_schema"] + ["json_object"] * 6
+
+
+async def test_a_fenced_reply_counts_only_where_no_schema_was_promised() -> None:
+    answers = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
+    fenced = saying(f"```json\n{json.dumps({'answers': answers})}\n```")
+    async with judge_of(fenced, structured=False) as (judge, server):
+        assert isinstance(await judge.score(FERRY, SUMMARY), Scored)
+    assert len(server.requests) == 1
+
+
+async def test_a_judge_that_rejects_every_form_of_request_stops_the_run() -> None:
+    no = responding(400, {"error": {"message": "response_format: json_schema, but which?"}})
+    async with judge_of(no, no, no) as (judge, _):
+        with pytest.raises(JudgeError, match="another model"):
+            await judge.score(FERRY, SUMMARY)
+
+
+async def test_a_dripping_response_ends_at_the_deadline_of_its_call() -> None:
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    async with judge_of(dripping, call_timeout_s=0.4) as (judge, server):
+        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+    assert clock() - began < 5.0
+    assert len(server.requests) == 3
+
+
+async def test_verdicts_given_up_at_any_moment_leave_the_client_usable() -> None:
+    async with judge_of(call_timeout_s=10, tries_max=1) as (judge, _):
+        for moment in range(0, 60, 3):
+            given_up = asyncio.ensure_future(judge.score(FERRY, SUMMARY))
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.gather(given_up, return_exceptions=True)
+        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
+
+
+async def test_a_verdict_ends_at_its_own_deadline() -> None:
+    async with judge_of(*[dripping] * 9, call_timeout_s=0.1, verdict_timeout_s=0.25) as (judge, _):
+        async with asyncio.timeout(10):
+            verdict = await judge.score(FERRY, SUMMARY)
+    assert isinstance(verdict, Unscored) and verdict.cause == "timeout"
+
+
+async def test_a_judge_that_asks_to_wait_past_the_deadline_is_not_waited_for() -> None:
+    later = responding(429, {}, Retry_After="30")
+    async with judge_of(later, verdict_timeout_s=20) as (judge, _):
+        async with asyncio.timeout(10):
+            verdict = await judge.score(FERRY, SUMMARY)
+    assert isinstance(verdict, Unscored) and verdict.cause == "rate_limited"
+
+
+async def test_retry_after_holds_back_the_whole_client() -> None:
+    clock = asyncio.get_running_loop().time
+    limited = responding(429, {}, Retry_After="0.2")
+    async with judge_of(limited, limits=RateLimits(in_flight=1)) as (judge, _):
+        began = clock()
+        await asyncio.gather(*(judge.score(FERRY, f"{SUMMARY} {n}.") for n in range(3)))
+    assert clock() - began >= 0.2
+
+
+async def test_waiting_for_a_turn_does_not_use_up_a_verdict_s_deadline() -> None:
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.2)
+        await saying('{"answers": []}'.replace("[]", json.dumps(declined)))(writer)
+
+    declined = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
+    limits = RateLimits(in_flight=1)
+    async with judge_of(*[slow] * 12, limits=limits, verdict_timeout_s=2) as (judge, _):
+        verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(12)))
+    assert all(isinstance(verdict, Scored) for verdict in verdicts)
+
+
+async def test_every_reply_is_paid_for_whether_or_not_it_was_of_use() -> None:
+    async with judge_of(saying("prose"), responding(500, b"oops")) as (judge, _):
+        await judge.score(FERRY, SUMMARY)
+    spend = judge.spend
+    assert (spend.calls, spend.prompt_tokens, spend.completion_tokens) == (3, 300, 30)
+    assert spend.usd == pytest.approx((300 * 1.0 + 30 * 10.0) / 1e6)
+
+
+async def test_the_settings_know_prices_that_the_table_does_not() -> None:
+    scripted = ScriptedJudge()
+    server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    config = JudgeConfig(provider="url", base_url=url, model="m", prices={"m": (1.0, 10.0)})
+    async with server, JudgeClient(Endpoint(url, "m", "key"), config) as judge:
+        await judge.score(FERRY, SUMMARY)
+    spend = judge.spend
+    assert spend.unpriced == 0
+    assert spend.usd == pytest.approx((spend.prompt_tokens + 10 * spend.completion_tokens) / 1e6)

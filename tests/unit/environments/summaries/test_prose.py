@@ -1,0 +1,108 @@
+"""Sentences are told from lists of words, in any language, by the document alone."""
+
+import json
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from precis.config import DocumentsConfig
+from precis.environments.summaries.baselines import centroid, lead, random_sentences
+from precis.environments.summaries.prose import prose_share
+from precis.records.documents import read_documents
+from precis.text import tokens
+from precis.words import WORDS_MAX, pieces
+
+DATA = Path(__file__).parents[3] / "data"
+CORPUS = read_documents(DocumentsConfig(source="bundled"))
+PROSE = [
+    document
+    for name in ("prose_tuning", "prose_tuning_2", "prose_tuning_3")
+    for document in read_documents(DocumentsConfig(source=str(DATA / f"{name}.parquet")))
+]
+TEXTS = {document.id: document.text for document in (*CORPUS, *PROSE)}
+ABSTRACTS = [json.loads(line) for line in (DATA / "abstracts.jsonl").read_text().splitlines()]
+"""Summaries in words of their own, as a language model writes them."""
+STORIES = json.loads((DATA / "stories.json").read_text())
+"""In several languages a text, a summary of it in other words, and what a telegram leaves out."""
+SMALL = frozenset(
+    tokens(
+        """
+        a an and are as at be been but by for from had has have he her his if in into is it its not
+        of on or she so than that the their then they this to was were when which who will with
+        would could
+        """
+    )
+)
+
+
+def telegram(text: str, small: frozenset[str] = SMALL) -> str:
+    """A text's words but the small ones."""
+    return " ".join(word for word in pieces(text) if word.lower() not in small)
+
+
+@pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
+def test_sentences_of_a_document_are_prose(summarize: Callable[[str, int], str]) -> None:
+    for document in (*PROSE, *CORPUS[::4]):
+        assert prose_share(summarize(document.text, WORDS_MAX), document.text) > 0.99
+
+
+@pytest.mark.parametrize("abstract", ABSTRACTS, ids=lambda one: f"{one['document_id']}")
+def test_sentences_in_other_words_are_prose(abstract: dict[str, str]) -> None:
+    assert prose_share(abstract["summary"], TEXTS[abstract["document_id"]]) > 0.99
+
+
+def test_words_without_those_that_join_them_are_none() -> None:
+    for document in (*PROSE, *CORPUS[::4]):
+        listed = telegram(document.text).split()[:WORDS_MAX]
+        once = list(dict.fromkeys(listed))
+        mixed = random.Random(document.id).sample(listed, len(listed))
+        for words in (listed, once, mixed):
+            assert prose_share(" ".join(words), document.text) < 0.01
+
+
+def test_half_a_list_is_not_made_up_for_by_sentences() -> None:
+    for document in PROSE:
+        honest = lead(document.text, 175)
+        rest = telegram(document.text[len(honest) :]).split()
+        mixed = random.Random(document.id).sample(rest, len(rest))
+        assert prose_share(f"{honest} {' '.join(rest[:175])}", document.text) < 0.05
+        assert prose_share(f"{honest} {' '.join(mixed[:175])}", document.text) < 0.65
+
+
+def test_words_that_are_left_out_cost_the_more_the_more_they_are() -> None:
+    """A policy that drops a few more each time has no step to fall from."""
+    text = PROSE[0].text
+    shares = []
+    for percent in range(0, 60, 5):
+        chance = random.Random(1)
+        words = [
+            word
+            for word in text.split()[:WORDS_MAX]
+            if word not in SMALL or 100 * chance.random() >= percent
+        ]
+        shares.append(prose_share(" ".join(words), text))
+    assert shares[0] == 1.0
+    assert shares[-1] == 0.0
+    assert sorted(shares, reverse=True) == shares
+    drops = [before - after for before, after in pairwise(shares)]
+    assert max(drops) < 0.5
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_it_knows_prose_in_any_language(story: dict[str, str]) -> None:
+    small = frozenset(story["small"].split())
+    listed = telegram(story["text"], small).split()
+    mixed = random.Random(1).sample(listed, len(listed))
+    assert prose_share(story["text"], story["text"]) == 1.0
+    assert prose_share(story["summary"], story["text"]) > 0.99
+    assert prose_share(" ".join(listed), story["text"]) < 0.01
+    assert prose_share(" ".join(mixed), story["text"]) < 0.01
+
+
+@pytest.mark.parametrize("summary", ["", "?!", "Yes.", "The bridge is open.", "东京"])
+def test_what_is_too_short_to_tell_is_prose(summary: str) -> None:
+    assert prose_share(summary, PROSE[0].text) == 1.0
+    assert prose_share(summary, "") == 1.0

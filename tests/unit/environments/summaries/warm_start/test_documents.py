@@ -1,0 +1,179 @@
+"""What is set apart for a warm start, and what a file of summaries may hold."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import Table, parquet
+
+from precis.config import TrainConfig, WarmStartConfig
+from precis.environments.summaries.task import Summarizing
+from precis.environments.summaries.warm_start.documents import WarmStart, prepare_warm_start
+from precis.errors import DocumentsError
+from precis.records.documents import Corpus, Document
+from precis.records.ledger import Ledger
+from precis.rollouts.draw import draw_batch
+from precis.run.trained_on import keep_trained_on, trained_on
+from precis.store import FolderStore
+from tests.support.bridges import CORPUS
+
+TASK = Summarizing(20)
+
+
+def prepared(corpus: Corpus = CORPUS, **settings: Any) -> tuple[WarmStart, Corpus]:
+    warm_start, apart = prepare_warm_start(WarmStartConfig(**settings), corpus, TASK)
+    assert warm_start is not None
+    return warm_start, apart
+
+
+def written(folder: Path, *rows: dict[str, Any]) -> str:
+    path = folder / "summaries.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return str(path)
+
+
+def ids(documents: tuple[Document, ...]) -> set[str]:
+    return {document.id for document in documents}
+
+
+def test_without_a_warm_start_nothing_is_set_apart() -> None:
+    assert prepare_warm_start(None, CORPUS, TASK) == (None, CORPUS)
+
+
+def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
+    warm_start, corpus = prepared(documents=5)
+    assert len(warm_start.documents) == 5
+    drawn = {one.id for step in range(20) for one in draw_batch(corpus.drawn, 1, step, 3)}
+    assert drawn == ids(CORPUS.train) - ids(warm_start.documents)
+    assert not ids(warm_start.documents) & ids(CORPUS.validation)
+    assert prepared(documents=5) == (warm_start, corpus)
+
+
+def test_a_corpus_keeps_its_digest_and_its_batches_where_nothing_is_set_apart() -> None:
+    _, corpus = prepared(documents=5)
+    assert corpus.digest == CORPUS.digest
+    assert draw_batch(replace(corpus, warm_start=()).drawn, 1, 3, 4) == draw_batch(
+        CORPUS.drawn, 1, 3, 4
+    )
+
+
+def test_a_quarter_is_set_apart_where_nobody_says_how_many() -> None:
+    warm_start, _ = prepared()
+    assert len(warm_start.documents) == 3
+
+
+@pytest.mark.parametrize("count", [12, 13])
+def test_something_must_be_left_for_the_steps(count: int) -> None:
+    with pytest.raises(DocumentsError, match=f"sets {count} documents apart, of 12"):
+        prepared(documents=count)
+
+
+def test_a_files_documents_are_found_by_id_and_by_text(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        {"document_id": "d3", "summary": "The mayor opened 3."},
+        {"text": "The mayor  opened\nbridge 7.", "summary": "The mayor opened 7."},
+        {"text": "A harbour was built in Ost.", "summary": "A harbour was built."},
+    )
+    warm_start, corpus = prepared(source="file", file=file)
+    assert [one.cause for one in warm_start.given] == ["", "", ""]
+    assert [one.id for one in warm_start.documents[:2]] == ["d3", "d7"]
+    assert warm_start.documents[2].text == "A harbour was built in Ost."
+    assert ids(corpus.drawn) == ids(CORPUS.train) - {"d3", "d7"}
+
+
+def test_a_held_out_document_is_left_out_however_it_is_named(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        {"document_id": "d12", "summary": "The mayor opened 12."},
+        {"text": "The mayor opened bridge 13. ", "summary": "The mayor opened 13."},
+        {"document_id": "mine", "text": "The mayor opened bridge 14.", "summary": "14."},
+        {"text": "NEWS: THE MAYOR OPENED BRIDGE 15!", "summary": "The mayor opened 15."},
+        {"text": "The mayor opened bridge 150.", "summary": "The mayor opened 150."},
+        {"document_id": "d3", "text": "The mayor closed bridge 3.", "summary": "Closed."},
+        {"document_id": "d1", "summary": "The mayor opened 1."},
+        {"document_id": "unknown", "summary": "Nobody knows."},
+        {"document_id": "d2", "summary": "mayor " * 21},
+    )
+    warm_start, _ = prepared(source="file", file=file)
+    assert [one.cause for one in warm_start.given] == [
+        "held_out",
+        "held_out",
+        "held_out",
+        "held_out",
+        "",
+        "other_text",
+        "",
+        "no_such_document",
+        "over_length",
+    ]
+    assert "4 left out: held_out" in str(warm_start)
+    [own] = [one for one in warm_start.documents if one.id != "d1"]
+    assert own.text == "The mayor opened bridge 150."
+    assert ids(warm_start.documents) == {"d1", own.id}, "others are set apart for nothing"
+
+
+def test_a_file_may_be_parquet_and_its_first_summaries_taken(tmp_path: Path) -> None:
+    path = tmp_path / "summaries.parquet"
+    rows = [{"document_id": f"d{n}", "summary": f"The mayor opened {n}."} for n in range(5)]
+    parquet.write_table(Table.from_pylist(rows), path)
+    warm_start, _ = prepared(source="file", file=str(path), documents=2)
+    assert [one.id for one in warm_start.documents] == ["d0", "d1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "holds no rows"),
+        ("{", "can't be read"),
+        ('{"document_id": "d1"}', "row 1, column 'summary': missing or empty"),
+        ('{"summary": "s"}', "row 1: give the document's 'document_id' or its 'text'"),
+        ("[1]", "row 1: no object"),
+        ('{"document_id": "d12", "summary": "s"}', "no summary that can be imitated"),
+    ],
+)
+def test_a_file_that_can_not_be_used_says_where(
+    content: str, complaint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "summaries.jsonl").write_text(content)
+    with pytest.raises(DocumentsError, match=complaint):
+        prepared(source="file", file=str(tmp_path / "summaries.jsonl"))
+
+
+def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentsError, match="can't be read"):
+        prepared(source="file", file=str(tmp_path / "missing.jsonl"))
+    with pytest.raises(DocumentsError, match=r"\.parquet or \.jsonl"):
+        prepared(source="file", file="summaries.csv")
+
+
+def test_a_file_with_all_training_documents_leaves_none_for_the_steps(tmp_path: Path) -> None:
+    rows = [{"document_id": one.id, "summary": "The mayor."} for one in CORPUS.train]
+    with pytest.raises(DocumentsError, match="leaves no document for the steps"):
+        prepared(source="file", file=written(tmp_path, *rows))
+
+
+def test_a_run_is_told_apart_by_what_its_file_says_not_by_where_it_lies(tmp_path: Path) -> None:
+    def identity(name: str, summary: str) -> str:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        file = written(folder, {"document_id": "d1", "summary": summary})
+        settings = {"source": "file", "file": file}
+        config = TrainConfig.model_validate({"store": "/s", "warm_start": settings})
+        return config.identity("k", {}, prepared(source="file", file=file)[0].digest)
+
+    assert identity("a", "The mayor.") == identity("b", "The mayor.")
+    assert identity("a", "The mayor.") != identity("a", "The bridge.")
+
+
+def test_documents_that_come_with_a_file_count_as_trained_on(tmp_path: Path) -> None:
+    text = "A harbour was built in Ost."
+    file = written(tmp_path, {"text": text, "summary": "A harbour was built."})
+    _, corpus = prepared(source="file", file=file)
+    store = FolderStore(tmp_path / "store")
+    ledger = Ledger(model="m", config="c", corpus="k")
+    keep_trained_on(store, ledger, corpus)
+    asked = [Document("x", "", text, ()), *CORPUS.train, *CORPUS.validation]
+    assert trained_on(store, ledger.model, asked) == [asked[0], *CORPUS.train]

@@ -1,0 +1,343 @@
+"""The embedded policy through ART's own client, over HTTP on the loopback."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import art
+import numpy as np
+import openai
+import pytest
+import pytest_asyncio
+from openai.types.chat.chat_completion import ChatCompletion
+
+from precis.environments.summaries.prompt import summary_messages
+from precis.errors import TrainerError
+from precis.rehearsal.advantages import with_advantages
+from precis.rehearsal.backend import EmbeddedBackend
+from precis.rehearsal.checkpoint_files import load
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.extractive.samples import PickedSample, batch_of
+from precis.rehearsal.extractive.trajectories import sample_of
+from precis.rehearsal.grpo import logprobs_of
+from precis.rehearsal.train_step import passes
+from precis.settings.trainer import ExtractiveTrainer
+from precis.text import count_words
+from tests.support.policies import SAMPLED, sampled_choice
+
+WORDS_MAX = 40
+DOCUMENT = " ".join(
+    f"Ada Lind paid {n} crowns on Monday. People like the place for many reasons, as ever."
+    for n in range(12)
+)
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def backend(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedBackend]:
+    backend = EmbeddedBackend(SENTENCES, path=tmp_path_factory.mktemp("art"))
+    yield backend
+    await backend.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def model(
+    backend: art.Backend, request: pytest.FixtureRequest
+) -> AsyncIterator[art.TrainableModel[Any, Any]]:
+    """A model of each test's own; one server serves them all."""
+    model: art.TrainableModel[Any, Any] = art.TrainableModel(
+        name=request.node.name, project="tests", base_model="extractive", report_metrics=[]
+    )
+    await model.register(backend)
+    yield model
+    await model.openai_client().close()
+
+
+def checkpoint(model: art.TrainableModel[Any, Any], step: int) -> Path:
+    return Path(model.base_path) / f"tests/models/{model.name}/checkpoints/{step:04d}"
+
+
+async def complete(
+    model: art.TrainableModel[Any, Any], name: str | None = None, **options: Any
+) -> ChatCompletion:
+    messages: Any = options.pop("messages", summary_messages(DOCUMENT, WORDS_MAX))
+    answer: ChatCompletion = await model.openai_client().chat.completions.create(
+        model=name or model.get_inference_name(), messages=messages, **options
+    )
+    return answer
+
+
+async def rollout(model: art.TrainableModel[Any, Any], seed: int) -> art.Trajectory:
+    messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
+    choice = sampled_choice(await complete(model, seed=seed, **SAMPLED))
+    content = choice.message.content or ""
+    reward = content.count("crowns") / count_words(content)
+    return art.Trajectory(messages_and_choices=[*messages, choice], reward=reward)
+
+
+async def gather(model: art.TrainableModel[Any, Any], size: int = 6) -> list[art.TrajectoryGroup]:
+    waiting: list[Any] = [
+        art.TrajectoryGroup([rollout(model, 10 * d + n) for n in range(size)]) for d in range(3)
+    ]
+    return await art.gather_trajectory_groups(waiting, pbar_desc=None)
+
+
+async def test_art_trains_the_policy_from_register_to_log(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    progress: list[dict[str, float]] = []
+    for step in range(3):
+        groups = await gather(model)
+        result = await backend.train(model, groups, on_progress=progress.append, epochs=3)
+        await model.log(groups, split="train", metrics=result.metrics, step=result.step)
+        assert result.step == await model.get_step() == step + 1
+        assert result.metrics["data/step_num_groups_trainable"] > 0
+    assert len(progress) == 9
+    assert result.checkpoint_path == str(checkpoint(model, 3))
+    assert (checkpoint(model, 3) / "../../history.jsonl").exists()
+    assert model.get_inference_name() == f"{model.name}@3"
+    before, after = [
+        (await complete(model, name=f"{model.name}@{step}", temperature=0)).choices[0]
+        for step in (0, 3)
+    ]
+    assert str(after.message.content).count("crowns") > str(before.message.content).count("crowns")
+
+
+async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampled_it(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    """Sampled from adapter 0 and trained at 1: the ratio's denominator is adapter 0's."""
+    stale = await gather(model)
+    sampled = [[[sample_of(one)] for one in group.trajectories] for group in stale]
+    samples = with_advantages(sampled)
+    batch = batch_of(samples)
+    folder = checkpoint(model, 0).parents[1]
+    by_first = logprobs_of(load(folder, 0, SENTENCES.layout).policy.weights, batch)
+    assert np.allclose(batch.logprobs[batch.valid], by_first[batch.valid])
+    await backend.train(model, stale)
+    current = load(folder, 1, SENTENCES.layout)
+    await backend.train(model, stale, epochs=1)
+    trained = load(folder, 2, SENTENCES.layout).policy.weights
+    once = ExtractiveTrainer(epochs=1)
+    (corrected,) = passes(current, batch, once)
+    assert np.array_equal(trained, corrected.trained.policy.weights)
+    as_if_current = [_as_if_sampled_by(current.policy.weights, sample) for sample in samples]
+    (uncorrected,) = passes(current, batch_of(as_if_current), once)
+    assert not np.allclose(trained, uncorrected.trained.policy.weights)
+
+
+def _as_if_sampled_by(weights: Any, sample: PickedSample) -> PickedSample:
+    """The sample with the probabilities of another policy."""
+    now = logprobs_of(weights, batch_of([sample]))[0]
+    return replace(sample, logprobs=tuple(now.tolist()))
+
+
+async def test_logprobs_name_the_sentences_in_the_order_of_picking(
+    model: art.TrainableModel[Any, Any],
+) -> None:
+    answer = await complete(model, seed=1, logprobs=True, n=3, name=model.name)
+    assert answer.model == f"{model.name}@0"
+    assert len({choice.message.content for choice in answer.choices}) == 3
+    logprobs = answer.choices[0].logprobs
+    assert logprobs is not None and logprobs.content is not None
+    ids = [int(entry.token.removeprefix("token_id:")) for entry in logprobs.content]
+    assert ids != sorted(ids)
+    assert all(entry.logprob < 0 for entry in logprobs.content)
+    again = await complete(model, seed=1, n=1)
+    assert again.choices[0].message == answer.choices[0].message
+    assert again.choices[0].logprobs is None
+
+
+async def test_without_a_seed_each_sample_differs(model: art.TrainableModel[Any, Any]) -> None:
+    texts = {(await complete(model)).choices[0].message.content for _ in range(4)}
+    assert len(texts) > 1
+
+
+async def test_max_tokens_cuts_at_a_whole_sentence(model: art.TrainableModel[Any, Any]) -> None:
+    full = (await complete(model, seed=2)).choices[0]
+    cut = await complete(model, seed=2, max_tokens=20)
+    assert full.finish_reason == "stop"
+    assert cut.choices[0].finish_reason == "length"
+    assert cut.usage is not None and 0 < cut.usage.completion_tokens <= 20
+    assert str(cut.choices[0].message.content).endswith(".")
+
+
+async def test_errors_are_openais(model: art.TrainableModel[Any, Any]) -> None:
+    for name in (f"{model.name}@9", f"{model.name}@x", f"{model.name}@", "other"):
+        with pytest.raises(openai.NotFoundError, match="does not exist") as missing:
+            await complete(model, name=name)
+        assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError, match="temperature"):
+        await complete(model, temperature=-1)
+    with pytest.raises(openai.BadRequestError, match="No document found"):
+        await complete(model, messages=[{"role": "user", "content": "Hello"}])
+    stranger = model.openai_client().with_options(api_key="guess")
+    with pytest.raises(openai.AuthenticationError):
+        await stranger.models.list()
+
+
+async def test_a_step_without_advantage_advances_and_learns_nothing(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    groups = await gather(model, size=2)
+    for trajectory in (one for group in groups for one in group):
+        trajectory.reward = 0.5
+    result = await backend.train(model, groups)
+    assert result.step == 1
+    assert result.metrics["data/step_num_groups_trainable"] == 0
+    start, end = [(checkpoint(model, n) / "policy.json").read_text() for n in (0, 1)]
+    assert start.replace('"step": 0', '"step": 1') == end
+
+
+async def test_the_same_groups_train_to_the_same_bytes(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    groups = await gather(model)
+    file = Path(str((await backend.train(model, groups)).checkpoint_path)) / "policy.json"
+    first = file.read_bytes()
+    shutil.rmtree(file.parent)
+    await backend.register(model)
+    assert await model.get_step() == 0
+    mixed = [art.TrajectoryGroup(group.trajectories[::-1]) for group in groups[::-1]]
+    assert (await backend.train(model, mixed)).step == 1
+    assert file.read_bytes() == first
+
+
+async def test_it_takes_every_option_of_its_settings(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    settings = ExtractiveTrainer(scale_rewards=False, kl_coefficient=0)
+    groups = await gather(model)
+    await backend.train(model, groups)
+    scaled = (checkpoint(model, 1) / "policy.json").read_bytes()
+    shutil.rmtree(checkpoint(model, 1))
+    await backend.train(model, groups, **settings.options)
+    assert (checkpoint(model, 1) / "policy.json").read_bytes() != scaled
+
+
+async def test_a_retrained_step_is_served_anew(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    groups = await gather(model)
+    await backend.train(model, groups, learning_rate=0.05)
+    first = await complete(model, name=f"{model.name}@1", temperature=0)
+    shutil.rmtree(checkpoint(model, 1))
+    with pytest.raises(openai.NotFoundError):
+        await complete(model, name=f"{model.name}@1")
+    await backend.train(model, [art.TrajectoryGroup([])])
+    again = await complete(model, name=f"{model.name}@1", temperature=0)
+    assert again.choices[0].message != first.choices[0].message
+
+
+async def test_what_can_not_be_trained_on_is_refused(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
+    plain = (await complete(model, seed=1)).choices[0]
+    full = sampled_choice(await complete(model, seed=1, **SAMPLED))
+    for items, complaint in (
+        (messages, "no choice"),
+        ([*messages, plain], "no token ids"),
+        ([*summary_messages("Short. Text.", WORDS_MAX), full], "messages were changed"),
+    ):
+        group = art.TrajectoryGroup([art.Trajectory(messages_and_choices=items)])
+        with pytest.raises(TrainerError, match=complaint):
+            await backend.train(model, [group])
+    unjudged = art.Trajectory(messages_and_choices=[*messages, full], reward=float("nan"))
+    with pytest.raises(TrainerError, match="reward is nan"):
+        await backend.train(model, [art.TrajectoryGroup([unjudged])])
+    with pytest.raises(TypeError, match="no training option warmth"):
+        await backend.train(model, [], warmth=1)
+    assert await model.get_step() == 0
+
+
+async def test_supervised_training_imitates_summaries(
+    model: art.TrainableModel[Any, Any],
+) -> None:
+    messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
+    shown = " ".join(f"Ada Lind paid {n} crowns on Monday." for n in range(5))
+    message: Any = {"role": "assistant", "content": shown}
+    trajectories = [art.Trajectory(messages_and_choices=[*messages, message]) for _ in range(16)]
+    await model.train_sft(trajectories, art.TrainSFTConfig(learning_rate=0.1, batch_size=4))
+    assert await model.get_step() == 1
+    learned = await complete(model, temperature=0)
+    assert str(learned.choices[0].message.content).count("crowns") == 5
+
+
+async def test_imitating_its_own_choices_makes_them_likelier(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    groups = await gather(model)
+    best = [max(group.trajectories, key=lambda one: one.reward) for group in groups]
+    seen: list[dict[str, float]] = []
+    result = await backend.train_sft(
+        model, best, seen.append, batch_size=3, learning_rates=[0.05] * 12
+    )
+    assert result.step == await model.get_step() == 1
+    assert len(seen) == 12
+    assert seen[-1]["loss/train"] < seen[0]["loss/train"]
+    file = checkpoint(model, 1) / "policy.json"
+    kept = json.loads(file.read_text())
+    assert kept["reference"] == kept["weights"], "the penalty would pull back what was imitated"
+    assert kept["adam"]["count"] == 0
+
+
+async def test_the_same_summaries_are_imitated_to_the_same_bytes(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    groups = await gather(model)
+    shown = [group.trajectories[0] for group in groups]
+    options: Any = {"batch_size": 2, "learning_rates": [0.05] * 5}
+    file = Path(str((await backend.train_sft(model, shown, **options)).checkpoint_path))
+    first = (file / "policy.json").read_bytes()
+    shutil.rmtree(file)
+    await backend.train_sft(model, shown, **options)
+    assert (file / "policy.json").read_bytes() == first
+
+
+async def test_a_summary_that_has_nothing_of_its_document_is_refused(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
+    foreign: Any = {"role": "assistant", "content": "Zzz."}
+    shown = [art.Trajectory(messages_and_choices=[*messages, foreign])]
+    with pytest.raises(TrainerError, match=r"nothing in common with its document: 'Zzz\.'"):
+        await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
+    assert await model.get_step() == 0
+
+
+async def test_only_the_checkpoints_to_keep_are_kept(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    for _ in range(3):
+        await backend.train(model, [])
+    await backend._delete_checkpoint_files(model, [0, 3])
+    served = [entry.id async for entry in model.openai_client().models.list()]
+    assert [name for name in served if name.startswith(model.name)] == [
+        f"{model.name}@0",
+        f"{model.name}@3",
+    ]
+
+
+async def test_two_trainings_at_once_make_two_steps(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    groups = await gather(model)
+    results = await asyncio.gather(*(backend.train(model, groups) for _ in range(2)))
+    assert [result.step for result in results] == [1, 2]
+
+
+async def test_a_name_belongs_to_one_project(
+    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
+) -> None:
+    twin: art.TrainableModel[Any, Any] = art.TrainableModel(
+        name=model.name, project="another", base_model="extractive"
+    )
+    with pytest.raises(TrainerError, match="another project"):
+        await twin.register(backend)

@@ -1,0 +1,175 @@
+import random
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from precis.rehearsal.checkpoint_files import initial_state
+from precis.rehearsal.extractive.features import NAMES, featurize
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.extractive.policy import logprobs, pick
+from precis.rehearsal.extractive.samples import PickedSample, batch_of
+from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
+from precis.rehearsal.kind import Policy
+from precis.rehearsal.train_step import imitate, passes
+from precis.settings.trainer import ExtractiveTrainer
+from tests.support.policies import with_advantages_of
+
+START = initial_state(SENTENCES.layout, 1)
+WORDS_MAX = 30
+
+
+def document(seed: int, count: int = 20) -> str:
+    source = random.Random(seed)
+    fillers = ["People like the place.", "There are many views on this.", "It was a day like any."]
+    facts = ["The mill lost ${} in May.", "Ada Lind paid {} crowns.", "The road closed at {}:30."]
+    return " ".join(
+        source.choice(facts).format(source.randint(2, 9)) if source.random() < 0.3
+        else source.choice(fillers)
+        for _ in range(count)
+    )  # fmt: skip
+
+
+def sample(text: str, policy: Policy, seed: int) -> PickedSample:
+    features = featurize(text)
+    picks = pick(policy, features, WORDS_MAX, 1.0, np.random.default_rng(seed))
+    kept = sum(any(c.isdigit() for c in features.sentences[n]) for n in picks)
+    old = logprobs(policy, features, picks, WORDS_MAX)
+    return PickedSample(features, WORDS_MAX, picks, tuple(old.tolist()), kept / len(picks))
+
+
+def groups(policy: Policy, documents: int = 3, size: int = 6) -> list[list[PickedSample]]:
+    return [[sample(document(d), policy, 100 * d + n) for n in range(size)]
+            for d in range(documents)]  # fmt: skip
+
+
+def random_weights(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    return np.random.default_rng(seed).normal(size=len(NAMES)) * 0.3
+
+
+@pytest.mark.parametrize("clip_epsilon", [0.05, 0.2])
+def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> None:
+    batch = batch_of(with_advantages_of(groups(Policy(random_weights(1), 1))))
+    weights, reference = random_weights(2), logprobs_of(random_weights(3), batch)
+    found = objective(weights, batch, reference, clip_epsilon, 0.1)
+    assert found.metrics["loss/clip_fraction"] > 0
+    for index, slope in enumerate(found.gradient):
+        step = np.zeros(len(NAMES))
+        step[index] = 1e-6
+        above = objective(weights + step, batch, reference, clip_epsilon, 0.1).loss
+        below = objective(weights - step, batch, reference, clip_epsilon, 0.1).loss
+        assert (above - below) / 2e-6 == pytest.approx(slope, abs=1e-6)
+
+
+def test_sampled_and_recomputed_logprobs_agree() -> None:
+    weights = random_weights(1)
+    batch = batch_of([one for group in groups(Policy(weights, 1)) for one in group])
+    assert logprobs_of(weights, batch) == pytest.approx(batch.logprobs, abs=1e-12)
+
+
+def test_the_first_pass_has_ratio_one_and_no_kl() -> None:
+    trained = START
+    samples = with_advantages_of(groups(trained.policy))
+    first = next(passes(trained, batch_of(samples), ExtractiveTrainer()))
+    assert first.metrics["loss/kl_policy_ref"] == pytest.approx(0)
+    assert first.metrics["loss/clip_fraction"] == 0
+
+
+def test_advantages_are_normalised_within_their_group() -> None:
+    group = groups(START.policy, documents=1)[0]
+    advantages = [one.advantage for one in with_advantages_of([group])]
+    assert np.mean(advantages) == pytest.approx(0)
+    assert np.std(advantages) == pytest.approx(1)
+
+
+def test_advantages_keep_the_spread_of_their_group_where_rewards_are_not_scaled() -> None:
+    wide, narrow = groups(START.policy, documents=2)
+    wide = [replace(one, reward=n % 2) for n, one in enumerate(wide)]
+    narrow = [replace(one, reward=0.5 + 0.1 * (n % 2)) for n, one in enumerate(narrow)]
+    found = with_advantages_of([wide, narrow], scale_rewards=False)
+    sizes = sorted({round(abs(one.advantage), 6) for one in found})
+    assert sizes == [0.05, 0.5]
+
+
+def test_a_group_of_equal_rewards_is_left_out() -> None:
+    first, second = groups(START.policy, documents=2)
+    level = [replace(one, reward=0.1) for one in second]
+    assert with_advantages_of([first, level]) and not with_advantages_of([level, []])
+    texts = {one.features.sentences for one in with_advantages_of([first, level])}
+    assert texts == {first[0].features.sentences}
+
+
+def test_the_order_of_arrival_does_not_change_a_bit() -> None:
+    trained = START
+    ordered = groups(trained.policy)
+    shuffled = [random.Random(4).sample(group, len(group)) for group in reversed(ordered)]
+    ends = [
+        [
+            one.trained.policy.weights.tobytes()
+            for one in passes(trained, batch_of(found), ExtractiveTrainer())
+        ]
+        for found in (with_advantages_of(ordered), with_advantages_of(shuffled))
+    ]
+    assert ends[0] == ends[1]
+
+
+def test_training_raises_the_reward_on_other_documents() -> None:
+    trained = START
+    for step in range(8):
+        batch = [
+            [sample(document(50 * step + d), trained.policy, 10 * d + n) for n in range(8)]
+            for d in range(4)
+        ]
+        for done in passes(trained, batch_of(with_advantages_of(batch)), ExtractiveTrainer()):
+            trained = done.trained
+    unseen = [document(10_000 + n) for n in range(20)]
+    rewards = [
+        np.mean([sample(text, policy, 1).reward for text in unseen])
+        for policy in (START.policy, trained.policy)
+    ]
+    assert rewards[1] > rewards[0] + 0.2
+
+
+def test_the_kl_penalty_holds_the_policy_back() -> None:
+    samples = with_advantages_of(groups(START.policy))
+    norms = []
+    for coefficient in (0.0, 5.0):
+        settings = ExtractiveTrainer(kl_coefficient=coefficient, epochs=20)
+        *_, last = passes(START, batch_of(samples), settings)
+        norms.append(np.abs(last.trained.policy.weights).sum())
+    assert norms[1] < norms[0]
+
+
+def test_imitation_makes_the_shown_picks_likelier() -> None:
+    trained, shown = (
+        START,
+        groups(START.policy, documents=1)[0][:1],
+    )
+    batch = batch_of(shown)
+    before = logprobs_of(trained.policy.weights, batch).sum()
+    imitated = batch_of([one.with_advantage(1.0) for one in shown])
+    after = imitate(trained, imitated, 0.05).trained.policy.weights
+    assert logprobs_of(after, batch).sum() > before
+
+
+def test_adams_first_step_is_the_learning_rate() -> None:
+    zero = np.zeros(2)
+    weights, adam = descend(zero, Adam(zero, zero, 0), np.array([3.0, -0.01]), 0.1)
+    assert weights == pytest.approx([-0.1, 0.1], rel=1e-4)
+    assert adam.count == 1
+
+
+def test_a_step_of_the_rehearsal_takes_under_a_tenth_of_a_second() -> None:
+    trained = START
+    batch = [
+        [replace(sample(document(d, 60), trained.policy, n), reward=n / 8) for n in range(8)]
+        for d in range(5)
+    ]
+    samples = with_advantages_of(batch)
+    begun = time.process_time()
+    assert (
+        len(list(passes(trained, batch_of(samples), ExtractiveTrainer())))
+        == ExtractiveTrainer().epochs
+    )
+    assert time.process_time() - begun < 0.1

@@ -1,0 +1,102 @@
+"""The judge on this machine: the replies of a hosted one, from what a hosted one would read."""
+
+import json
+
+import pytest
+
+from precis.environments.summaries.judge.prompts import UNANSWERABLE
+from precis.environments.summaries.judge.protocol import (
+    Graded,
+    Prompt,
+    answer_prompt,
+    grade_prompt,
+    parse_answers,
+    parse_grades,
+)
+from precis.environments.summaries.prompt import summary_messages
+from precis.llm.server import ApiError, ChatRequest
+from precis.records.documents import Question
+from precis.rehearsal.judges.judge import MODEL, lexical_judge
+
+TEXT = (
+    "The Linden Street bakery was opened by Ada Kessler in 1987. It sells 640 loaves a day. "
+    "The oven was replaced in March 2019 because the old one had cracked."
+)
+
+
+def question(text: str, answer: str) -> Question:
+    return Question("id", text, answer, answerable=answer != UNANSWERABLE)
+
+
+async def reply_to(prompt: Prompt) -> str:
+    request = ChatRequest(model=MODEL, messages=prompt.messages, temperature=0)
+    return (await lexical_judge()(request)).choices[0].content
+
+
+@pytest.mark.parametrize(
+    ("asked", "gold"),
+    [
+        ("Who opened the Linden Street bakery?", "Ada Kessler"),
+        ("How many loaves does the bakery sell a day?", "640 loaves"),
+        ("When was the oven replaced?", "March 2019"),
+    ],
+)
+async def test_it_reads_the_answer_from_the_text_and_grades_it_right(asked: str, gold: str) -> None:
+    prompt = answer_prompt(TEXT, [question(asked, gold)])
+    (given,) = parse_answers(await reply_to(prompt), prompt.ids)
+    prompt = grade_prompt([Graded(question(asked, gold), given)])
+    assert parse_grades(await reply_to(prompt), prompt.ids) == [True]
+
+
+async def test_it_declines_what_the_text_does_not_say() -> None:
+    prompt = answer_prompt(TEXT, [question("Which team won the regatta?", UNANSWERABLE)])
+    assert parse_answers(await reply_to(prompt), prompt.ids) == [UNANSWERABLE]
+
+
+async def test_a_wrong_answer_is_graded_wrong() -> None:
+    wrong = Graded(question("Who opened the Linden Street bakery?", "Ada Kessler"), "Tom Fry")
+    prompt = grade_prompt([wrong])
+    assert parse_grades(await reply_to(prompt), prompt.ids) == [False]
+
+
+async def test_the_full_document_does_not_help_an_answer_that_is_graded() -> None:
+    wrong = Graded(question("Who opened the Linden Street bakery?", "Ada Kessler"), "Tom Fry")
+    prompt = grade_prompt([wrong], document=TEXT)
+    assert parse_grades(await reply_to(prompt), prompt.ids) == [False]
+
+
+async def test_it_serves_ruler_s_requests() -> None:
+    shared = json.dumps(summary_messages(TEXT))
+    summary = json.dumps([{"role": "assistant", "content": "Ada Kessler opened it in 1987."}])
+    other = json.dumps([{"role": "assistant", "content": "There is a bakery."}])
+    content = (
+        f"<context>\n{shared}\n</context>\n\nTrajectories:\n\n"
+        f'<trajectory id="1">\n{summary}\n</trajectory>\n\n'
+        f'<trajectory id="2">\n{other}\n</trajectory>'
+    )
+    request = ChatRequest(model=MODEL, messages=[{"role": "user", "content": content}])
+    scores = json.loads((await lexical_judge()(request)).choices[0].content)["scores"]
+    assert [score["trajectory_id"] for score in scores] == ["1", "2"]
+    assert 1 >= scores[0]["score"] > scores[1]["score"] >= 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Hello!",
+        "{}",
+        '{"questions": 3}',
+        '{"items": [{}]}',
+        '{"items": [{"id": "q1", "question": 2, "golden_answer": 3, "given_answer": 4}]}',
+        '<trajectory id="1">\n[]',
+        '<trajectory id="1">\n[\n</trajectory>',
+        '<trajectory id="1">\n[3]\n</trajectory>',
+        '<context>\n{\n</context>\n<trajectory id="1">\n[]\n</trajectory>',
+        None,
+    ],
+)
+async def test_it_rejects_other_requests_as_an_api_does(content: str | None) -> None:
+    request = ChatRequest(model=MODEL, messages=[{"role": "user", "content": content}])
+    with pytest.raises(ApiError) as raised:
+        await lexical_judge()(request)
+    assert raised.value.status == 400
