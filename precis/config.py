@@ -110,7 +110,7 @@ class RolloutsConfig(Record):
     in_flight: MayChange[BoundedInt] = Field(64, ge=1)
     """Summaries that are generated or judged at the same time."""
     timeout_s: MayChange[BoundedFloat] = Field(300, gt=0)
-    """Deadline of one rollout, judging included, in seconds."""
+    """Deadline of one rollout, in seconds; the judge of summaries has `judge.verdict_timeout_s`."""
     turns_max: Annotated[Decides[BoundedInt], Since(50)] = Field(50, ge=1)
     """Calls to the model that one rollout may make."""
     tokens_max: Annotated[Decides[BoundedInt], Since(8192)] = Field(8192, ge=1)

@@ -1,25 +1,28 @@
-"""An environment that is one Python file: `scenarios(split)` and `async rollout(model, scenario)`.
+"""An environment that is one Python file: `scenarios(split)` and `rollout(model, scenario)`.
 
-It is the user's code, in the process of the flow. What else an environment may have (`nouns`,
-`figures`, `checks`, `rank`, `baselines`, `show`, `open`, `close`) it may define under its name.
+It is the user's code, in the process of the flow, though in threads beside it: it may block. What
+else an environment may have (`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`,
+`show`, `open`, `close`) it may define under its name.
 """
 
 import hashlib
 import importlib.util
-import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.protocol import Environment, Figure, Nouns
+from precis.environments.threads import UserThreads
 from precis.errors import ConfigError
 from precis.llm.server import Complete
 from precis.records.rollout import Rollout, Scenario, Score, Split, Unscored
 
 if TYPE_CHECKING:
     import art
+    from pydantic import BaseModel
 
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 
@@ -30,19 +33,25 @@ class PythonEnvironment(Environment):
     Args:
         module: has `scenarios` and `rollout`.
         where: names the file in messages.
-        digest: of the file's content.
+        digest: of the file's content, and of what it imports from its folder.
     """
 
     def __init__(self, module: ModuleType, where: str, digest: str) -> None:
         self._module = module
         self._where = where
         self._digest = digest
+        self._threads = UserThreads(where)
         self._scenarios = {split: self._read(split) for split in _SPLITS}
 
     @property
     def nouns(self) -> Nouns:
         nouns: Nouns = getattr(self._module, "nouns", Nouns())
         return nouns
+
+    @property
+    def model_config(self) -> "BaseModel | None":
+        config: BaseModel | None = getattr(self._module, "model_config", None)
+        return config
 
     @property
     def figures(self) -> Sequence[Figure]:
@@ -60,13 +69,13 @@ class PythonEnvironment(Environment):
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float | art.Trajectory":
         """Have the file's function attempt a scenario."""
-        returned: float = await self._module.rollout(model, scenario)
+        returned: float = await self._threads.run(self._module.rollout, model, scenario)
         return returned
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
         ranked: Sequence[Rollout] = group
         if hasattr(self._module, "rank"):
-            ranked = await self._module.rank(group)
+            ranked = await self._threads.run(self._module.rank, group)
         return ranked
 
     def baselines(self) -> Mapping[str, Complete]:
@@ -77,7 +86,7 @@ class PythonEnvironment(Environment):
     async def checks(self) -> Sequence[str]:
         problems: Sequence[str] = ()
         if hasattr(self._module, "checks"):
-            problems = await self._module.checks()
+            problems = await self._threads.run(self._module.checks)
         return problems
 
     def show(self, rollout: Rollout) -> str:
@@ -86,11 +95,11 @@ class PythonEnvironment(Environment):
 
     async def open(self) -> None:
         if hasattr(self._module, "open"):
-            await self._module.open()
+            await self._threads.run(self._module.open)
 
     async def close(self) -> None:
         if hasattr(self._module, "close"):
-            await self._module.close()
+            await self._threads.run(self._module.close)
 
     def _read(self, split: Split) -> tuple[Scenario, ...]:
         try:
@@ -121,7 +130,7 @@ def load_python(file: str) -> PythonEnvironment:
     """
     path = Path(file).expanduser().resolve()
     try:
-        content = path.read_bytes()
+        path.read_bytes()
     except OSError as error:
         raise ConfigError(
             f"The environment {file} can't be read: {error.strerror}.",
@@ -132,11 +141,22 @@ def load_python(file: str) -> PythonEnvironment:
         if not callable(getattr(module, name, None)):
             raise ConfigError(
                 f"The environment {file} has no function `{name}`.",
-                "Define `scenarios(split)` and `async rollout(model, scenario)`.",
+                "Define `scenarios(split)` and `rollout(model, scenario)`.",
             )
-    if not inspect.iscoroutinefunction(module.rollout):
-        raise ConfigError(f"The environment {file} has a `rollout` that is not `async def`.")
-    return PythonEnvironment(module, file, hashlib.sha256(content).hexdigest())
+    return PythonEnvironment(module, file, _digest_of(path))
+
+
+def _digest_of(path: Path) -> str:
+    """Return a digest of a file, and of the modules that it imports from its folder."""
+    finder = ModuleFinder([str(path.parent)], excludes=["precis"])
+    finder.run_script(str(path))
+    digest = hashlib.sha256()
+    for name, found in sorted(finder.modules.items()):
+        file = getattr(found, "__file__", None)
+        if file:
+            content = Path(file).read_bytes()
+            digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def _import(path: Path, file: str) -> ModuleType:

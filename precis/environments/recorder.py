@@ -27,6 +27,7 @@ from precis.environments.addresses import (
     address_of,
     sessions_app,
 )
+from precis.environments.clock import Clock
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
 from precis.errors import PrecisError
@@ -78,13 +79,15 @@ class Recorder:
                 trainer is lost, another adapter has answered, the judge rejects its key.
         """
         session = Session(policy, scenario, index)
+        clock = Clock(policy.limits.deadline_s)
         number = str(next(self._numbers))
         key = secrets.token_urlsafe(24)
         self._sessions.add(number, key, session)
         try:
             model = self._model(policy, environment, number, key)
-            agent = asyncio.create_task(_attempt(environment, model, scenario))
-            score = await _await_score(agent, session, policy.limits.deadline_s)
+            with clock.running():
+                agent = asyncio.create_task(_attempt(environment, model, scenario))
+                score = await _await_score(agent, session, clock)
         finally:
             self._sessions.remove(number)
         if isinstance(score, Score) and not session.calls:
@@ -120,12 +123,12 @@ async def _attempt(
 
 
 async def _await_score(
-    agent: asyncio.Task[Score | Unscored], session: Session, deadline_s: float
+    agent: asyncio.Task[Score | Unscored], session: Session, clock: Clock
 ) -> Score | Unscored:
     """Return the agent's score, or why it has none; the agent has ended then, or is given up."""
     try:
-        ends: set[asyncio.Future[Any]] = {agent, session.over}
-        await asyncio.wait(ends, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        ends: set[asyncio.Future[Any]] = {agent, session.over, clock.expired}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if session.over.done():
             await asyncio.wait({agent}, timeout=_GRACE_S)  # it may have something to tidy up
             reason = session.over.result()
@@ -133,7 +136,7 @@ async def _await_score(
                 raise reason
             return reason
         if not agent.done():
-            return Unscored("rollout_timeout", f"No score within {deadline_s:g} s.")
+            return Unscored("rollout_timeout", f"No score within {clock.seconds:g} s.")
         if agent.cancelled():
             return Unscored("agent_failed", "It cancelled itself.")
         score = agent.result()

@@ -21,12 +21,13 @@ class SummariesSettings(Record):
 
 
 class PythonSettings(Record):
-    """A Python file with `scenarios(split)` and `async rollout(model, scenario)`."""
+    """A Python file with `scenarios(split)` and `rollout(model, scenario)`."""
 
     kind: Decides[Literal["python"]] = "python"
-    """Its code runs in the process of the flow."""
+    """Its code runs in the process of the flow, in threads."""
     file: ByIdentity[str] = Field(min_length=1)
-    """The file's path; its content decides what a run is, and not where it lies."""
+    """The file's path. What a run is depends on its content, and on that of the modules that it
+    imports from its folder, and not on where it lies."""
 
 
 def _kind_of(given: Any) -> Any:

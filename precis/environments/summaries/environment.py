@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from precis.config import RolloutsConfig, TrainConfig
+from precis.environments.clock import clock_stopped
 from precis.environments.protocol import Environment, Figure, Nouns
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import show_summary
@@ -127,12 +128,14 @@ class Summaries(Environment):
         if self.ruler and not is_held_out:
             return Unscored(_UNJUDGED, "No judge was asked yet.")
         reached("summary sampled", await model.get_step())
-        verdict = await self.judge.score(document, text)
-        if isinstance(verdict, Unscored):
-            return verdict
-        second: Scored | Unscored | None = None
-        if self.second and is_held_out:
-            second = await self.second.score(document, text)
+        # Judges have deadlines of their own, and one that is out is not the policy's fault.
+        with clock_stopped():
+            verdict = await self.judge.score(document, text)
+            if isinstance(verdict, Unscored):
+                return verdict
+            second: Scored | Unscored | None = None
+            if self.second and is_held_out:
+                second = await self.second.score(document, text)
         return self._score(document, text, verdict, second)
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:

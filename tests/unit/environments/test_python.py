@@ -1,6 +1,9 @@
 """An environment of one file: what it may hold, and the sentence for one that can't be used."""
 
+import asyncio
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +11,12 @@ import pytest
 from pydantic import ValidationError
 
 from precis.config import BenchmarkConfig, TrainConfig
+from precis.environments import threads
 from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
-from precis.errors import ConfigError
+from precis.errors import ConfigError, RolloutError
 from precis.llm.server import ChatRequest, ToolCall
-from precis.records.rollout import Rollout, Scenario, Score
+from precis.records.rollout import Rollout, Scenario, Score, Unscored
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 AGENT = """
@@ -90,6 +94,152 @@ def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
     assert identity(load_python(write(elsewhere, AGENT))) == identity(first)
 
 
+def test_a_changed_helper_beside_the_file_is_another_run(tmp_path: Path) -> None:
+    helper = tmp_path / "rules_of_this_test"
+    helper.mkdir()
+    (helper / "__init__.py").write_text("from rules_of_this_test.boards import SIZE\n")
+    boards = helper / "boards.py"
+    boards.write_text("SIZE = 3\n")
+    stranger = tmp_path / "nobody_imports_this.py"
+    stranger.write_text("A = 1\n")
+    # Also one that is imported no earlier than in a rollout.
+    text = AGENT.replace(
+        "    return scenario", "    import rules_of_this_test\n    return scenario"
+    )
+    file = write(tmp_path, text)
+    identity = load_python(file).identity
+    stranger.write_text("A = 2\n")
+    assert load_python(file).identity == identity
+    boards.write_text("SIZE = 4\n")
+    assert load_python(file).identity != identity
+
+
+async def test_a_model_config_of_the_file_is_the_model_s_config(tmp_path: Path) -> None:
+    text = AGENT.replace("return scenario", "return await asked(model) and scenario")
+    text += """
+from pydantic import BaseModel
+
+
+class Limits(BaseModel):
+    depth: int = 7
+
+
+model_config = Limits()
+
+
+async def asked(model):
+    messages = [{"role": "user", "content": str(model.config.depth)}]
+    await model.openai_client().chat.completions.create(model="m", messages=messages)
+    return True
+"""
+    scripted = ScriptedPolicy()
+    environment = load_python(write(tmp_path, text))
+    async with Recorder() as recorder, asked(scripted) as policy:
+        played = await recorder.run(policy, environment, environment.scenarios("train")[0])
+    assert played.reward == 1.0
+    assert scripted.requests[0].messages[0]["content"] == "7"
+
+
+BLOCKING = """
+import time
+
+import httpx
+
+
+def scenarios(split):
+    return [{"id": how, "how": how} for how in ("sleeps", "spins", "works", "asks")]
+
+
+def ask(model):
+    address = f"{model.inference_base_url}/chat/completions"
+    headers = {"Authorization": f"Bearer {model.inference_api_key}"}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Move."}]}
+    httpx.post(address, headers=headers, json=body).raise_for_status()
+
+
+async def rollout(model, scenario):
+    ask(model)
+    end = time.monotonic() + 2.5
+    while scenario["how"] == "sleeps" and time.monotonic() < end:
+        time.sleep(0.1)
+    while scenario["how"] == "spins" and time.monotonic() < end:
+        pass
+    if scenario["how"] == "asks":
+        messages = [{"role": "user", "content": "And now?"}]
+        await model.openai_client().chat.completions.create(model="m", messages=messages)
+    return 1.0
+"""
+
+
+@pytest.mark.parametrize("keyword", ["async def", "def"])
+async def test_an_agent_that_blocks_costs_its_own_rollout(tmp_path: Path, keyword: str) -> None:
+    text = BLOCKING.replace("async def", keyword)
+    if keyword == "def":
+        text = text.replace('if scenario["how"] == "asks":', "if False:").replace("await ", "")
+    environment = load_python(write(tmp_path, text))
+    late = 0.0
+
+    async def beat() -> None:
+        nonlocal late
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.01)
+            late = max(late, time.monotonic() - began)
+
+    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
+        policy = replace(policy, limits=replace(policy.limits, deadline_s=1.0))
+        beating = asyncio.create_task(beat())
+        plays = [recorder.run(policy, environment, one) for one in environment.scenarios("train")]
+        sleeps, spins, works, asks = await asyncio.gather(*plays)
+        beating.cancel()
+    assert sleeps.score.cause == spins.score.cause == "rollout_timeout"
+    assert (works.reward, asks.reward) == (1.0, 1.0)
+    assert len(asks.calls) == (2 if keyword == "async def" else 1)
+    assert late < 0.8, "the flow's event loop was blocked"
+
+
+async def test_threads_that_nothing_ends_stop_the_run_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_GRACE_S", 0.05)
+    monkeypatch.setattr(threads, "ABANDONED_MAX", 2)
+    text = BLOCKING.replace("+ 2.5", "+ 1.5")
+    environment = load_python(write(tmp_path, text))
+    sleeps, _, works, _ = environment.scenarios("train")
+    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
+        hurried = replace(policy, limits=replace(policy.limits, deadline_s=0.3))
+        for _ in range(2):
+            played = await recorder.run(hurried, environment, sleeps)
+            assert played.score.cause == "rollout_timeout"
+        with pytest.raises(RolloutError, match=r"agent.py: 2 functions are still at work though"):
+            await recorder.run(policy, environment, works)
+        await asyncio.sleep(1.5)
+        assert (await recorder.run(policy, environment, works)).reward == 1.0
+
+
+async def test_a_client_of_another_event_loop_is_explained(tmp_path: Path) -> None:
+    text = (
+        AGENT
+        + """
+import asyncio
+
+lock = asyncio.Lock()
+
+
+async def rollout(model, scenario):
+    await lock.acquire()
+    await asyncio.wait_for(lock.acquire(), 0.05)
+"""
+    )
+    environment = load_python(write(tmp_path, text))
+    scenario = environment.scenarios("train")[0]
+    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
+        await recorder.run(policy, environment, scenario)
+        played = await recorder.run(policy, environment, scenario)
+    assert isinstance(played.score, Unscored)
+    assert "Each rollout has an event loop of its own" in played.score.detail
+
+
 def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
     (tmp_path / "chess_rules_of_this_test.py").write_text("BOARDS = 3\n")
     text = "from chess_rules_of_this_test import BOARDS\n" + AGENT
@@ -104,7 +254,7 @@ def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
         ("raise SystemExit(3)", "can't be imported: SystemExit"),
         ("def scenarios(split): return []", "has no function `rollout`"),
         ("async def rollout(model, scenario): return 1.0", "has no function `scenarios`"),
-        (AGENT.replace("async def", "def"), "`rollout` that is not `async def`"),
+        ("scenarios = rollout = 3", "has no function `scenarios`"),
         (AGENT.replace("range(4, 6)", "range(0)"), r"scenarios\('validation'\) returned none"),
         (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios have the id 'game'"),
         (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),

@@ -46,10 +46,11 @@ class Policy:
         self.answer: Callable[[ChatRequest], str] = lambda request: f"The mayor {request.seed}."
         self.serves_as: str | None = None
         self.failures = 0
+        self.seconds = 0.0
 
     async def __call__(self, request: ChatRequest) -> Completion:
         self.requests.append(request)
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.seconds)
         if self.failures:
             self.failures -= 1
             raise ApiError(503, "not today", "code")
@@ -238,14 +239,26 @@ async def test_a_wrong_key_is_the_trainers_fault_and_is_not_told(
     assert "sk-secret-key" not in str(raised.value)
 
 
-async def test_a_slow_rollout_costs_itself(client: openai.AsyncOpenAI) -> None:
+async def test_a_slow_policy_costs_its_rollout(client: openai.AsyncOpenAI, policy: Policy) -> None:
+    policy.seconds = 1.5
+    found = await roll_out(client, summaries(CORPUS, Judge()), timeout_s=0.3)
+    assert found.score.cause == "rollout_timeout"
+
+
+async def test_a_slow_judge_costs_the_policy_nothing_and_one_that_is_out_pauses_the_run(
+    client: openai.AsyncOpenAI,
+) -> None:
     class Slow(Judge):
         async def score(self, document: Document, summary: str) -> Verdict:
-            await asyncio.sleep(10)
-            return scored(True)
+            await asyncio.sleep(1.0)
+            return await super().score(document, summary)
 
-    found = await roll_out(client, summaries(CORPUS, Slow()), timeout_s=0.05)
-    assert found.score.cause == "rollout_timeout"
+    slow = summaries(CORPUS, Slow())
+    found = await roll_out(client, slow, timeout_s=0.5)
+    assert found.reward == 1.0
+    out = summaries(CORPUS, Slow(lambda _: Unscored("timeout", "The judge did not answer.")))
+    with pytest.raises(JudgeUnavailable, match="4 timeout"):
+        await gather(client, out, config(timeout_s=0.5))
 
 
 async def test_too_many_unscored_rollouts_stop_the_step_with_their_causes(

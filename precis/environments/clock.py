@@ -1,0 +1,71 @@
+"""A rollout's clock: it stands still while an environment waits for its judge."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_clock: ContextVar["Clock"] = ContextVar("clock")
+
+
+class Clock:
+    """Counts down the seconds that a rollout has.
+
+    Attributes:
+        seconds: that it begins with.
+        expired: is done when none are left.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self.expired: asyncio.Future[None] = self._loop.create_future()
+        self._left = seconds
+        self._stops = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count while the block lasts; `clock_stopped` within it, in its tasks too, is of this."""
+        token = _clock.set(self)
+        self._start()
+        try:
+            yield
+        finally:
+            self._timer.cancel()
+            _clock.reset(token)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stand still while the block lasts, or the last of several that overlap."""
+        if not self._stops:
+            self._timer.cancel()
+            self._left -= self._loop.time() - self._since
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if not self._stops:
+                self._start()
+
+    def _start(self) -> None:
+        self._since = self._loop.time()
+        self._timer = self._loop.call_later(self._left, self._expire)
+
+    def _expire(self) -> None:
+        if not self.expired.done():
+            self.expired.set_result(None)
+
+
+@contextmanager
+def clock_stopped() -> Iterator[None]:
+    """Leave the time that the block takes out of the rollout's; outside of one, do nothing.
+
+    For what has a deadline of its own, and in the flow's event loop.
+    """
+    clock = _clock.get(None)
+    if clock is None:
+        yield
+        return
+    with clock.stopped():
+        yield

@@ -1,0 +1,124 @@
+"""Threads in which a user's functions may block, while the flow goes on.
+
+A thread can't be ended from outside. One that is still at work when nobody waits for it any more
+is left alone, and after too many of these nothing new is begun.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from precis.errors import RolloutError
+
+ABANDONED_MAX = 8
+_GRACE_S = 4.0
+"""How long a cancelled function may take to end; the recorder waits a little longer."""
+_OF_ANOTHER_LOOP = "event loop"
+"""What Python's complaints about clients and locks of another event loop have in common."""
+
+
+class UserThreads:
+    """Runs functions of a file, each in a new thread with its own event loop.
+
+    Args:
+        where: names the file in messages.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._abandoned: list[_UserThread] = []
+
+    async def run(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return the result of a function, or that of the coroutine which it returns.
+
+        Where this is cancelled, so is the coroutine. A function that does not end then is
+        abandoned.
+
+        Raises:
+            RolloutError: too many abandoned functions are still at work.
+        """
+        self._refuse_too_many()
+        thread = _UserThread(function, given)
+        thread.start()
+        ended = asyncio.wrap_future(thread.ended)
+        try:
+            await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            thread.cancel()
+            await asyncio.wait({ended}, timeout=_GRACE_S)
+            if not ended.done():
+                ended.cancel()
+                self._abandoned.append(thread)
+            raise
+        if thread.error is not None:
+            raise thread.error
+        return thread.returned
+
+    def _refuse_too_many(self) -> None:
+        self._abandoned = [one for one in self._abandoned if one.is_alive()]
+        count = len(self._abandoned)
+        if count >= ABANDONED_MAX:
+            raise RolloutError(
+                f"{self._where}: {count} functions are still at work though their rollouts have "
+                "ended, and nothing can end them.",
+                "Give whatever they wait for a timeout, and each of their loops an end.",
+            )
+
+
+class _UserThread(threading.Thread):
+    """Runs one function; `ended` is done when it has `returned`, or left its `error`."""
+
+    def __init__(self, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+        # A daemon: it doesn't keep the process from ending.
+        super().__init__(name="precis-rollout", daemon=True)
+        self.ended: Future[None] = Future()
+        self.ended.set_running_or_notify_cancel()
+        self.returned: Any = None
+        self.error: BaseException | None = None
+        self._function = function
+        self._given = given
+        self._context = contextvars.copy_context()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    def run(self) -> None:
+        try:
+            self.returned = self._context.run(self._call)
+        except BaseException as error:
+            self.error = _explained(error)
+        finally:
+            self.ended.set_result(None)
+
+    def cancel(self) -> None:
+        """Cancel the coroutine, now or as soon as there is one."""
+        self._cancelled = True
+        if self._loop is not None and self._task is not None:
+            with suppress(RuntimeError):  # it has just ended
+                self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _call(self) -> Any:
+        returned = self._function(*self._given)
+        return asyncio.run(self._wait_for(returned)) if inspect.isawaitable(returned) else returned
+
+    async def _wait_for(self, returned: Awaitable[Any]) -> Any:
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        if self._cancelled and self._task is not None:
+            self._task.cancel()
+        return await returned
+
+
+def _explained(error: BaseException) -> BaseException:
+    if not isinstance(error, RuntimeError) or _OF_ANOTHER_LOOP not in str(error):
+        return error
+    explained = RuntimeError(
+        f"{error}. Each rollout has an event loop of its own: make its clients and locks inside "
+        "the function, and not for the whole file"
+    )
+    return explained.with_traceback(error.__traceback__)
