@@ -45,7 +45,7 @@ from precis.trainer.client import RemoteTrainer
 from precis.training.run import trainable
 from precis.training.serving import CheckpointServer
 from tasks.policy import RETRIED
-from tasks.rollouts import judge_slots
+from tasks.training import judge_slots
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """The run's log in Prefect, for what is logged where nobody knows Prefect.
 
-A server that answers nobody, a lock that is waited for and a lease in trouble are noticed far
-below the tasks. Whoever watches the run is to read of them there.
+The loop says how far it is; a server that answers nobody, a lock that is waited for and a lease in
+trouble are noticed far below it. Whoever watches the run is to read of them there.
 """
 
 import logging
@@ -11,7 +11,13 @@ from contextlib import contextmanager
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
 
-_LOGGERS = ("precis.llm.silence", "precis.processes.file_lock", "precis.run.lease")
+_LOGGERS = {
+    "precis.training": logging.INFO,
+    "precis.llm.silence": logging.WARNING,
+    "precis.processes.file_lock": logging.WARNING,
+    "precis.run.lease": logging.WARNING,
+}
+"""From which level on, by logger."""
 
 
 class _RunLogHandler(logging.Handler):
@@ -27,22 +33,25 @@ class _RunLogHandler(logging.Handler):
 
 
 @contextmanager
-def warnings_in_run_log() -> Iterator[None]:
-    """Put what these loggers warn of into the run's log while the block lasts.
+def lines_in_run_log() -> Iterator[None]:
+    """Put what these loggers say into the run's log while the block lasts.
 
     A block within another one, of a flow that the flow calls, changes nothing.
     """
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    if any(isinstance(handler, _RunLogHandler) for handler in loggers[0].handlers):
+    loggers = {logging.getLogger(name): level for name, level in _LOGGERS.items()}
+    if any(isinstance(handler, _RunLogHandler) for one in loggers for handler in one.handlers):
         yield
         return
-    handler = _RunLogHandler(logging.WARNING)
-    for logger in loggers:
+    handler = _RunLogHandler()
+    levels = {logger: logger.level for logger in loggers}
+    for logger, level in loggers.items():
+        logger.setLevel(level)
         logger.addHandler(handler)
         logger.propagate = False
     try:
         yield
     finally:
-        for logger in loggers:
+        for logger, level in levels.items():
+            logger.setLevel(level)
             logger.removeHandler(handler)
             logger.propagate = True

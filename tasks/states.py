@@ -20,7 +20,7 @@ from prefect.states import Completed, Failed, Running
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
 from precis.records.ledger import Ledger
 from precis.run.shortcomings import shortcoming, stopped
-from tasks.run_log import warnings_in_run_log
+from tasks.run_log import lines_in_run_log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +44,7 @@ def says_why_it_stops(
     @wraps(flow)
     async def saying(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            with warnings_in_run_log():
+            with lines_in_run_log():
                 return await flow(*args, **kwargs)
         except PrecisError as error:
             return cast(R, failed(error))  # Prefect takes a state that is returned as the run's

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from uuid import UUID
 
 import httpx
@@ -30,6 +31,8 @@ from prefect.runtime import flow_run
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.llm.silence import silences
 from precis.report.training_report import TrainingView, progress_line, training_report
+from precis.training.run import Run
+from precis.training.view import training_view
 
 TRIAL_TAG = "sweep-trial"
 """The tag of a run of training that a sweep has started."""
@@ -162,14 +165,12 @@ class ProgressReporter:
 
 
 @asynccontextmanager
-async def report_progress(
-    model: str, view: Callable[[], TrainingView]
-) -> AsyncIterator[ProgressReporter]:
-    """A reporter that follows this flow run while the block lasts."""
+async def watch_run(run: Run) -> AsyncIterator[Callable[[], None]]:
+    """Show a run in this flow run while the block lasts; call what it gives when there is news."""
     async with get_client() as client:
-        reporter = ProgressReporter(client, model, view)
+        reporter = ProgressReporter(client, run.name, partial(training_view, run))
         async with reporter.following():
-            yield reporter
+            yield reporter.update
 
 
 def artifact_key(model: str, kind: str) -> str:

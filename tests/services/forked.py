@@ -31,8 +31,7 @@ from prefect.flow_runs import apause_flow_run
 import precis.rehearsal.judges.serve
 import precis.trainer.client
 import precis.trainer.server
-import tasks.checkpoints
-import tasks.rollouts
+import tasks.training
 from flows.train import run_training
 from precis.config import TrainConfig
 from precis.errors import PrecisError
@@ -122,10 +121,10 @@ def _flow(config: str, kills: Kills, log: str, desk: Desk) -> None:
     _to_file(log)
     _become(desk.environment)
     # As often as ever, but sooner.
-    tasks.checkpoints.commit_step.retry_delay_seconds = [0.1]
+    tasks.training.commit_step.retry_delay_seconds = [0.1]
     precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
     pause: Any = partial(apause_flow_run, poll_interval=1)
-    tasks.rollouts.apause_flow_run = pause  # type: ignore[attr-defined]
+    tasks.training.apause_flow_run = pause  # type: ignore[attr-defined]
     sign_in("flow", kills)
     arm("flow", kills)
     try:

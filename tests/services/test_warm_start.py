@@ -27,7 +27,7 @@ from tests.services.s3_server import s3_server
 from tests.support.local_server import served
 
 DOCUMENTS = 20
-"""More than one batch (`tasks.warm_start.BATCH`)."""
+"""More than one batch (`precis.training.warm_start.BATCH`)."""
 WARM: Any = {
     "documents": {"source": "bundled", "train_size": 26, "val_size": 3},
     "warm_start": {"documents": DOCUMENTS, "samples": 3, "measured_documents": 3},

@@ -7,7 +7,7 @@ import pytest
 from prefect.exceptions import MissingContextError
 
 import tasks.run_log
-from tasks.run_log import warnings_in_run_log
+from tasks.run_log import lines_in_run_log
 
 SILENCE = logging.getLogger("precis.llm.silence")
 
@@ -42,7 +42,7 @@ def console() -> Iterator[Kept]:
 
 
 def test_a_warning_stands_in_the_runs_log_and_nowhere_else(run_log: Kept, console: Kept) -> None:
-    with warnings_in_run_log():
+    with lines_in_run_log():
         SILENCE.warning("The judge has answered no request for %s s: 100%%.", 10)
         SILENCE.info("All is well.")
     SILENCE.warning("The run has ended.")
@@ -51,8 +51,8 @@ def test_a_warning_stands_in_the_runs_log_and_nowhere_else(run_log: Kept, consol
 
 
 def test_a_flow_within_a_flow_says_nothing_twice(run_log: Kept) -> None:
-    with warnings_in_run_log():
-        with warnings_in_run_log():
+    with lines_in_run_log():
+        with lines_in_run_log():
             SILENCE.warning("Once.")
         SILENCE.warning("Once more.")
     assert run_log.lines == ["Once.", "Once more."]
@@ -63,6 +63,6 @@ def test_what_no_run_says_is_not_lost(console: Kept, monkeypatch: pytest.MonkeyP
         raise MissingContextError
 
     monkeypatch.setattr(tasks.run_log, "get_run_logger", none_is_at_work)
-    with warnings_in_run_log():
+    with lines_in_run_log():
         SILENCE.warning("A thread of its own says this.")
     assert console.lines == ["A thread of its own says this."]

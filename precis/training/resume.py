@@ -1,15 +1,13 @@
 """The model: registered with its trainer, at the step that ledger, store and trainer agree on."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-from prefect import task
-from prefect.logging import get_run_logger
+import logging
+from collections.abc import Awaitable, Callable
 
 from precis.environments.summaries.environment import Summaries
-from precis.errors import ConfigError, CorruptCheckpoint, TrainerLost
+from precis.errors import ConfigError, CorruptCheckpoint
 from precis.models.record import training_record, write_record
+from precis.records.ledger import StepRecord
 from precis.records.manifests import files_digest
 from precis.run.checkpoints import complete_around, repair_pointer
 from precis.run.shortcomings import nothing_to_train
@@ -18,25 +16,32 @@ from precis.run.unsent import upload_kept
 from precis.training.fork import begin_from_origin
 from precis.training.reconcile import ResumePlan, reconcile
 from precis.training.run import Run, repair_art_files
+from precis.training.stages import commit_step, log_step
 from precis.training.steps import as_remembered
-from tasks.checkpoints import commit_step, log_step
-from tasks.policy import RETRIED
-from tasks.states import show_running_as
+
+_log = logging.getLogger(__name__)
 
 
-@task(name="resume", task_run_name="resume {run.name}", **RETRIED)
-async def resume(run: Run) -> None:
+async def resume(
+    run: Run,
+    commit: Callable[[Run, StepRecord], Awaitable[None]] = commit_step,
+    log: Callable[[Run, int, None], Awaitable[None]] = log_step,
+) -> None:
     """Go on from the last step that is trained, wherever it has got to, and register the model.
 
     A new model begins with its ledger, then its untrained start as checkpoint 0, or a copy of
     another run's checkpoint.
+
+    Args:
+        commit: commits a step that a process before this one has trained.
+        log: and logs it.
 
     Raises:
         ConfigError: the model was trained with other settings.
         CorruptCheckpoint: the store holds checkpoints of the model, and none is whole.
     """
     await run.read_ledger()
-    await begin_from_origin(run, get_run_logger().warning)
+    await begin_from_origin(run, _log.warning)
     if isinstance(run.environment, Summaries):
         corpus = run.environment.corpus
         await asyncio.to_thread(keep_trained_on, run.store, run.ledger, corpus)
@@ -44,7 +49,7 @@ async def resume(run: Run) -> None:
         upload_kept, run.store, run.ledger, run.kept_folder, run.lease.id
     )
     if step:
-        get_run_logger().info("Uploaded the checkpoint of step %d, which was kept here.", step)
+        _log.info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
     await _bring_stale_adapter(run, plan)
     training = training_record(run.config, run.environment.identity.get("model", ""))
@@ -56,45 +61,14 @@ async def resume(run: Run) -> None:
         await _upload(run, run.ledger.next_step)
     # Steps that were trained when the process before this one died: committed, not done again.
     for trained in plan.ahead:
-        await commit_step(run, as_remembered(trained))
-        await log_step(run, run.ledger.next_step - 1)
+        await commit(run, as_remembered(trained))
+        await log(run, run.ledger.next_step - 1, None)
     idle = nothing_to_train(run.ledger, run.config.steps)
     if idle:
-        get_run_logger().warning("%s", idle)
+        _log.warning("%s", idle)
     elif run.next_step:
-        get_run_logger().info("Continues from step %d.", run.next_step)
+        _log.info("Continues from step %d.", run.next_step)
     await asyncio.to_thread(run.store.clean)
-
-
-@asynccontextmanager
-async def recovering(run: Run) -> AsyncIterator[None]:
-    """Bring a trainer that is lost in the block up again; what was under way is repeated.
-
-    Raises:
-        TrainerLost: it was lost `recoveries_max` times since a step was last committed.
-    """
-    try:
-        yield
-    except TrainerLost as error:
-        await _recover(run, error)
-
-
-async def _recover(run: Run, error: TrainerLost) -> None:
-    logger = get_run_logger()
-    trainer = run.trainer
-    while trainer.count_loss(run.config.recoveries_max):
-        logger.warning("%s It is brought up again (%d).", error, trainer.losses)
-        await show_running_as("Preempted", str(error))
-        try:
-            await run.ahead.cancel()
-            await run.commits.abandon()
-            await show_running_as("Recovering", f"It is brought up again ({trainer.losses}).")
-            await trainer.bring_up()
-            await resume(run)
-            return await show_running_as("Running", f"Goes on from step {run.next_step}.")
-        except TrainerLost as again:
-            error = again
-    raise error
 
 
 async def _with_trainer(run: Run) -> ResumePlan:
@@ -107,7 +81,7 @@ async def _with_trainer(run: Run) -> ResumePlan:
         except CorruptCheckpoint as error:
             if plan.ledger.next_step == 0:
                 raise
-            get_run_logger().warning("%s The checkpoint before it is used.", error)
+            _log.warning("%s The checkpoint before it is used.", error)
             damaged.add(plan.ledger.next_step)
             continue
         await run.write_ledger(plan.ledger)
@@ -137,7 +111,7 @@ async def _bring_stale_adapter(run: Run, plan: ResumePlan) -> None:
     try:
         await client.fetch(run.model, adapter, run.stored_model, digest)
     except CorruptCheckpoint as error:
-        get_run_logger().warning("%s Step %d is sampled from its own adapter.", error, at)
+        _log.warning("%s Step %d is sampled from its own adapter.", error, at)
         run.oldest_adapter = at
 
 
@@ -151,12 +125,11 @@ async def _follow(run: Run, plan: ResumePlan) -> None:
 
 
 async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
-    logger = get_run_logger()
     at = run.ledger.next_step
     passed_over = frozenset(damaged)
     digests = run.ledger.checkpoints
     whole = await asyncio.to_thread(
-        complete_around, run.store, run.name, at, logger.warning, passed_over, digests
+        complete_around, run.store, run.name, at, _log.warning, passed_over, digests
     )
     if any(one.config != run.identity for one in whole.values()):
         raise ConfigError(

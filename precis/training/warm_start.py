@@ -1,12 +1,9 @@
 """The warm start: summaries to imitate, the training on them, and what it did to the groups."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
-from functools import partial
-
-from prefect import task
-from prefect.logging import get_run_logger
 
 from precis.benchmark.teacher import Teacher, teacher_of
 from precis.config import WarmStartConfig
@@ -21,7 +18,6 @@ from precis.environments.summaries.warm_start.demonstrations import (
     trajectories,
 )
 from precis.environments.summaries.warm_start.documents import WarmStart
-from precis.errors import BudgetReached, RolloutError
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.records.documents import Document
@@ -31,25 +27,20 @@ from precis.records.warm_start import GroupVariance
 from precis.rollouts.draw import draw_batch
 from precis.trainer.backend import SERVICE_USD
 from precis.training.run import Run
+from precis.training.stages import sample_scenarios
 from precis.training.steps import as_trained, imitation_record, variance_of
-from tasks.policy import RETRIED
-from tasks.rollouts import judge_slots, sample_scenarios, wait_out_judge
+
+_log = logging.getLogger(__name__)
 
 BATCH = 16
 """Documents whose summaries are collected together, and then kept."""
 
 
-async def measure_variance(run: Run, step: int) -> GroupVariance:
+async def measure_groups(run: Run, step: int) -> GroupVariance:
     """Sample adapter `step` as a step does, and see how many groups have rewards that differ.
 
-    The documents are the same before a warm start and after it: the first that steps draw. With the
-    judge out, pause until somebody resumes the run.
+    The documents are the same before a warm start and after it: the first that steps draw.
     """
-    return await wait_out_judge(run, partial(_measure, run, step))
-
-
-@task(name="measure groups", task_run_name="step {step}: measure groups of {run.name}", **RETRIED)
-async def _measure(run: Run, step: int) -> GroupVariance:
     start = time.perf_counter()
     settings = run.config.rollouts
     count = min(_settings(run).measured_documents, len(run.drawn))
@@ -59,7 +50,7 @@ async def _measure(run: Run, step: int) -> GroupVariance:
     variance = variance_of(step, rows, settings, time.perf_counter() - start)
     spend = run.unbooked
     await run.write_ledger(run.ledger.add_variance(variance, spend.usd), spend)
-    get_run_logger().info(
+    _log.info(
         "Of %d groups of adapter %d, %d have rewards that differ.",
         variance.groups,
         step,
@@ -78,20 +69,9 @@ async def collect_summaries(
 ) -> None:
     """Have summaries written of some documents, and keep them.
 
-    With the judge out, pause until somebody resumes the run.
-
     Raises:
         BudgetReached: the teacher's next summary might lead past the budget.
     """
-    try:
-        await wait_out_judge(run, partial(_collect, run, journal, documents))
-    except (BudgetReached, RolloutError):
-        await _book(run, journal, ())  # some of them were paid for, and are kept
-        raise
-
-
-@task(name="collect summaries", task_run_name="collect summaries for {run.name}", **RETRIED)
-async def _collect(run: Run, journal: DemonstrationJournal, documents: Sequence[Document]) -> None:
     teacher = teacher_of(run.config, _summaries(run).task)
     if teacher is not None:
         demonstrations = await _ask(run, teacher, documents)
@@ -100,10 +80,9 @@ async def _collect(run: Run, journal: DemonstrationJournal, documents: Sequence[
         rows = await _sample(run, 0, scenarios, _settings(run).samples)
         demonstrations = [choose_best(row) for row in rows]
     reached("summaries collected", 0)
-    await _book(run, journal, demonstrations)
+    await book(run, journal, demonstrations)
 
 
-@task(name="imitate", task_run_name="step 0: imitate for {run.name}", **RETRIED)
 async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     """Turn adapter 0 into adapter 1, by imitation; a repeat gets the stored result.
 
@@ -136,7 +115,7 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     )
     seconds = time.perf_counter() - start
     reached("step trained", record.step)
-    get_run_logger().info(
+    _log.info(
         "Warm start: %d summaries imitated, %s left out.",
         made.summaries,
         made.left_out or "none",
@@ -145,7 +124,7 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     return as_trained(record, result.digest, result.metrics, train=seconds)
 
 
-async def _book(
+async def book(
     run: Run, journal: DemonstrationJournal, demonstrations: Sequence[Demonstration]
 ) -> None:
     """Keep what was collected, and what it has cost."""
@@ -170,8 +149,7 @@ async def _sample(
     run: Run, step: int, scenarios: Sequence[Scenario], each: int
 ) -> list[list[Rollout]]:
     settings = run.config.rollouts.model_copy(update={"rollouts_per_group": each})
-    async with judge_slots(run.config):
-        return await sample_scenarios(run, step, step, scenarios, settings)
+    return await sample_scenarios(run, step, step, scenarios, settings)
 
 
 def _summaries(run: Run) -> Summaries:

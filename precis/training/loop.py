@@ -1,0 +1,291 @@
+"""The loop: sample → score → filter → train → commit → log; validate now and then.
+
+It knows nobody who watches or retries: its stages are values. In a test they are the plain
+functions of `stages`, `resume` and `warm_start`; a flow of Prefect's gives it the same functions as
+tasks (`tasks/training.py`).
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from precis.environments.summaries.warm_start.demonstrations import DemonstrationJournal
+from precis.errors import BudgetReached, RolloutError, StoreError, TrainerLost
+from precis.processes.signals import cancel_on_sigterm
+from precis.records.documents import Document
+from precis.records.ledger import StepRecord, Validation
+from precis.records.warm_start import GroupVariance
+from precis.report.training_report import progress_line
+from precis.training.batch import StepRollouts, TrainingBatch, filter_groups
+from precis.training.resume import resume
+from precis.training.run import Run
+from precis.training.stages import (
+    commit_step,
+    delete_old_checkpoints,
+    describe_step,
+    gather_rollouts,
+    keep_here,
+    log_step,
+    log_validation,
+    train_step,
+    validate,
+)
+from precis.training.view import training_view
+from precis.training.warm_start import (
+    BATCH,
+    book,
+    collect_summaries,
+    imitate,
+    measure_groups,
+    open_journal,
+)
+
+COMMIT_GRACE_S = 20.0
+"""How long a run that is told to end waits for its commit; Prefect kills it after 30 s."""
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class AroundJudge(Protocol):
+    """Has work done that needs the judge, and decides what comes of a judge that is out."""
+
+    async def __call__(self, run: Run, work: Callable[[], Awaitable[T]]) -> T: ...
+
+
+async def fail_without_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work; a judge that is out ends the run."""
+    return await work()
+
+
+@asynccontextmanager
+async def watched_by_nobody(run: Run) -> AsyncIterator[Callable[[], None]]:
+    """Follow the run for nobody."""
+    yield lambda: None
+
+
+async def show_nobody(name: str, message: str) -> None:
+    """Show nobody what state the run is in."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What a run is made of: by default the plain functions, which nobody retries or sees.
+
+    Attributes:
+        resume: brings ledger, store and trainer to the same step, and registers the model.
+        gather: samples a step's rollouts and has them scored.
+        train: makes the next adapter of what was gathered.
+        commit: puts checkpoint and step into the store.
+        log: appends a committed step to ART's files and to W&B.
+        validate: measures an adapter on the held-out scenarios.
+        log_validation: appends that as well.
+        measure: how many of an adapter's groups a step could learn from.
+        collect: has summaries written to imitate, and keeps them.
+        imitate: makes adapter 1 of them.
+        around_judge: what needs the judge is done in it, so that it may pause the run.
+        show_state: shows a name for the state that the run is in, and a message.
+        watch: follows the run while the block lasts; gives what to call when there is news.
+    """
+
+    resume: Callable[[Run], Awaitable[None]] = resume
+    gather: Callable[[Run, int], Coroutine[Any, Any, StepRollouts]] = gather_rollouts
+    train: Callable[[Run, StepRecord, TrainingBatch], Awaitable[StepRecord]] = train_step
+    commit: Callable[[Run, StepRecord], Awaitable[None]] = commit_step
+    log: Callable[[Run, int, TrainingBatch | None], Awaitable[None]] = log_step
+    validate: Callable[[Run, int], Awaitable[Validation]] = validate
+    log_validation: Callable[[Run, Validation], Awaitable[None]] = log_validation
+    measure: Callable[[Run, int], Awaitable[GroupVariance]] = measure_groups
+    collect: Callable[[Run, DemonstrationJournal, Sequence[Document]], Awaitable[None]] = (
+        collect_summaries
+    )
+    imitate: Callable[[Run, DemonstrationJournal], Awaitable[StepRecord]] = imitate
+    around_judge: AroundJudge = fail_without_judge
+    show_state: Callable[[str, str], Awaitable[None]] = show_nobody
+    watch: Callable[[Run], AbstractAsyncContextManager[Callable[[], None]]] = watched_by_nobody
+
+
+class TrainingLoop:
+    """A run from wherever it was left to its last step.
+
+    await loop.resume()
+    await loop.train()
+    """
+
+    def __init__(self, run: Run, stages: Stages | None = None) -> None:
+        self.run = run
+        self.stages = stages or Stages()
+        self._tell: Callable[[], None] = lambda: None
+
+    async def resume(self) -> None:
+        """Go on from the last step that is trained, wherever it has got to."""
+        async with self.recovering():
+            await self.stages.resume(self.run)
+
+    async def train(self) -> None:
+        """Take step after step until the last one is committed and its adapter is validated."""
+        run = self.run
+        # Left in the other order: the last commit ends first, and can still be shown and logged.
+        async with (
+            run.log.open(run.config, run.ledger.run_id, run.wandb_folder),
+            self.stages.watch(run) as self._tell,
+            self._finish_commit_on_exit(),
+        ):
+            while not run.is_done:
+                async with self.recovering():
+                    await self.go_on()
+            await self._book_what_is_left()
+
+    async def go_on(self) -> None:
+        """Do what comes next: a validation where one is due, and a step of training."""
+        run = self.run
+        await self._stop_at_limits()
+        if run.validation_is_due:
+            # A validation goes into the ledger, which a commit writes too; and policy and judge
+            # are its own, so that its time and its dollars are.
+            await self._wait_for_commit()
+            with run.stopwatch.phase("gather"):
+                await run.ahead.wait()
+            validation = await self.stages.validate(run, run.next_step)
+            await self.stages.log_validation(run, validation)
+            await delete_old_checkpoints(run)
+        if run.variance_is_due:
+            await self._wait_for_commit()
+            measure = partial(self.stages.measure, run, run.next_step)
+            await self.stages.around_judge(run, measure)
+        if run.warm_start_is_due:
+            await self.take_warm_start()
+        elif run.next_step < run.config.steps and not run.is_done:
+            await self.take_step(run.next_step)
+
+    async def take_step(self, step: int) -> None:
+        """Take one step; it is committed and logged while the next one samples.
+
+        With `off_policy_steps` the next one samples while this one is trained, too.
+        """
+        run = self.run
+        rollouts = await self.stages.around_judge(run, partial(self._sample, step))
+        batch = filter_groups(rollouts, run.config.rollouts)
+        await self._wait_for_commit()
+        record = describe_step(run, step, batch)
+        # Only now: what it spends is booked with the next step. Beyond a limit there is none.
+        if run.config.off_policy_steps and step + 1 < run.config.steps and not run.is_at_limit:
+            run.ahead.start(step + 1, self.stages.gather(run, step + 1))
+        record = await self.stages.train(run, record, batch)
+        # What is timed from here on is the next step's; the commit times itself.
+        run.stopwatch.reset()
+        run.commits.start(step, self._commit_and_log(record, batch))
+
+    async def _sample(self, step: int) -> StepRollouts:
+        """The step's scored rollouts, which were sampled ahead, or are now."""
+        with self.run.stopwatch.phase("gather"):
+            ahead = await self.run.ahead.take(step)
+            return await self.stages.gather(self.run, step) if ahead is None else ahead
+
+    async def take_warm_start(self) -> None:
+        """Take step 0 by imitation; what is imitated is kept batch by batch as it is collected."""
+        run = self.run
+        journal = await open_journal(run)
+        with run.stopwatch.phase("collect"):
+            while batch := journal.missing(run.documents_to_summarize)[:BATCH]:
+                await self._stop_at_limits()
+                try:
+                    collect = partial(self.stages.collect, run, journal, batch)
+                    await self.stages.around_judge(run, collect)
+                except (BudgetReached, RolloutError):
+                    # Some of them were paid for, and are kept.
+                    await book(run, journal, ())
+                    raise
+        record = await self.stages.imitate(run, journal)
+        run.stopwatch.reset()
+        run.commits.start(record.step, self._commit_and_log(record, None))
+
+    async def _commit_and_log(self, record: StepRecord, batch: TrainingBatch | None) -> None:
+        """Commit a step that is trained, and then show it; a warm start has no batch.
+
+        Raises:
+            StoreError: it could not be committed; where the checkpoint is kept is in the message.
+        """
+        run = self.run
+        try:
+            await self.stages.commit(run, record)
+        except StoreError as error:
+            raise await keep_here(run, record, error) from error
+        await self.stages.log(run, record.step, batch)
+        if batch is not None:
+            run.log.show_rollouts(batch.rollouts.rows)
+        _log.info("%s", progress_line(training_view(run)))
+        self._tell()
+
+    async def _wait_for_commit(self) -> None:
+        """Wait for the commit of the step before; what that takes counts for the step."""
+        with self.run.stopwatch.phase("wait"):
+            await self.run.commits.wait()
+
+    async def _stop_at_limits(self) -> None:
+        """Stop here if the run has spent its budget, or held its machine for as long as it may.
+
+        Raises:
+            BudgetReached: what was spent; everything up to here is committed.
+        """
+        if self.run.is_at_limit:
+            await self._book_what_is_left()
+            raise self.run.limit_reached()
+
+    async def _book_what_is_left(self) -> None:
+        """Put into the ledger what was paid for a step that is not taken any more, say."""
+        await self.run.ahead.cancel()
+        await self._wait_for_commit()
+        await self.run.book_rest()
+
+    @asynccontextmanager
+    async def _finish_commit_on_exit(self) -> AsyncIterator[None]:
+        """However the block is left, finish the commit that is under way, or give it up in time.
+
+        What is sampled ahead is given up at once: who resumes the run samples it again.
+
+        SIGTERM (a cancelled run, a machine that shuts down) interrupts what the block is at, and is
+        passed on once the commit has ended, so that the run ends in the state that it would have
+        ended in.
+        """
+        with cancel_on_sigterm():
+            try:
+                yield
+                await self._wait_for_commit()
+            finally:
+                await self.run.ahead.cancel()
+                await self.run.commits.finish(COMMIT_GRACE_S, _log.warning)
+
+    @asynccontextmanager
+    async def recovering(self) -> AsyncIterator[None]:
+        """Bring a trainer that is lost in the block up again; what was under way is repeated.
+
+        Raises:
+            TrainerLost: it was lost `recoveries_max` times since a step was last committed.
+        """
+        try:
+            yield
+        except TrainerLost as error:
+            await self._recover(error)
+
+    async def _recover(self, error: TrainerLost) -> None:
+        run = self.run
+        trainer = run.trainer
+        show = self.stages.show_state
+        while trainer.count_loss(run.config.recoveries_max):
+            _log.warning("%s It is brought up again (%d).", error, trainer.losses)
+            await show("Preempted", str(error))
+            try:
+                await run.ahead.cancel()
+                await run.commits.abandon()
+                await show("Recovering", f"It is brought up again ({trainer.losses}).")
+                await trainer.bring_up()
+                await self.stages.resume(run)
+                return await show("Running", f"Goes on from step {run.next_step}.")
+            except TrainerLost as again:
+                error = again
+        raise error
