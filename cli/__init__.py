@@ -1,1 +1,1 @@
-"""The `precis` command."""
+"""The commands that start Prefect or ask it, which need a checkout."""

@@ -28,7 +28,7 @@ from rich.progress import (
 from rich.table import Table
 
 from cli.prefect_server import PrefectServer, keep_running
-from cli.terminal import CONTINUES, say
+from precis.commands.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment, private_home
 from precis.environments.python import load_python
@@ -122,7 +122,7 @@ def corpus_of(documents: str) -> str:
     given = Path(documents).expanduser()
     if documents == "bundled" or not given.exists() or holds_rows(given):
         return documents
-    from cli.questions import make_by_rules, read_texts
+    from precis.commands.questions import make_by_rules, read_texts
 
     texts = read_texts(given)
     place = hashlib.sha256(str(given.resolve()).encode()).hexdigest()[:8]

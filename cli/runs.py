@@ -24,7 +24,7 @@ from cli.tables import (
     runs_table,
     steps_table,
 )
-from cli.terminal import errors, fail, say, sentences
+from precis.commands.terminal import errors, fail, say, sentences
 from precis.environment import Environment
 from precis.report.run_comparison import as_record, compare
 from precis.run.checkpoints import committed_steps

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cli.terminal import note, say
 from precis.checks import run_checks
 from precis.cleartext import keys_in_clear
+from precis.commands.terminal import note, say
 from precis.config import ContenderConfig, JudgeConfig, ManagedConfig, RunConfig
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected, without_passwords
 from precis.inference.summarizer import list_models

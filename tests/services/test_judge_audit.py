@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.judge import app
+from precis.commands.judge import app
 from precis.config import DocumentsConfig
 from precis.environments.summaries.rewards import score_zero
 from precis.records.documents import read_documents

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
-from cli.main import app
+from precis.commands.main import app
 from precis.models.tensors import Weights
 from precis.store import FolderStore
 from tests.services.conftest import ROOT

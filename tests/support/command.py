@@ -2,7 +2,7 @@
 
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from precis.commands.main import app
 from precis.store import Store
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-import typer
 from typer.core import TyperGroup
 
-from cli.main import app
+from precis.commands.main import COMMANDS, load
 
 WITH_PREFECT = ("rehearse", "up", "worker", "doctor", "secret", "stop", "runs delete")
 """The commands that talk to a Prefect server."""
@@ -14,7 +13,10 @@ WITH_PREFECT = ("rehearse", "up", "worker", "doctor", "secret", "stop", "runs de
 
 def all_commands() -> list[str]:
     """Return every command of the tree, such as `runs list`."""
-    return list(_leaves(typer.main.get_command(app), ()))
+    found: list[str] = []
+    for name in COMMANDS:
+        found += _leaves(load(name), (name,))
+    return found
 
 
 def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[str]:

@@ -13,6 +13,7 @@ SUMMARIES = "precis.environments.summaries"
 ABOUT_SUMMARIES = {
     "precis.benchmark",
     "precis.checks",
+    "precis.commands",
     "precis.inference",
     "precis.models",
     "precis.questions",

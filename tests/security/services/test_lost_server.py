@@ -25,7 +25,7 @@ FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
 SOON = """
 import sys
 import cli.prefect_server
-from cli.main import app
+from precis.commands.main import app
 
 find_or_start = cli.prefect_server.find_or_start
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
+from precis.commands.main import app
 from precis.processes.child import free_port
 from precis.store import FolderStore
 from tests.support.commands import WITH_PREFECT, all_commands

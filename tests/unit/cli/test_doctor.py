@@ -9,10 +9,10 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
 from cli import doctor
-from cli import main as cli
 from cli.doctor import Examined, checks_of, read_settings
 from precis.checks import CheckResult, run_checks
 from precis.cluster import api
+from precis.commands import main as cli
 from precis.config import BenchmarkConfig, ManagedConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger, write_ledger

@@ -12,8 +12,8 @@ from tests.services.patience import patience_s
 
 REHEARSAL = """
 import asyncio, signal, sys, time
-from cli.main import _explain_interrupt
-from cli.terminal import sentences
+from cli.commands import _explain_interrupt
+from precis.commands.terminal import sentences
 
 async def train():
     print("ready", flush=True)
@@ -51,11 +51,13 @@ class Interruption:
             raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("module", ["precis.commands.main", "cli.commands"])
 def test_ctrl_c_while_the_command_is_loaded_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch,
+    module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "cli.main", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Interruption("cli.main"), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interruption(module), *sys.meta_path])
+    monkeypatch.setattr(sys, "argv", ["precis", "stop"])
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 130

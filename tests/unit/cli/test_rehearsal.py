@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cli import main as cli
 from cli import rehearsal
 from cli.rehearsal import rehearsal_config
+from precis.commands import main as cli
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from precis.commands.main import app
 from precis.environments.summaries.prompt import request_in
 from precis.errors import ConfigError
 from precis.inference.summarizer import room_for_text

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from precis.commands.main import app
 from precis.environments.summaries.prompt import summary_messages
 from precis.processes.child import free_port, is_running
 from precis.store import FolderStore

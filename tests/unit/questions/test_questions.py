@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from precis.commands.main import app
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from cli.main import app
 from cli.rehearsal import corpus_of, rehearsal_config
+from precis.commands.main import app
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Scored
 from precis.errors import DocumentsError

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cli.deletion import is_of
-from cli.main import app as precis
 from cli.run_comparison import curve
 from precis import __version__
+from precis.commands.main import app as precis
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question

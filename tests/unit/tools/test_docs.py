@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer
 import yaml
 from prefect.cli._app import _app as prefect_cli
+from typer.core import TyperGroup
 
-from cli.main import app
+from precis.commands.main import app
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.environments.summaries.judge import endpoint_for
 from precis.records.documents import read_documents
@@ -90,11 +90,12 @@ def _is_a_target(arguments: list[str]) -> None:
 
 def _is_taken_by_precis(arguments: list[str]) -> None:
     command: Any = typer.main.get_command(app)
-    context = click.Context(command, info_name="precis")
-    while isinstance(command, click.Group):
-        _, found, arguments = command.resolve_command(context, arguments)
-        assert found is not None
-        command = found
+    context = typer.Context(command, info_name="precis")
+    while isinstance(command, TyperGroup):
+        name, command, arguments = command.resolve_command(context, arguments)
+        if isinstance(command, TyperGroup) and not arguments:
+            assert command.invoke_without_command, f"precis {name} alone does nothing"
+            return
     command.make_context(command.name, arguments, parent=context)
 
 

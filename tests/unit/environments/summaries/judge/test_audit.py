@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli import judge as judge_command
-from cli.judge import app
+from precis.commands import judge as judge_command
+from precis.commands.judge import app
 from precis.config import DocumentsConfig, DocumentSource, TrainConfig
 from precis.environments.summaries.judge.audit import agreement, documents_of, draw_samples
 from precis.environments.summaries.judge.audit_report import as_jsonl, as_markdown

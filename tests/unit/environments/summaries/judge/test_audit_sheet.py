@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.judge import app
+from precis.commands.judge import app
 from precis.environments.summaries.judge.audit import draw_samples
 from precis.environments.summaries.judge.audit_sheet import agreement_with, as_sheet, read_sheet
 from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.terminal import fail, say, sentences
+from precis.commands.terminal import fail, say, sentences
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.errors import ConfigError, DocumentsError

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.terminal import echo, note, sentences, warn
+from precis.commands.terminal import echo, note, sentences, warn
 from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.models.adapter import name_base

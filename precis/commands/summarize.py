@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.terminal import echo, note, say, sentences
+from precis.commands.terminal import echo, note, say, sentences
 from precis.config import JudgeConfig
 from precis.environment import Environment
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError

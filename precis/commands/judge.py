@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import polars as pl
 import typer
 
-from cli.terminal import fail, sentences
+from precis.commands.terminal import fail, sentences
 from precis.config import DocumentSource, JudgeConfig
 from precis.environment import Environment, private_home
 from precis.environments.summaries.judge.audit import AuditSample, documents_of, draw_samples

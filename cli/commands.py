@@ -1,4 +1,4 @@
-"""The `precis` command."""
+"""The commands that start Prefect, or ask it; `precis.commands.main` lists them."""
 
 import os
 import sys
@@ -11,46 +11,15 @@ import typer
 from rich.console import Console
 
 from cli import prefect_server
-from cli.judge import app as judge_app
-from cli.model import app as model_app
-from cli.questions import app as questions_app
-from cli.runs import app as runs_app
-from cli.summarize import summarize
-from cli.terminal import CONTINUES, fail, sentences
-from precis import __version__
+from precis.commands.terminal import CONTINUES, fail, sentences
 from precis.config import SEED_MAX, SEED_MIN
 from precis.environment import Environment
 from precis.errors import without_passwords
 from precis.processes.signals import as_interrupts
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-app.add_typer(judge_app, name="judge")
-app.add_typer(model_app, name="model")
-app.add_typer(questions_app, name="questions")
-app.add_typer(runs_app, name="runs")
-app.command()(summarize)
 console = Console(highlight=False)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"precis {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def precis(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version, and exit."
-        ),
-    ] = False,
-) -> None:
-    """Train a small open model to write summaries that keep the facts."""
-
-
-@app.command()
 def rehearse(
     steps: Annotated[int, typer.Option(min=1, help="Steps to train.")] = 30,
     documents: Annotated[
@@ -104,7 +73,6 @@ def rehearse(
         console.print("         It stays up for a look; `make stop` stops it.")
 
 
-@app.command()
 def up(
     share: Annotated[
         bool, typer.Option(help="Let others reach the server; needs a password for it.")
@@ -127,7 +95,6 @@ def up(
         stand_up(terminal, share=share, port=port, automations=automations, limit=limit)
 
 
-@app.command()
 def worker(
     limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
 ) -> None:
@@ -142,7 +109,6 @@ def worker(
         serve(limit)
 
 
-@app.command()
 def doctor(
     deployment: Annotated[
         str, typer.Argument(help="Whose settings to examine, as prefect.yaml names it.")
@@ -162,7 +128,6 @@ def doctor(
             raise typer.Exit(1)
 
 
-@app.command()
 def secret(
     variable: Annotated[str, typer.Argument(help="The variable of a key: OPENROUTER_API_KEY.")],
 ) -> None:
@@ -175,7 +140,6 @@ def secret(
         console.print(f"Kept in the Secret block {keep(variable, value.strip())!r}.")
 
 
-@app.command()
 def stop() -> None:
     """Stop the Prefect server that a rehearsal started."""
     with sentences():
@@ -201,7 +165,3 @@ def _quiet() -> None:
     os.environ.setdefault("PREFECT_LOGGING_ROOT_LEVEL", "CRITICAL")
     # Each event that a server which is out does not take would be shown whole.
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
-
-
-if __name__ == "__main__":
-    app()

@@ -1,0 +1,139 @@
+"""The `precis` command, which imports each of its commands only when it is run."""
+
+import signal
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from precis import __version__
+
+
+class Command(NamedTuple):
+    """Where a command is, and what it is for in the words of its own help.
+
+    Attributes:
+        target: `module:name` of a function, or of a Typer with commands of its own.
+    """
+
+    target: str
+    help: str
+
+
+COMMANDS = {
+    "summarize": Command(
+        "precis.commands.summarize:summarize",
+        "Summarize files with a model that was trained here, or with any that a server has.",
+    ),
+    "rehearse": Command(
+        "cli.commands:rehearse",
+        "Run the whole pipeline on this machine: no account, no key, no GPU, about a minute.",
+    ),
+    "up": Command(
+        "cli.commands:up",
+        "Start server and worker, deploy everything, and work until Ctrl-C.",
+    ),
+    "worker": Command(
+        "cli.commands:worker",
+        "Work for a server that is up: a worker that lets its runs end when it is told to stop.",
+    ),
+    "doctor": Command(
+        "cli.commands:doctor",
+        "Check what a run needs, and say what to do about what is missing.",
+    ),
+    "secret": Command(
+        "cli.commands:secret",
+        "Keep a key in a Secret block of the Prefect server; asks for it, or reads one line.",
+    ),
+    "stop": Command(
+        "cli.commands:stop",
+        "Stop the Prefect server that a rehearsal started.",
+    ),
+    "judge": Command(
+        "precis.commands.judge:app",
+        "The judge's cache, and an audit of its verdicts.",
+    ),
+    "model": Command(
+        "precis.commands.model:app",
+        "Trained models: to export, serve and publish.",
+    ),
+    "questions": Command(
+        "precis.commands.questions:app",
+        "Questions for documents that have none.",
+    ),
+    "runs": Command(
+        "cli.runs:app",
+        "The runs at work, and the runs of a store.",
+    ),
+}
+"""Every command by its name. The modules take seconds to import, so the help and the shell's
+completion read this table instead."""
+
+
+class Commands(TyperGroup):
+    """Lists the commands of the table, and imports the one that is run.
+
+    The commands in `cli` need a checkout, so the library alone does not list them.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, command in COMMANDS.items():
+            package = command.target.partition(".")[0]
+            hidden = find_spec(package) is None
+            self.add_command(TyperCommand(name, help=command.help, hidden=hidden))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that the arguments begin with, as typer does, and import it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name else command, rest
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def load(name: str) -> Any:
+    """Import a command of the table, and return it as typer builds it.
+
+    Raises:
+        SystemExit: it needs a checkout and there is none, or Ctrl-C came first.
+    """
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    try:
+        target = getattr(import_module(module), attribute)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)  # the command had begun nothing yet
+    except ModuleNotFoundError as error:
+        if error.name not in {"cli", module}:
+            raise
+        sys.exit(
+            f"`precis {name}` needs a checkout of Précis, and this is its library alone: clone "
+            "the repository and run `make install` in it."
+        )
+    group = typer.Typer()
+    if isinstance(target, typer.Typer):
+        group.add_typer(target, name=name)
+    else:
+        group.command(name)(target)
+    return typer.main.get_group(group).commands[name]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"precis {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def precis(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version, and exit."
+        ),
+    ] = False,
+) -> None:
+    """Train a small open model to write summaries that keep the facts."""
