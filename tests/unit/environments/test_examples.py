@@ -1,29 +1,24 @@
 """The examples are played through the recorder, and learned by the embedded policy."""
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from precis.config import TrainConfig
-from precis.environments.protocol import Environment
 from precis.environments.python import load_python
-from precis.environments.recorder import Recorder
 from precis.llm.server import ChatRequest, ToolCall
-from precis.records.rollout import Rollout, Score
-from precis.rehearsal.kind import untrained
-from precis.rehearsal.tool_calls.kind import TOOL_CALLS
-from tests.support.scripted_policy import ScriptedPolicy, asked
+from precis.records.rollout import Score
+from tests.support.examples import EXAMPLES, embedded, example, play, score_of, with_settings
+from tests.support.repository import ROOT
+from tests.support.scripted_policy import ScriptedPolicy
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 FILE = EXAMPLES / "tic_tac_toe.py"
-
-
-async def play(environment: Environment, scripted: ScriptedPolicy, games: int) -> list[Rollout]:
-    scenarios = environment.scenarios("train")[:games]
-    async with asked(scripted) as policy, Recorder() as recorder:
-        return [await recorder.run(policy, environment, one) for one in scenarios]
+PAGE = (ROOT / "docs" / "examples.md").read_text("utf-8")
+PLAYED = re.findall(r"^make rehearse ENVIRONMENT=examples/(\S+)$", PAGE, re.M)
+"""The files of the page's commands."""
 
 
 def any_free_cell(request: ChatRequest) -> ToolCall:
@@ -34,7 +29,55 @@ def any_free_cell(request: ChatRequest) -> ToolCall:
 
 def test_an_example_is_a_page_of_code() -> None:
     for file in EXAMPLES.glob("*.py"):
-        assert len(file.read_text("utf-8").splitlines()) <= 100, file
+        text = file.read_text("utf-8")
+        assert len(text.splitlines()) <= 150, file
+        if "async def rollout" in text:
+            assert file.name in PLAYED
+            assert f"ENVIRONMENT=examples/{file.name}" in text
+
+
+@pytest.mark.parametrize("name", PLAYED)
+async def test_the_embedded_policy_has_an_answer_to_every_request(name: str) -> None:
+    policy = embedded()
+    rollouts = await play(example(name), policy, 6)
+    assert len(policy.requests) == sum(len(one.calls) for one in rollouts)
+    for rollout in rollouts:
+        assert score_of(rollout).success in (True, False)
+        assert rollout.metrics["turns"] == len(rollout.calls)
+    assert len({str(call.message) for one in rollouts for call in one.calls}) > 1
+
+
+@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize(
+    "said",
+    [
+        ToolCall("c", "no_such_tool", "{}"),
+        ToolCall("c", "FIRST", "{"),
+        ToolCall("c", "FIRST", "[1]"),
+        ToolCall("c", "FIRST", "null"),
+        ToolCall("c", "FIRST", "{}"),
+        ToolCall("c", "FIRST", '{"NAME": {"$gt": 0}}'),
+        ToolCall("c", "FIRST", '{"NAME": null}'),
+        "I would rather not.",
+        "",
+    ],
+)
+async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(
+    name: str, said: str | ToolCall
+) -> None:
+    def say(request: ChatRequest) -> str | ToolCall:
+        if isinstance(said, str):
+            return said
+        function = (request.tools or [])[0]["function"]
+        tool = said.name.replace("FIRST", function["name"])
+        argument = next(iter(function["parameters"]["properties"]))
+        return ToolCall(said.id, tool, said.arguments.replace("NAME", argument))
+
+    for rollout in await play(example(name), ScriptedPolicy(say), 3):
+        score = score_of(rollout)
+        assert not score.success
+        assert score.reward <= 0
+        assert score.metrics["illegal"] == len(rollout.calls) <= 10
 
 
 async def test_games_are_played_to_their_end() -> None:
@@ -58,9 +101,7 @@ async def test_a_move_that_is_none_loses(said: Any) -> None:
 
 
 async def test_a_perfect_opponent_never_loses(tmp_path: Path) -> None:
-    file = tmp_path / "perfect.py"
-    file.write_text(FILE.read_text().replace("STRENGTH = 0.0", "STRENGTH = 1.0"))
-    environment = load_python(str(file))
+    environment = with_settings("tic_tac_toe.py", tmp_path, STRENGTH=1.0)
     rollouts = await play(environment, ScriptedPolicy(any_free_cell), 40)
     assert {one.reward for one in rollouts} <= {0.0, 0.5}
     assert environment.identity != load_python(str(FILE)).identity
@@ -72,20 +113,6 @@ async def test_a_game_is_shown_turn_by_turn_in_its_own_words() -> None:
     shown = environment.show(rollout)
     assert shown.count("x plays **") == len(rollout.calls)
     assert environment.nouns.success == "win rate"
-
-
-async def test_the_embedded_policy_has_an_answer_to_its_requests() -> None:
-    policy = untrained(TOOL_CALLS.layout, 1)
-    seen: list[ToolCall] = []
-
-    def answer(request: ChatRequest) -> ToolCall:
-        (choice,) = TOOL_CALLS.answer(policy, request)
-        seen.extend(choice.tool_calls)
-        return choice.tool_calls[0]
-
-    rollouts = await play(load_python(str(FILE)), ScriptedPolicy(answer), 12)
-    assert len(seen) == sum(len(one.calls) for one in rollouts)
-    assert len({call.arguments for call in seen}) > 1
 
 
 def test_an_agent_is_trained_by_its_own_embedded_policy_unless_it_names_another() -> None:

@@ -1,0 +1,71 @@
+"""The examples, played through the recorder."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from precis.environments.protocol import Environment
+from precis.environments.python import PythonEnvironment, load_python
+from precis.environments.recorder import Recorder
+from precis.environments.session import Limits
+from precis.llm.server import ChatRequest, ToolCall
+from precis.records.rollout import Rollout, Score
+from precis.rehearsal.kind import untrained
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
+from tests.support.repository import ROOT
+from tests.support.scripted_policy import ScriptedPolicy, asked
+
+EXAMPLES = ROOT / "examples"
+LIMITS = Limits(deadline_s=60.0, turns_max=50, tokens_max=8192)
+"""What a run's settings are without a word, with a shorter deadline."""
+
+
+def example(name: str) -> PythonEnvironment:
+    return load_python(str(EXAMPLES / name))
+
+
+def module_of(environment: PythonEnvironment) -> ModuleType:
+    """The file itself, for its rules to be tested."""
+    return environment._module
+
+
+def with_settings(name: str, folder: Path, **settings: Any) -> PythonEnvironment:
+    """An example whose settings at the top were edited."""
+    text = (EXAMPLES / name).read_text("utf-8")
+    for setting, value in settings.items():
+        before = next(line for line in text.splitlines() if line.startswith(f"{setting} = "))
+        text = text.replace(before, f"{setting} = {value!r}")
+    file = folder / name
+    file.write_text(text, "utf-8")
+    return load_python(str(file))
+
+
+async def play(environment: Environment, scripted: ScriptedPolicy, games: int) -> list[Rollout]:
+    scenarios = environment.scenarios("train")[:games]
+    async with (
+        environment,
+        asked(scripted, limits=LIMITS) as policy,
+        Recorder() as recorder,
+    ):
+        return [await recorder.run(policy, environment, one) for one in scenarios]
+
+
+def embedded(seed: int = 1) -> ScriptedPolicy:
+    """The embedded policy of a rehearsal, untrained."""
+    policy = untrained(TOOL_CALLS.layout, seed)
+
+    def answer(request: ChatRequest) -> str | ToolCall:
+        (choice,) = TOOL_CALLS.answer(policy, request)
+        return choice.tool_calls[0] if choice.tool_calls else choice.content
+
+    return ScriptedPolicy(answer)
+
+
+def call(request: ChatRequest, tool: str, **arguments: Any) -> ToolCall:
+    return ToolCall(f"call-{len(request.messages)}", tool, json.dumps(arguments))
+
+
+def score_of(rollout: Rollout) -> Score:
+    assert isinstance(rollout.score, Score), rollout.score
+    return rollout.score
