@@ -1,0 +1,131 @@
+"""The example Temporal Clue: each puzzle is solved from its text alone, and has one solution."""
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from precis.environments.protocol import Scenario
+from precis.llm.server import ChatRequest, ToolCall
+from tests.support.examples import call, example, module_of, play, score_of, with_settings
+from tests.support.repository import ROOT
+from tests.support.scripted_policy import ScriptedPolicy
+
+PUZZLES: Any = module_of(example("temporal_clue.py"))
+World = tuple[dict[str, str], dict[str, int]]
+NAME, ROOM, HOUR = r"([A-Z]\w+)", r"the (\w+)", r"(\d+) pm"
+READINGS: list[tuple[str, Callable[[dict[str, str], dict[str, int], str, str], bool]]] = [
+    (f"{NAME} was not in {ROOM}.", lambda room, hour, a, b: room[a] != b),
+    (f"Nobody saw {NAME} at {HOUR}.", lambda room, hour, a, b: hour[a] != int(b)),
+    (f"{NAME} came before {NAME}.", lambda room, hour, a, b: hour[a] < hour[b]),
+    (
+        f"{NAME} came after whoever was in {ROOM}.",
+        lambda room, hour, a, b: hour[a] > at(room, hour, b),
+    ),
+    (
+        f"Somebody was in {ROOM} just an hour before somebody was in {ROOM}.",
+        lambda room, hour, a, b: at(room, hour, a) + 1 == at(room, hour, b),
+    ),
+]
+
+
+def at(room: dict[str, str], hour: dict[str, int], wanted: str) -> int:
+    return next(hour[who] for who in room if room[who] == wanted)
+
+
+def fits(world: World, clue: str) -> bool:
+    for pattern, holds in READINGS:
+        found = re.fullmatch(pattern, clue)
+        if found:
+            return holds(*world, *found.groups())
+    raise AssertionError(f"Nobody can read {clue!r}.")
+
+
+def solve(prompt: str) -> list[dict[str, str]]:
+    """Every answer that a puzzle's text leaves possible."""
+    people = re.findall(r"house: (.*?)\.", prompt)[0].split(", ")
+    rooms = re.findall(r"\(([a-z, ]+)\)", prompt)[0].split(", ")
+    hours = list(map(int, re.findall(r"(\d+) pm", prompt.partition("The vase")[0])))
+    worlds: list[World] = []
+    for placed in itertools.permutations(rooms):
+        for timed in itertools.permutations(hours):
+            room = dict(zip(people, placed, strict=True))
+            worlds.append((room, dict(zip(people, timed, strict=True))))
+    for clue in re.findall(r"^- (.*)$", prompt, re.M):
+        worlds = [world for world in worlds if fits(world, clue)]
+    (scene,) = re.findall(r"broken in the (\w+)\.", prompt)
+    (other,) = re.findall(r"where was (\w+)\?", prompt)
+    solutions = []
+    for room, hour in worlds:
+        who = next(one for one in room if room[one] == scene)
+        solutions.append({"who": who, "when": f"{hour[who]} pm", "where": room[other]})
+    return solutions
+
+
+def detective(request: ChatRequest) -> ToolCall:
+    return call(request, "answer", **solve(request.messages[0]["content"])[0])
+
+
+@pytest.mark.parametrize("size", PUZZLES.SIZES)
+def test_the_clues_leave_one_solution_and_it_is_the_generator_s(size: int) -> None:
+    for seed in range(4):
+        prompt, solution, _ = PUZZLES.puzzle(seed, size)
+        assert solve(prompt) == [solution]
+
+
+async def test_who_solves_the_case_earns_everything() -> None:
+    rollouts = await play(example("temporal_clue.py"), ScriptedPolicy(detective), 6)
+    assert {one.scenario["size"] for one in rollouts} == set(PUZZLES.SIZES)
+    for rollout in rollouts:
+        score = score_of(rollout)
+        assert (score.reward, score.success) == (1.0, True)
+        assert score.metrics == {"turns": 1, "illegal": 0, "right": 3}
+
+
+async def test_a_wrong_answer_costs_its_share() -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        right = solve(request.messages[0]["content"])[0]
+        properties = (request.tools or [])[0]["function"]["parameters"]["properties"]
+        wrong = next(room for room in properties["where"]["enum"] if room != right["where"])
+        return call(request, "answer", **{**right, "where": wrong})
+
+    for rollout in await play(example("temporal_clue.py"), ScriptedPolicy(say), 2):
+        assert score_of(rollout).reward == pytest.approx(2 / 3)
+        assert not score_of(rollout).success
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("{", "The arguments can't be read: "),
+        ("[1]", "Call `answer` with `who`, `when` and `where`."),
+        ('{"who": "Ada", "when": "6 pm"}', "`where` must be one of cellar, garden, kitchen."),
+        ('{"who": "Zoe"}', "`who` must be one of Ada, Boris, Clara."),
+    ],
+)
+async def test_an_answer_that_can_t_be_read_is_asked_for_again(arguments: str, said: str) -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        if len(request.messages) == 1:
+            return ToolCall("first", "answer", arguments)
+        return detective(request)
+
+    (rollout,) = await play(example("temporal_clue.py"), ScriptedPolicy(say), 1)
+    result = rollout.calls[-1].messages[-1]
+    assert (result["role"], result["tool_call_id"]) == ("tool", "first")
+    assert result["content"].startswith(said)
+    assert rollout.metrics == {"turns": 2, "illegal": 1, "right": 3}
+    assert score_of(rollout).success
+
+
+def test_the_puzzle_of_the_page_is_the_first() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text("utf-8")
+    first = example("temporal_clue.py").scenarios("train")[0]
+    assert f"```text\n{PUZZLES.puzzle(first['seed'], first['size'])[0]}\n```" in page
+
+
+def test_the_sizes_are_a_setting(tmp_path: Any) -> None:
+    environment = with_settings("temporal_clue.py", tmp_path, SIZES=(4,))
+    sizes = {Scenario.of(one)["size"] for one in environment.scenarios("validation")}
+    assert sizes == {4}
