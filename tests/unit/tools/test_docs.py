@@ -209,5 +209,5 @@ def test_every_automation_is_in_the_table() -> None:
 
 def test_every_page_is_in_the_table_of_contents() -> None:
     contents = (ROOT / "mkdocs.yml").read_text()
-    for page in PAGES[1:]:
-        assert page.name in contents
+    for page in PAGES:
+        assert page.parent != ROOT / "docs" or page.name in contents

@@ -1,0 +1,57 @@
+"""The files for whoever works on Précis fit the programs that read them."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
+
+from tests.support.repository import ROOT
+
+GITHUB = ROOT / ".github"
+TEMPLATES = GITHUB / "ISSUE_TEMPLATE"
+WORKFLOW: dict[str, Any] = yaml.safe_load((GITHUB / "workflows" / "test.yml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        ("github-workflows", GITHUB / "workflows" / "test.yml"),
+        ("github-issue-config", TEMPLATES / "config.yml"),
+        ("github-issue-forms", TEMPLATES / "bug.yml"),
+        ("github-issue-forms", TEMPLATES / "wish.yml"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else value,
+)
+def test_a_file_for_github_fits_its_schema(schema: str, file: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_python_that_may_be_installed_on_is_tested_and_classified() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = SpecifierSet(project["requires-python"])
+    pythons = [f"3.{minor}" for minor in range(30) if wanted.contains(f"3.{minor}.0")]
+    assert WORKFLOW["jobs"]["test"]["strategy"]["matrix"]["python"] == pythons
+    prefix = "Programming Language :: Python :: 3."
+    classified = [name for name in project["classifiers"] if name.startswith(prefix)]
+    assert classified == [f"Programming Language :: Python :: {python}" for python in pythons]
+
+
+def test_the_workflow_runs_the_test_command_of_the_readme() -> None:
+    steps = WORKFLOW["jobs"]["test"]["steps"]
+    assert steps[-1]["run"] == ".ci/run"
+    assert (ROOT / ".ci" / "run").read_text().endswith("exec make test\n")
+
+
+def test_the_hooks_before_a_commit_are_the_programs_that_make_test_runs() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    run = {" ".join(hook["entry"].split()[:2]) for hook in hooks}
+    assert run == {".venv/bin/ruff check", ".venv/bin/ruff format", ".venv/bin/mypy"}
+    for hook in hooks:
+        assert hook["language"] == "system", "nothing is fetched"
