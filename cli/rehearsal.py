@@ -193,9 +193,14 @@ def rehearse(
     return report
 
 
-_SHOWN = {"preflight", "services", "run_log"}
-"""The modules whose warnings the terminal shows: of documents and judge, and of what holds the run
-up."""
+_SHOWN = {
+    "preflight",
+    "precis.training.opening",
+    "precis.llm.silence",
+    "precis.processes.file_lock",
+    "precis.run.lease",
+}
+"""Whose warnings the terminal shows: of documents and judge, and of what holds the run up."""
 
 
 class _Warnings(logging.Handler):
@@ -206,7 +211,7 @@ class _Warnings(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.module in _SHOWN:
+        if getattr(record, "logged_by", record.module) in _SHOWN:
             self._console.print(f"[yellow]{escape(record.getMessage())}[/]", soft_wrap=True)
 
 

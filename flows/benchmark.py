@@ -9,6 +9,7 @@ from precis.config import BenchmarkConfig
 from precis.environments.summaries.services import Services, start_services
 from precis.processes.child import Launch, child_service
 from precis.training.connection import TrainerConnection
+from precis.training.opening import standins_log
 from tasks.benchmark import (
     announce_cost,
     line_up,
@@ -21,7 +22,6 @@ from tasks.benchmark import (
 from tasks.benchmark_report import BenchmarkReport, compare_with_before, publish_report
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
-from tasks.services import standins_log
 from tasks.serving import serve_checkpoints
 from tasks.states import says_why_it_stops
 

@@ -4,11 +4,12 @@ from prefect import flow
 
 from flows.train import train as training
 from precis.config import ManagedConfig
+from precis.training.opening import open_environment
 from tasks.managed import announce_job, find_job, launch_job
 from tasks.parameters import named, takes_settings
 from tasks.preflight import preflight
 from tasks.secrets import adopt_secrets
-from tasks.services import open_environment
+from tasks.services import load_documents
 from tasks.states import says_why_it_stops
 
 
@@ -24,7 +25,7 @@ async def train(config: ManagedConfig) -> None:
     await adopt_secrets()
     job = await find_job(config)
     if job is None:
-        async with open_environment(config) as environment:
+        async with open_environment(config, read=load_documents) as environment:
             await preflight(config, environment)
         job = await launch_job(config, training)
     announce_job(job)

@@ -1,6 +1,7 @@
 """The training flow; what a step is says `precis/training/loop.py`."""
 
 from prefect import flow
+from prefect.runtime import flow_run
 
 from flows.benchmark import benchmark_with
 from precis.config import BenchmarkConfig, TrainConfig
@@ -8,11 +9,12 @@ from precis.environments.summaries.environment import Summaries
 from precis.processes.child import Launch, child_service
 from precis.run.shortcomings import nothing_to_train
 from precis.training.loop import TrainingLoop
+from precis.training.opening import open_environment, open_run
 from tasks.benchmark_report import BenchmarkReport
 from tasks.parameters import named, takes_settings
 from tasks.preflight import announce_cost, preflight
 from tasks.secrets import adopt_secrets
-from tasks.services import open_environment, open_run
+from tasks.services import load_documents, start_trainer
 from tasks.states import completed, says_why_it_stops
 from tasks.training import STAGES
 from tasks.ui import announce_trained
@@ -38,9 +40,10 @@ async def run_training(
         launch: starts the trainer, where it is local, the judge's stand-in and the baselines.
     """
     await adopt_secrets()
-    async with open_environment(config, launch) as environment:
+    async with open_environment(config, launch, load_documents) as environment:
         await preflight(config, environment)
-        async with open_run(config, environment, launch) as run:
+        name = f"{config.model} ({flow_run.id})"
+        async with open_run(config, environment, name, launch, start_trainer) as run:
             loop = TrainingLoop(run, STAGES)
             await loop.resume()
             idle = nothing_to_train(run.ledger, config.steps)

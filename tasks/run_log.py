@@ -29,7 +29,8 @@ class _RunLogHandler(logging.Handler):
         except MissingContextError:  # a thread of its own
             logging.getLogger().handle(record)
             return
-        logger.log(record.levelno, "%s", record.getMessage())
+        told = {"logged_by": record.name}  # the terminal shows some (`cli/rehearsal.py`)
+        logger.log(record.levelno, "%s", record.getMessage(), extra=told)
 
 
 @contextmanager

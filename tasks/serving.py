@@ -17,10 +17,11 @@ from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.connection import TrainerConnection
+from precis.training.opening import connect_serving_trainer
 from precis.training.run import trainable
 from precis.training.serving import CheckpointServer
 from tasks.policy import RETRIED
-from tasks.services import connect_serving_trainer
+from tasks.services import start_trainer
 from tasks.states import show_running_as
 
 
@@ -41,7 +42,7 @@ async def serve_checkpoints(
         return
     async with AsyncExitStack() as stack:
         if trainer is None:
-            own = connect_serving_trainer(run.config, launch)
+            own = connect_serving_trainer(run.config, launch, start_trainer)
             trainer = await stack.enter_async_context(own)
         server = CheckpointServer(
             partial(fetch_checkpoints, run, trained),

@@ -83,14 +83,18 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
     monkeypatch.setattr(logging.getLogger(logger), "handlers", [])
     console = Console(file=io.StringIO(), force_terminal=False, width=100)
 
-    def log(level: int, file: str, sentence: str) -> None:
+    def log(level: int, file: str, sentence: str, logged_by: str = "") -> None:
         record = logging.LogRecord(logger, level, file, 1, sentence, None, None)
+        if logged_by:
+            record.logged_by = logged_by
         logging.getLogger(logger).handle(record)
 
     with rehearsal._shown_warnings(console):
         log(logging.WARNING, "precis/training/preflight.py", "The judge reads [40%] of it.")
         log(logging.INFO, "precis/training/preflight.py", "All is well.")
-        log(logging.WARNING, "tasks/run_log.py", "The judge has answered no request for 10 s.")
+        said = "The judge has answered no request for 10 s."
+        log(logging.WARNING, "tasks/run_log.py", said, "precis.llm.silence")
+        log(logging.WARNING, "tasks/run_log.py", "Step 3 is done.", "precis.training.loop")
         log(logging.WARNING, "tasks/states.py", "This is printed in the end.")
     log(logging.WARNING, "precis/training/preflight.py", "Nobody listens any more.")
     assert isinstance(console.file, io.StringIO)

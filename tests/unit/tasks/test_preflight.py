@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import tasks.preflight
-import tasks.services
 from cli import rehearsal
 from precis.config import TrainConfig
 from precis.records.documents import Corpus
@@ -55,9 +54,8 @@ async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
 
 
 async def test_documents_that_are_left_out_are_told_where_the_terminal_shows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tasks.services, "get_run_logger", logging.getLogger)
     content = rows()
     for row in content[:2]:
         row["answer"] = "UNANSWERABLE"
@@ -66,4 +64,4 @@ async def test_documents_that_are_left_out_are_told_where_the_terminal_shows_it(
     assert len(corpus.train) == 2
     (said,) = caplog.records
     assert said.getMessage() == "1 of 4 documents have no answerable question and are left out."
-    assert said.module in rehearsal._SHOWN
+    assert said.name in rehearsal._SHOWN

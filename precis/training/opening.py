@@ -1,0 +1,191 @@
+"""What a run needs to be up: its environment, its lease and the trainer."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from precis.cluster.local import LocalHost, scratch_folder
+from precis.cluster.site import TrainerAddress, TrainerHost
+from precis.cluster.skypilot import SkyPilotHost
+from precis.cluster.task import Work
+from precis.config import RunConfig, TrainConfig
+from precis.environment import private_home
+from precis.environments.protocol import Environment
+from precis.environments.python import load_python
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.services import start_services
+from precis.processes.child import Launch, child_service
+from precis.records.documents import Corpus, load_corpus
+from precis.run.lease import leased
+from precis.settings.cluster import ClusterConfig
+from precis.store import open_store
+from precis.trainer.client import RemoteTrainer
+from precis.training.connection import TrainerConnection
+from precis.training.meter import Meter
+from precis.training.run import Run, work_folder
+
+Read = Callable[[RunConfig], Awaitable[Corpus]]
+Start = Callable[[RunConfig, TrainerHost], Awaitable[TrainerAddress]]
+
+_log = logging.getLogger(__name__)
+
+
+async def read_documents(config: RunConfig) -> Corpus:
+    """Read the corpus and split it into training and held-out documents."""
+    left_out: list[str] = []
+    corpus = await asyncio.to_thread(load_corpus, config.documents, left_out.append)
+    for sentence in left_out:
+        _log.warning("%s", sentence)
+    return corpus
+
+
+async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
+    """Bring the trainer up where it is to run."""
+    return await host.up()
+
+
+@asynccontextmanager
+async def open_environment(
+    config: TrainConfig, launch: Launch = child_service, read: Read = read_documents
+) -> AsyncIterator[Environment]:
+    """The environment that a run trains for, with all that it needs, while the block lasts.
+
+    Args:
+        launch: starts the judge's stand-in.
+        read: reads the documents.
+
+    Raises:
+        ConfigError: the environment's file can't be used.
+        DocumentsError: the documents can't be read, or are too few.
+    """
+    if config.environment.kind == "python":
+        async with await asyncio.to_thread(load_python, config.environment.file) as environment:
+            yield environment
+        return
+    corpus = await read(config)
+    async with (
+        start_services(config, standins_log(config), launch) as services,
+        Summaries.of(config, corpus, services) as summaries,
+    ):
+        yield summaries
+
+
+def standins_log(config: RunConfig) -> Path:
+    """The file for what the stand-ins print."""
+    return work_folder(config) / "standins.log"
+
+
+@asynccontextmanager
+async def open_run(
+    config: TrainConfig,
+    environment: Environment,
+    name: str,
+    launch: Launch = child_service,
+    start: Start = start_trainer,
+) -> AsyncIterator[Run]:
+    """A run that holds its model's lease, and whose trainer is up, while the block lasts.
+
+    What a local trainer knows stays in the run's work folder, for the next start. A rented
+    machine is given back, or kept, as `config.cluster` says.
+
+    Args:
+        name: of the run; who holds the lease under it is an earlier attempt at the same one.
+        launch: starts the trainer, where it is local.
+        start: has the trainer's host bring it up.
+
+    Raises:
+        LeaseHeld: another run holds the model.
+    """
+    store = open_store(config.store)
+    folder = work_folder(config) / "trainer"
+    async with (
+        leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,
+        connect_trainer(config, folder, launch, start) as trainer,
+        Recorder() as recorder,
+    ):
+        yield Run(config, environment, recorder, store, lease, trainer)
+
+
+@asynccontextmanager
+async def connect_serving_trainer(
+    config: RunConfig, launch: Launch = child_service, start: Start = start_trainer
+) -> AsyncIterator[TrainerConnection]:
+    """A trainer of this process alone, which only serves the checkpoints that it fetches."""
+    with scratch_folder(work_folder(config) / "trainers") as folder:
+        async with connect_trainer(config, folder, launch, start) as trainer:
+            yield trainer
+
+
+@asynccontextmanager
+async def connect_trainer(
+    config: RunConfig,
+    folder: Path,
+    launch: Launch = child_service,
+    start: Start = start_trainer,
+) -> AsyncIterator[TrainerConnection]:
+    """A trainer, up while the block lasts.
+
+    Args:
+        folder: of a trainer on this machine.
+    """
+    meter = Meter()
+    host = host_for(config, folder, launch)
+    bring_up = partial(_start_metered, config, host, meter, start)
+    async with give_back(host, config.cluster):
+        try:
+            address = await bring_up()
+            client = RemoteTrainer(address.url, address.token, work_folder(config) / "art")
+            try:
+                yield TrainerConnection(client, bring_up, meter)
+            finally:
+                await client.close()
+        finally:
+            meter.stop()
+
+
+def host_for(config: RunConfig, folder: Path, launch: Launch = child_service) -> TrainerHost:
+    """Where the trainer of these settings runs.
+
+    Args:
+        folder: of a trainer on this machine.
+    """
+    backend = config.trainer.backend
+    if config.cluster.where == "local":
+        log = work_folder(config) / "trainer.log"
+        return LocalHost(folder, config.seed, log, backend, launch)
+    work = Work(config.model, open_store(config.store).url, backend, config.seed)
+    return SkyPilotHost(work, config.cluster, private_home(), _log.info)
+
+
+@asynccontextmanager
+async def give_back(host: TrainerHost, cluster: ClusterConfig) -> AsyncIterator[None]:
+    """Take the host down when the block ends, however it ends, unless it is to be kept."""
+    keep = cluster.keep_on_failure
+    try:
+        yield
+        keep = not cluster.destroy_after_run
+    finally:
+        if keep and isinstance(host, SkyPilotHost):
+            await host.leave()
+        else:
+            await host.down()
+
+
+async def _start_metered(
+    config: RunConfig, host: TrainerHost, meter: Meter, start: Start
+) -> TrainerAddress:
+    """Where the trainer answers, once it is up; a rented machine's meter runs from here."""
+    address = await start(config, host)
+    price = host.price
+    if price is not None:
+        meter.start(price)
+        _log.info(
+            "The trainer runs on %s, at $%.2f an hour by SkyPilot's catalogue.",
+            host.place,
+            price.usd_per_hour,
+        )
+    return address
