@@ -2,7 +2,7 @@
 OpenAI-compatible provider on the loopback."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,12 @@ from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.rehearsal.judges.judge import PASSAGES, lexical_judge
 
 
-def main(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
-    with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
-) -> None:
-    """Serve them; the bearer token is read from PRECIS_TOKEN, and none is asked for without it."""
+def standins_app(key: str | None) -> Any:
+    """All of them as an ASGI app.
+
+    Args:
+        key: the bearer token to ask for; None asks for none.
+    """
     judges = {LEXICAL_MODEL: lexical_judge(), PASSAGE_MODEL: lexical_judge(PASSAGES)}
     models = {**judges, **baselines()}
 
@@ -26,7 +27,15 @@ def main(
             raise ApiError(404, f"No model {request.model!r} here.", "model_not_found")
         return await models[request.model](request)
 
-    app = completions_app(complete, lambda: list(models), os.environ.get(TOKEN_VARIABLE))
+    return completions_app(complete, lambda: list(models), key)
+
+
+def main(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
+) -> None:
+    """Serve them; the bearer token is read from PRECIS_TOKEN, and none is asked for without it."""
+    app = standins_app(os.environ.get(TOKEN_VARIABLE))
     serve(app, port, with_parent=with_parent)
 
 

@@ -1,0 +1,212 @@
+"""A training run with all its services in this process, and its disk at each point of it.
+
+A kill leaves what is on the disk, and nothing else. So nobody has to be killed: at each point where
+a process may die (`precis.processes.kill_points`) the disk is copied while no other thread moves a
+file on it, and the run goes on. Each copy is a prefix of the run's writes: what a process finds
+that is started after a kill at that point.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.config import DocumentsConfig, RunConfig, TrainConfig
+from precis.llm.loop_server import LoopServer
+from precis.processes import kill_points
+from precis.processes.child import ChildService
+from precis.records.documents import Corpus, load_corpus
+from precis.rehearsal.judges.serve import standins_app
+from precis.store import FolderStore
+from precis.trainer.backends import open_backend
+from precis.trainer.server import trainer_app
+from precis.training.loop import TrainingLoop
+from precis.training.opening import open_environment, open_run
+from precis.training.run import work_folder
+
+_UNNOTED = ("lease.json", "lock", "history.jsonl", ".log")
+"""How the names of files end that no run resumes from, or that change all the time."""
+
+
+@asynccontextmanager
+async def in_process(
+    module: str, arguments: Sequence[str], _log: Path, _python: str = "", **_: Any
+) -> AsyncIterator[ChildService]:
+    """Serve from this event loop what would be a child process."""
+    token = secrets.token_hex(8)
+    if module == "precis.trainer.server":
+        given = [one for one in arguments if one != "--with-parent"]
+        options = dict(zip(given[::2], given[1::2], strict=True))
+        path = Path(options["--path"])
+        path.mkdir(parents=True, exist_ok=True)
+        name: Any = options["--backend"]
+        backend = open_backend(name, path, int(options["--seed"]))
+        app: Any = trainer_app(backend, path, token)
+    else:
+        backend = None
+        app = standins_app(token)
+    server = LoopServer(app)
+    await server.start()
+    try:
+        yield ChildService(f"http://127.0.0.1:{server.port}", token, os.getpid())
+    finally:
+        await server.stop()
+        if backend is not None:
+            await backend.close()
+
+
+@dataclass(frozen=True)
+class Life:
+    """A run on a disk of its own; it may be lived on several, from where it was left on each.
+
+    Attributes:
+        folder: for its store; its local files lie where those of every run do.
+        settings: over those below.
+    """
+
+    folder: Path
+    settings: Mapping[str, Any]
+
+    @property
+    def config(self) -> TrainConfig:
+        return TrainConfig.model_validate(
+            {
+                "model": "m",
+                "steps": 2,
+                "validate_every": 1,
+                "benchmark": False,
+                "store": str(self.folder),
+                "documents": {"source": "bundled", "train_size": 8, "val_size": 2},
+                "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
+                "retention": {"keep_last": 1, "keep_every": 0, "keep_best": 0},
+                **self.settings,
+            }
+        )
+
+    @property
+    def store(self) -> FolderStore:
+        return FolderStore(self.folder)
+
+    @property
+    def work(self) -> Path:
+        """The run's local files, the trainer's among them."""
+        return work_folder(self.config)
+
+    async def live(self) -> None:
+        """Take the run from where its disk has it to its end."""
+        async with (
+            open_environment(self.config, in_process, _read) as environment,
+            open_run(self.config, environment, "the run", in_process) as run,
+        ):
+            loop = TrainingLoop(run)
+            await loop.resume()
+            await loop.train()
+
+    def copy_disk(self, into: Path) -> None:
+        """Copy store and local files."""
+        half_written = shutil.ignore_patterns("*.tmp")
+        shutil.copytree(self.folder, into / "store", ignore=half_written)
+        shutil.copytree(self.work, into / "work", ignore=half_written)
+
+    def begin_with(self, copy: Path, *, machine_is_lost: bool = False) -> None:
+        """Take such a copy for the disk.
+
+        Args:
+            machine_is_lost: without the local files.
+        """
+        shutil.copytree(copy / "store", self.folder)
+        if not machine_is_lost:
+            shutil.copytree(copy / "work", self.work)
+
+    def digest_disk(self) -> str:
+        """Digest all that a run resumes from."""
+        digest = hashlib.sha256()
+        for folder in (self.folder, self.work):
+            for path in sorted(folder.rglob("*")):
+                if path.is_file() and not path.name.endswith(_UNNOTED):
+                    digest.update(f"{path.relative_to(folder)} ".encode() + path.read_bytes())
+        return digest.hexdigest()
+
+
+@cache
+def _corpus(documents: str) -> Corpus:
+    return load_corpus(DocumentsConfig.model_validate_json(documents))
+
+
+async def _read(config: RunConfig) -> Corpus:
+    return _corpus(config.documents.model_dump_json())
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place that a run has got to.
+
+    Attributes:
+        number: the step or checkpoint that it is about.
+        copy: the disk as a kill would have left it there; one for all points with the same.
+        service: what a training service held by then.
+    """
+
+    name: str
+    number: int
+    copy: Path
+    service: Any = None
+
+
+async def live_noting(
+    life: Life, folder: Path, remember: Callable[[], Any] = lambda: None
+) -> list[Point]:
+    """Live to the end; gives every point that was reached, with the disk as it was there.
+
+    Args:
+        folder: for the copies of the disk.
+        remember: tells what a training service holds.
+    """
+    moving = threading.RLock()
+    copies: dict[str, Path] = {}
+    points: dict[tuple[str, int], Point] = {}
+    replace = os.replace
+
+    def replace_in_turn(*arguments: Any, **options: Any) -> None:
+        with moving:
+            replace(*arguments, **options)
+
+    def note(name: str, number: int | None) -> None:
+        with moving:
+            place = (name, number or 0)
+            if place not in points:
+                digest = life.digest_disk()
+                if digest not in copies:
+                    copies[digest] = folder / str(len(copies))
+                    life.copy_disk(copies[digest])
+                points[place] = Point(*place, copies[digest], remember())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kill_points, "_hooks", [note])
+        patch.setattr(os, "replace", replace_in_turn)
+        await life.live()
+    return list(points.values())
+
+
+@contextmanager
+def one_process(home: Path) -> Iterator[None]:
+    """Have lives in this process share what takes long to make, and leave it as they found it."""
+    ends = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRECIS_HOME", str(home))
+        # Nobody takes the power away.
+        patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
+    signal.signal(signal.SIGTERM, ends)

@@ -1,0 +1,266 @@
+"""Any prefix of a run's writes, then resume, gives the same bits.
+
+Each kind of run is lived once, undisturbed, and the disk is kept at every point where a process
+may die; from each of these disks the run is resumed, and must end as the undisturbed one did. That
+real processes leave such disks, and that a trainer alone can be killed, tests/services/test_crashes
+shows.
+"""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from precis.llm.loop_server import LoopServer
+from precis.records.ledger import StepRecord, load_ledger
+from precis.records.trajectories import scan_trajectories
+from precis.run.checkpoints import committed_steps, manifest, restore
+from precis.trainer.tinker.checkpoints import read_kept
+from tests.support import echoing
+from tests.support.in_process import Life, Point, live_noting, one_process
+from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
+from tests.support.tokenizers import write_chat_tokenizer
+
+ROOT = Path(__file__).parents[3]
+TIMES = {"seconds", "judge", "commit_s", "overlapped_s", "trainer"}
+"""What of a step's record differs from run to run; the trainer's metrics have times among them."""
+AT_ONCE = 4
+"""Lives that go on at the same time; each waits for its servers to end."""
+UPLOADS = {"0 files uploaded", "1 files uploaded", "all files uploaded"}
+OF_A_CHECKPOINT = UPLOADS | {"manifest written", "pointer moved", "before ledger", "ledger written"}
+"""Points that are about the checkpoint which a step makes: its number is one higher."""
+POINTS = OF_A_CHECKPOINT | {
+    "before sampling",
+    "rollouts scored",
+    "before training",
+    "training begun",
+    "before weights saved",
+    "weights saved",
+    "training logged",
+    "result stored",
+    "step trained",
+    "lease renewed",
+    "validation scored",
+    "manifest deleted",
+}
+"""Those of every run."""
+JUDGED = POINTS | {"summary sampled"}
+IMITATED = {"groups measured", "summaries collected", "summaries kept"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of run.
+
+    Attributes:
+        killed: the step that it is killed in, at each point once; None kills it in every step.
+        points: those that it must get to.
+        shows: whether a step is of this kind; that in which it is killed must be.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    killed: int | None = 1
+    points: frozenset[str] = frozenset(JUDGED)
+    shows: Callable[[StepRecord], bool] = lambda step: step.groups_trained > 0
+
+
+KINDS = {
+    "plain": Kind(killed=None),
+    "one step stale": Kind(
+        {
+            "steps": 3,
+            "off_policy_steps": 1,
+            "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 0},
+        },
+        shows=lambda step: step.staleness == 1 and step.overlapped_s > 0,
+    ),
+    "warm start": Kind(
+        {
+            "documents": {"source": "bundled", "train_size": 14, "val_size": 2},
+            "warm_start": {"documents": 5, "samples": 2, "measured_documents": 2},
+        },
+        killed=0,
+        points=frozenset(JUDGED | IMITATED),
+        shows=lambda step: step.warm_start is not None,
+    ),
+    "replacements": Kind(
+        {
+            # Of two summaries alone many groups have no variance.
+            "rollouts": {
+                "groups_per_step": 3,
+                "rollouts_per_group": 2,
+                "scored_min": 2,
+                "replacements_max": 3,
+            },
+        },
+        shows=lambda step: step.groups_added > 0,
+    ),
+    "an agent": Kind(
+        {
+            "environment": {"kind": "python", "file": echoing.__file__},
+            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
+        },
+        points=frozenset(POINTS),
+    ),
+    "a training service": Kind(
+        {
+            "trainer": {
+                "kind": "tinker",
+                "base_model": BASE_MODEL,
+                "learning_rate": 0.5,
+                "trajectories_per_update": 4,
+            },
+            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 6, "replacements_max": 4},
+        }
+    ),
+}
+
+
+@pytest.mark.filterwarnings(
+    # The service's client leaves some of its connections to the garbage collector.
+    "ignore:unclosed:ResourceWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)
+@pytest.mark.parametrize("name", KINDS)
+async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = KINDS[name]
+    with one_process(tmp_path / "home"):
+        async with training_service(kind, tmp_path, monkeypatch) as (settings, service):
+            undisturbed = Life(tmp_path / "undisturbed", settings)
+            saved = service.saved
+            points = await live_noting(undisturbed, tmp_path / "disks", lambda: dict(saved))
+            missed = kind.points - {point.name for point in points}
+            assert not missed, f"the run never got to {missed}"
+            killed = load_ledger(undisturbed.store, "m").steps[kind.killed or 0]
+            assert kind.shows(killed), killed
+            expected = outcome(undisturbed, service)
+            turns = asyncio.Semaphore(1 if saved else AT_ONCE)
+
+            async def resume(copy: Path, killed_at: list[Point]) -> None:
+                life = Life(tmp_path / f"killed-{copy.name}", settings)
+                life.begin_with(copy)
+                async with turns:
+                    # Whatever it was given later, it has not got yet.
+                    service.saved = dict(killed_at[0].service)
+                    await life.live()
+                where = ", ".join(f"{one.name} ({one.number})" for one in killed_at)
+                assert outcome(life, service) == expected, f"killed at {where}"
+                trained = Counter(trainings(life))
+                assert set(trained.values()) <= {1}, f"trained twice when killed at {where}"
+
+            disks = by_disk(kind, points)
+            async with asyncio.TaskGroup() as resuming:
+                for copy, killed_at in disks.items():
+                    resuming.create_task(resume(copy, killed_at))
+
+
+async def test_a_machine_that_is_lost_with_the_run_changes_nothing(tmp_path: Path) -> None:
+    """All but the store is gone: each prefix of what was put there is enough."""
+    kind = KINDS["one step stale"]
+    with one_process(tmp_path / "home"):
+        undisturbed = Life(tmp_path / "undisturbed", kind.settings)
+        points = await live_noting(undisturbed, tmp_path / "disks")
+        expected = outcome(undisturbed, TinkerServer(1))
+        of_the_store = [one for one in points if one.name in OF_A_CHECKPOINT and one.number == 2]
+        assert {one.name for one in of_the_store} == OF_A_CHECKPOINT
+
+        async def resume(point: Point) -> None:
+            life = Life(tmp_path / f"killed at {point.name}", kind.settings)
+            life.begin_with(point.copy, machine_is_lost=True)
+            await life.live()
+            assert outcome(life, TinkerServer(1)) == expected, f"killed at {point.name}"
+
+        async with asyncio.TaskGroup() as resuming:
+            for point in of_the_store:
+                resuming.create_task(resume(point))
+
+
+def test_every_point_at_which_a_process_may_die_is_one_of_these() -> None:
+    named = set()
+    for path in (ROOT / "precis").rglob("*.py"):
+        if path.name != "kill_points.py":
+            named |= set(re.findall(r'\breached\(\s*f?"([^"]+)"', path.read_text("utf-8")))
+    known = JUDGED | IMITATED | {"{count} files uploaded"}
+    assert named == known - {"0 files uploaded", "1 files uploaded"}
+
+
+def by_disk(kind: Kind, points: list[Point]) -> dict[Path, list[Point]]:
+    """The points at which a run of this kind is to be killed, by the disks that they leave."""
+    disks: dict[Path, list[Point]] = {}
+    seen = set()
+    for point in points:
+        least = (kind.killed or 0) + (point.name in OF_A_CHECKPOINT)
+        if kind.killed is not None and (point.number < least or point.name in seen):
+            continue
+        seen.add(point.name)
+        disks.setdefault(point.copy, []).append(point)
+    return disks
+
+
+def outcome(life: Life, service: TinkerServer) -> Any:
+    """What must be the same for all: the ledger's figures, each rollout, and each weight."""
+    store = life.store
+    ledger = load_ledger(store, "m")
+    rollouts = {}
+    for split in ("train", "validation"):
+        frame = scan_trajectories(store, "m", split).collect()
+        rollouts[split] = frame.drop("seconds").to_dicts()
+    kept = store.get("m/warm-start.json")
+    steps = committed_steps(store, "m")
+    return {
+        "steps": [one.model_dump(exclude=TIMES | {"machine_usd"}) for one in ledger.steps],
+        "validations": [one.model_dump(exclude={"seconds"}) for one in ledger.validations],
+        "variances": [one.model_dump(exclude={"seconds"}) for one in ledger.variances],
+        "rollouts": rollouts,
+        "demonstrations": json.loads(kept.data)["demonstrations"] if kept else None,
+        "weights": {step: weights_of(life, step, service) for step in steps},
+        "latest": getattr(store.get("m/latest.json"), "data", None) if not service.saved else None,
+    }
+
+
+def weights_of(life: Life, step: int, service: TinkerServer) -> Any:
+    """The SHA-256 of a checkpoint's files; of one at a service, what the service has of it."""
+    checkpoint = manifest(life.store, "m", step)
+    assert checkpoint is not None
+    if not service.saved:
+        return checkpoint.files
+    with TemporaryDirectory() as folder:
+        restore(life.store, "m", step, Path(folder) / "checkpoint")
+        policy = service.saved[read_kept(Path(folder) / "checkpoint").state]
+    return policy.logits.tolist(), policy.moves
+
+
+def trainings(life: Life) -> list[tuple[str, int]]:
+    """Each step whose training has ended, by the trainer's own log."""
+    log = life.work / "trainer/precis/models/m/trainings.jsonl"
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    return [(one["run"], one["step"]) for one in events if one["event"] == "trained"]
+
+
+@asynccontextmanager
+async def training_service(
+    kind: Kind, folder: Path, patch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Mapping[str, Any], TinkerServer]]:
+    """The settings of a run of this kind, and the service that it trains at, if it does."""
+    service = TinkerServer(1)
+    trainer = kind.settings.get("trainer")
+    if trainer is None:
+        yield kind.settings, service
+        return
+    patch.setenv("TINKER_API_KEY", KEY)
+    server = LoopServer(service.app())
+    await server.start()
+    tokenizer = write_chat_tokenizer(folder / "tokenizer")
+    address = {"base_url": f"http://127.0.0.1:{server.port}", "tokenizer": str(tokenizer)}
+    yield {**kind.settings, "trainer": {**trainer, **address}}, service
+    await server.stop()
