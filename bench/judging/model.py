@@ -64,11 +64,13 @@ def model_judge(sentences: float) -> Complete:
 
 def _reply(data: dict[str, Any], sentences: float) -> dict[str, Any]:
     if "questions" in data:
+        is_summary = "summary" in data
+        text = data["summary"] if is_summary else data["text"]
         answers = []
         for asked in data["questions"]:
-            said = answer(data["text"], asked["question"], sentences)
+            said = answer(text, asked["question"], sentences)
             answers.append({"id": asked["id"], "answer": said})
-        return {"answers": answers}
+        return {"answers": answers} | ({"is_prose": True} if is_summary else {})
     grades = []
     for item in data["items"]:
         correct = grade(item["golden_answer"], item["given_answer"])

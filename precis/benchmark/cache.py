@@ -52,7 +52,9 @@ class ResultCache:
         """The verdict under a key, or None."""
         return await self._get(
             f"verdicts/{key}",
-            lambda record: Scored(tuple(Answer(**answer) for answer in record["answers"])),
+            lambda record: Scored(
+                tuple(Answer(**answer) for answer in record["answers"]), record["is_prose"]
+            ),
         )
 
     async def keep_verdict(self, key: str, verdict: Scored) -> None:

@@ -77,7 +77,7 @@ async def _measure_one(
     if isinstance(summary, Unscored):
         return JudgedSummary(document, None, summary)
     verdict, why = await referee.rule(document, summary.text)
-    prose = referee.prose_share(document, summary.text)
+    prose = 0.0 if why == "judged_not_prose" else referee.prose_share(document, summary.text)
     return JudgedSummary(document, summary, verdict, why, kept is not None, prose=prose)
 
 

@@ -52,6 +52,8 @@ class BenchmarkJudge:
     ) -> tuple[Scored | Unscored, Disqualified | None]:
         """The verdict on a summary, and why it scores zero, if it does.
 
+        The judge may say that it is no prose too, where it does not look so by measure.
+
         What is no prose is judged all the same, to say what it would have earned.
 
         Raises:
@@ -63,7 +65,7 @@ class BenchmarkJudge:
             return self._task.score_zero(document), why
         kept = await self._recall(document, text)
         if kept is not None:
-            return kept, why
+            return kept, why or _judged(kept)
         try:
             async with self._budget.reserve(self._estimate_usd(document)):
                 verdict = await self._judge.score(document, text)
@@ -71,10 +73,10 @@ class BenchmarkJudge:
             return Unscored("budget", str(error)), None
         if self._kept and isinstance(verdict, Scored):
             await self._kept.keep_verdict(self._key(document, text), verdict)
-        return verdict, why
+        return verdict, why or _judged(verdict)
 
     def prose_share(self, document: Document, text: str) -> float:
-        """How far a summary is prose: the share of its score that it keeps."""
+        """How far a summary is prose by measure, 0 to 1."""
         return self._task.prose_share(text, document)
 
     async def _recall(self, document: Document, text: str) -> Scored | None:
@@ -94,3 +96,8 @@ class BenchmarkJudge:
         asked = {**self._judge.identity, "effort": self._config.reasoning_effort}
         decisive = [asked, repr(document), text]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+def _judged(verdict: Scored | Unscored) -> Disqualified | None:
+    is_prose = isinstance(verdict, Unscored) or verdict.is_prose
+    return None if is_prose else "judged_not_prose"

@@ -9,7 +9,7 @@ import polars as pl
 from precis.errors import StoreError
 from precis.records.results import Provenance, metric, read_results
 from precis.records.summary import JudgedSummary
-from precis.records.verdict import Disqualified
+from precis.records.verdict import Disqualified, Unread
 
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
     "run": pl.String,
@@ -68,7 +68,7 @@ def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     """Both tables as one for a person to audit: a row for each question, with its summary.
 
     Columns are those of both, `document_id`, `summary`, and `disqualified`: why the summary scored
-    zero unread.
+    zero.
     """
     why = pl.lit(None, pl.String)
     for cause in get_args(Disqualified):
@@ -78,6 +78,11 @@ def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     )
     renamed = both.rename({"scenario_id": "document_id", "text": "summary"})
     return renamed.sort(ANSWERS_KEY, nulls_last=False)
+
+
+def were_read() -> pl.Expr:
+    """Which rows of `answers_in` are of summaries whose verdict is a judge's."""
+    return ~pl.col("disqualified").is_in(get_args(Unread)).fill_null(value=False)
 
 
 def read_answers(path: Path) -> pl.DataFrame:

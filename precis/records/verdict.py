@@ -9,10 +9,12 @@ from typing import ClassVar, Literal
 
 from precis.records.rollout import Unscored
 
-__all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Verdict"]
+__all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Unread", "Verdict"]
 
-Disqualified = Literal["empty", "over_length", "wrong_script", "not_prose"]
+Unread = Literal["empty", "over_length", "wrong_script", "not_prose"]
 """Why a summary scores zero before any judge is asked."""
+Disqualified = Literal[Unread, "judged_not_prose"]
+"""Why a summary scores zero; the last, because the judge says that it is no prose."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Scored:
-    """A summary that was judged: one answer for each question of its document, in order."""
+    """A summary that was judged: one answer for each question of its document, in order.
+
+    Attributes:
+        is_prose: whether the judge takes it for prose; if not, it scores zero, whatever the
+            accuracy. True where the judge was not asked.
+    """
 
     answers: tuple[Answer, ...]
+    is_prose: bool = True
     cause: ClassVar[None] = None
 
     @property

@@ -21,9 +21,11 @@ async def obliging(request: ChatRequest) -> Completion:
     data = data_in(request.messages) or {}
     if "questions" in data:
         entries: list[dict[str, Any]] = [
-            {"id": one["id"], "answer": data["text"]} for one in data["questions"]
+            {"id": one["id"], "answer": data["summary"]} for one in data["questions"]
         ]
-        return Completion(request.model, [Choice(json.dumps({"answers": entries}))])
+        return Completion(
+            request.model, [Choice(json.dumps({"answers": entries, "is_prose": True}))]
+        )
     entries = [{"id": one["id"], "correct": True} for one in data["items"]]
     return Completion(request.model, [Choice(json.dumps({"grades": entries}))])
 

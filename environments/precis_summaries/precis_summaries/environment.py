@@ -73,11 +73,11 @@ class SummariesEnv(vf.Env[SummariesEnvConfig]):
         verdict = score_zero(document) if why else await self._judge.score(document, summary)
         if isinstance(verdict, Unscored):
             raise RuntimeError(f"The judge gave no verdict ({verdict.cause}): {verdict.detail}")
-        prose = prose_share(summary, document.text)
+        prose = prose_share(summary, document.text) * verdict.is_prose
         trace.record_reward("accuracy", prose * verdict.reward)
         trace.record_metric("prose", prose)
         trace.record_metric("words", count_words(summary))
-        trace.record_metric("disqualified", float(why is not None))
+        trace.record_metric("disqualified", float(why is not None or not verdict.is_prose))
 
 
 def load_environment(**settings: Any) -> vf.Env:

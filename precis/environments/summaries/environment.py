@@ -172,14 +172,18 @@ class Summaries(Environment):
         held_out = document.id in self._held_out
         # Validation and benchmark know the hard limit alone.
         share = 1.0 if held_out else self.task.reward_share(text)
+        if why is None and not verdict.is_prose:
+            why = "judged_not_prose"
         metrics = self._metrics(document, text, why)
-        prose = metrics["prose"]
+        measured = metrics["prose"]
+        prose = measured * verdict.is_prose
+        metrics["prose"] = prose
         metrics["correct"] = prose * verdict.correct
         metrics["asked"] = verdict.asked
         if held_out:
             metrics["copied"] = copied_share(text, document.text)
             if self.second and isinstance(second, Scored):
-                metrics["second_correct"] = prose * second.correct
+                metrics["second_correct"] = measured * second.is_prose * second.correct
                 metrics["second_asked"] = second.asked
         details = {"answers": list(map(asdict, verdict.answers)), "disqualified": why}
         return Score(share * prose * verdict.accuracy, None, metrics, details)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import openai
@@ -210,6 +211,21 @@ async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
     judge = Judge()
     found = await roll_out(client, summaries(CORPUS, judge))
     assert (found.metrics[cause], found.reward, judge.asked) == (1.0, 0.0, 0)
+
+
+async def test_what_the_judge_takes_for_no_prose_scores_zero_and_is_counted(
+    client: openai.AsyncOpenAI,
+) -> None:
+    def refusing(_: str) -> Verdict:
+        return replace(scored(True), is_prose=False)
+
+    for judge, second in ((Judge(refusing), Judge()), (Judge(), Judge(refusing))):
+        found = await roll_out(client, summaries(HELD_OUT, judge, second=second))
+        by_first = judge.rule is refusing
+        assert found.reward == (0.0 if by_first else 1.0)
+        assert found.metrics["judged_not_prose"] == float(by_first)
+        assert found.metrics["prose"] == float(not by_first)
+        assert found.metrics["second_correct"] == float(by_first)
 
 
 async def test_a_policy_that_fails_leaves_an_unscored_rollout(

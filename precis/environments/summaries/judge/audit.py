@@ -15,7 +15,7 @@ import polars as pl
 
 from precis.errors import ConfigError
 from precis.records.documents import Document
-from precis.records.questions import ANSWERS_KEY
+from precis.records.questions import ANSWERS_KEY, were_read
 from precis.records.verdict import Scored, Verdict
 
 _BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
@@ -35,7 +35,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class AuditSample:
-    """A summary whose verdict is to be read."""
+    """A summary whose verdict is to be read.
+
+    Attributes:
+        is_prose: what the judge says of it; None where the protocol does not ask.
+    """
 
     run: str
     model: str
@@ -44,6 +48,7 @@ class AuditSample:
     judge: str
     protocol: str
     summary: str
+    is_prose: bool | None
     asked: tuple[Asked, ...]
 
 
@@ -91,7 +96,7 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[AuditSamp
         results: rows as `precis.records.questions.answers_in` has them. Unscored summaries, and
             those that scored zero unread, have no verdict to check and are left out.
     """
-    ruled = results.filter(pl.col("cause").is_null() & pl.col("disqualified").is_null())
+    ruled = results.filter(pl.col("cause").is_null() & were_read())
     groups = ruled.sort(ANSWERS_KEY, nulls_last=False).partition_by(
         _BY_SUMMARY, maintain_order=True
     )
@@ -153,4 +158,12 @@ def _sample(rows: Sequence[Mapping[str, Any]]) -> AuditSample:
         for row in rows
     )
     shared = ("run", "model", "step", "document_id", "judge", "protocol", "summary")
-    return AuditSample(**{name: rows[0][name] for name in shared}, asked=asked)
+    return AuditSample(
+        **{name: rows[0][name] for name in shared}, is_prose=_is_prose(rows[0]), asked=asked
+    )
+
+
+def _is_prose(row: Mapping[str, Any]) -> bool | None:
+    if not row["protocol"].startswith("batched"):
+        return None
+    return bool(row["disqualified"] != "judged_not_prose")

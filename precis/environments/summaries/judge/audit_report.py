@@ -9,11 +9,12 @@ from pathlib import Path
 import polars as pl
 
 from precis.environments.summaries.judge.audit import Agreement, Asked, AuditSample, agreement
-from precis.environments.summaries.judge.audit_sheet import agreement_with, read_sheet
+from precis.environments.summaries.judge.audit_sheet import PROSE, agreement_with, read_sheet
 from precis.environments.summaries.judge.correction import CorrectedAccuracy, correct_accuracies
 from precis.records.verdict import Scored, Verdict
 from precis.statistics.intervals import DOCUMENTS_MIN, Interval
 
+_PROSE_SAID = {None: "", True: "; it is prose", False: "; **it is no prose, and scores zero**"}
 _COLUMNS = ("", "by the judge", "corrected by the person", "documents ruled on")
 
 
@@ -49,11 +50,19 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
     Raises:
         ConfigError: the sheet can't be used.
     """
-    person = read_sheet(sheet, results)
+    ruled = read_sheet(sheet, results)
+    person = ruled.filter(pl.col("question_id") != PROSE)
+    prose = agreement_with(ruled.filter(pl.col("question_id") == PROSE))
     corrected = map(_corrected_row, correct_accuracies(results, person))
     found = agreement_with(person)
-    parts = [
-        f"Judge and person {_describe_agreement(found, 'the judge', 'the person')}",
+    parts = [f"Judge and person {_describe_agreement(found, 'the judge', 'the person')}"]
+    if prose.questions:
+        parts.append(
+            f"On whether a summary is prose they agree on {prose.share:.1%} of {prose.questions}: "
+            f"{prose.both} prose by both, {prose.only_first} by the judge only, "
+            f"{prose.only_second} by the person only, {prose.neither} by neither."
+        )
+    parts += [
         "Accuracy, with its 95 % interval (prediction-powered inference):",
         _align([_COLUMNS, *corrected]),
         f"Corrected is right whatever the judge's faults, if what was ruled on is a random sample: "
@@ -85,7 +94,8 @@ def _heading(index: int, sample: AuditSample) -> list[str]:
     return [
         f"## {index + 1}. {_escape(sample.model)}{step}, document {_escape(sample.document_id)}",
         f"> {_escape(sample.summary)}",
-        f"On record: judge {_escape(sample.judge)}, protocol {_escape(sample.protocol)}.",
+        f"On record: judge {_escape(sample.judge)}, protocol {_escape(sample.protocol)}"
+        f"{_PROSE_SAID[sample.is_prose]}.",
     ]
 
 

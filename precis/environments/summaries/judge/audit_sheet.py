@@ -19,6 +19,10 @@ from precis.records.questions import ANSWERS_KEY
 VERDICT = "person"
 """The column to fill in."""
 
+PROSE = "prose"
+"""In the place of a question's id: the line asks whether the summary is prose."""
+
+_IS_PROSE = "Is this summary prose, written for a person to read? (yes or no)"
 _SHOWN = ("question", "gold", "answer")
 _COLUMNS = (VERDICT, *_SHOWN, *ANSWERS_KEY)
 _WORDS = {
@@ -30,7 +34,10 @@ _BEHIND_APOSTROPHE = re.compile(r"'(?=[=+\-@＝＋－＠])")
 
 
 def as_sheet(samples: Sequence[AuditSample]) -> str:
-    """CSV with a line for each answerable question, and an empty column `person`."""
+    """CSV with a line for each answerable question, and an empty column `person`.
+
+    Where the judge was asked whether the summary is prose, a line asks the person too.
+    """
     written = io.StringIO()
     sheet = csv.writer(written, lineterminator="\n")
     sheet.writerow(_COLUMNS)
@@ -41,6 +48,9 @@ def as_sheet(samples: Sequence[AuditSample]) -> str:
             if asked.answerable:
                 cells = [asked.question, asked.gold, asked.answer, *keys, asked.question_id]
                 sheet.writerow(["", *map(_as_text, cells)])
+        if sample.is_prose is not None:
+            cells = [_IS_PROSE, "", sample.summary, *keys, PROSE]
+            sheet.writerow(["", *map(_as_text, cells)])
     return written.getvalue()
 
 
@@ -66,7 +76,8 @@ def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     """The rows of some results that a person has ruled on, with the verdicts as `person`.
 
-    Lines without a verdict are left out.
+    Lines without a verdict are left out. A line on a summary's prose becomes a row whose question
+    is `PROSE`, and `correct` what the judge says.
 
     Raises:
         ConfigError: the file can't be read, a line of it is not of these results or is there
@@ -81,9 +92,20 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     for name in ANSWERS_KEY:
         schema[name] = results.schema[name]
     given = pl.DataFrame(ruled, schema=schema, orient="row")
-    found = given.join(results, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
+    both = pl.concat([results, _prose_in(results)])
+    found = given.join(both, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
     _check(path, found)
     return found
+
+
+def _prose_in(results: pl.DataFrame) -> pl.DataFrame:
+    """A row for each summary, on whether the judge says that it is prose."""
+    by_summary = results.unique(ANSWERS_KEY[:-1], keep="first")
+    return by_summary.with_columns(
+        question_id=pl.lit(PROSE),
+        answerable=pl.lit(value=True),
+        correct=pl.col("disqualified").ne_missing(pl.lit("judged_not_prose")),
+    )
 
 
 def agreement_with(person: pl.DataFrame) -> Agreement:

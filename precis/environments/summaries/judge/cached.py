@@ -27,8 +27,8 @@ _TOKENS_AN_ENTRY = 40
 _FORMATS = ("json_schema", "json_object", "plain")
 
 T = TypeVar("T")
-Parse = Callable[[str, Sequence[str]], list[T]]
-"""Reads a reply that is to have these entries; raises BadReply where it has not."""
+Parse = Callable[[str, Sequence[str]], T]
+"""Reads a reply that is to have entries with these ids; raises BadReply where it has not."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ParsedReply(Generic[T]):
     """A valid reply: the judge's own text, and what it says."""
 
     text: str
-    entries: list[T]
+    said: T
 
 
 class CachedJudge:
@@ -83,7 +83,7 @@ class CachedJudge:
         """Close the connections."""
         await self._client.close()
 
-    async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> list[T]:
+    async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> T:
         """What `parse` makes of the judge's reply to a prompt.
 
         The same prompt at the same time (two summaries may lead to the same answers, and so to
@@ -105,7 +105,7 @@ class CachedJudge:
             reply = await self.ask_anew(prompt, parse, deadline)
             if self._cache is not None:
                 self._cache.put(key, reply.text)
-            return reply.entries
+            return reply.said
 
     async def ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
         """Ask the judge, whatever the cache holds, as often as the settings allow.
@@ -151,16 +151,16 @@ class CachedJudge:
             del self._under_way[key]
             ended.set()
 
-    def _find(self, key: str, prompt: Prompt, parse: Parse[T]) -> list[T] | None:
+    def _find(self, key: str, prompt: Prompt, parse: Parse[T]) -> T | None:
         reply = None if self._cache is None else self._cache.get(key)
         if reply is None:
             return None
         try:
-            entries = parse(reply, prompt.ids)
+            said = parse(reply, prompt.ids)
         except BadReply:  # not a reply that this program kept: ask again
             return None
         self._cached += 1
-        return entries
+        return said
 
     def _key(self, prompt: Prompt) -> str:
         parts = [

@@ -1,7 +1,6 @@
 """The judge's client: a document and a summary go in, a verdict comes out."""
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Self
 
 from precis.config import JudgeConfig
@@ -11,14 +10,15 @@ from precis.environments.summaries.judge.endpoint import rules_version
 from precis.environments.summaries.judge.protocol import (
     PROTOCOL_VERSION,
     Graded,
-    Prompt,
-    answer_prompt,
+    Reading,
     batches,
     grade_prompt,
     guess_prompt,
     parse_answers,
     parse_grades,
+    parse_reading,
     prompts_digest,
+    reading_prompt,
     ruling,
 )
 from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed
@@ -114,16 +114,20 @@ class JudgeClient:
         Raises:
             JudgeRejected: the judge rejects the key, the model or the request as such.
         """
-        batched = batches(document.questions, self._config.protocol)
+        protocol = self._config.protocol
 
-        async def judge(questions: Sequence[Question]) -> list[Answer]:
-            return await self._judge(document, answer_prompt(summary, questions), questions)
+        async def judge(questions: Sequence[Question]) -> Scored:
+            prompt = reading_prompt(summary, questions, protocol)
+            deadline = Deadline(self._config.verdict_timeout_s)
+            read = await self._cached.ask(prompt, self._parse_reading, deadline)
+            return await self._rule(document, questions, read, deadline)
 
         try:
-            answers = await run_for_each(judge, batched)
+            verdicts = await run_for_each(judge, batches(document.questions, protocol))
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
-        return Scored(tuple(chain.from_iterable(answers)))
+        answers = [answer for verdict in verdicts for answer in verdict.answers]
+        return Scored(tuple(answers), all(verdict.is_prose for verdict in verdicts))
 
     async def guess(self, document: Document) -> Scored | Unscored:
         """Which of the document's questions the judge answers without the document.
@@ -132,11 +136,12 @@ class JudgeClient:
             JudgeRejected: as for `score`.
         """
         questions = document.questions
+        deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            answers = await self._judge(document, guess_prompt(questions), questions)
+            given = await self._cached.ask(guess_prompt(questions), parse_answers, deadline)
+            return await self._rule(document, questions, Reading(given), deadline)
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
-        return Scored(tuple(answers))
 
     async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
         """What the judge makes of each document when it reads the full text, by document id.
@@ -165,10 +170,10 @@ class JudgeClient:
             JudgeUnavailable: it did not answer, and may later.
         """
         question = Question("check", "What colour is the door?", "green", answerable=True)
-        prompt = answer_prompt("The door is green.", [question])
+        prompt = reading_prompt("The door is green.", [question], self._config.protocol)
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            await self._cached.ask_anew(prompt, parse_answers, deadline)
+            await self._cached.ask_anew(prompt, self._parse_reading, deadline)
         except ProviderFailed as error:
             who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
             what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."
@@ -179,12 +184,18 @@ class JudgeClient:
                 raise JudgeUnavailable(what, remedy) from error
             raise JudgeRejected(what, _UNFIT) from error
 
-    async def _judge(
-        self, document: Document, prompt: Prompt, questions: Sequence[Question]
-    ) -> list[Answer]:
-        """Have questions answered in one request; grade in another what needs it."""
-        deadline = Deadline(self._config.verdict_timeout_s)
-        given = await self._cached.ask(prompt, parse_answers, deadline)
+    def _parse_reading(self, reply: str, ids: Sequence[str]) -> Reading:
+        return parse_reading(reply, ids, self._config.protocol)
+
+    async def _rule(
+        self,
+        document: Document,
+        questions: Sequence[Question],
+        read: Reading,
+        deadline: Deadline,
+    ) -> Scored:
+        """The verdict on given answers; those that need it are graded in another request."""
+        given = read.answers
         # By the question's place: what needs no grader now, and the rest when it is graded.
         rulings: dict[int, bool] = {}
         ungraded: dict[int, Graded] = {}
@@ -200,7 +211,7 @@ class JudgeClient:
         answers = []
         for place, question in enumerate(questions):
             answers.append(Answer(question.id, given[place], rulings[place], question.answerable))
-        return answers
+        return Scored(tuple(answers), read.is_prose)
 
     async def _grade(
         self, graded: Sequence[Graded], document: str | None, deadline: Deadline

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from precis.records.questions import were_read
 from precis.statistics.bootstrap import NORMAL, Floats, widened
 from precis.statistics.intervals import CONFIDENCE, DOCUMENTS_MIN, Interval, ratio_interval
 from precis.statistics.standings import Contender, contenders, rows_by
@@ -80,7 +81,7 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     Args:
         person: rows of `results` with the column `person`; at least two documents.
     """
-    ruled = results.filter(pl.col("disqualified").is_null())
+    ruled = results.filter(were_read())
     share = _questions(ruled) / _questions(results)
     over = (pl.col("correct").cast(pl.Float64) - pl.col("person").cast(pl.Float64)).sum()
     both = person.group_by("document_id").agg(over.alias("over"), pl.len().alias("ruled"))

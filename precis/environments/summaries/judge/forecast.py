@@ -16,9 +16,9 @@ from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.environments.summaries.judge.protocol import (
     Graded,
     Prompt,
-    answer_prompt,
     batches,
     grade_prompt,
+    reading_prompt,
 )
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document, Question
@@ -147,7 +147,8 @@ def _thinks(config: JudgeConfig) -> bool:
 def _cost(config: JudgeConfig, document: Document, text: str) -> _Cost:
     cost = _Cost(0, 0, 0)
     for questions in batches(document.questions, config.protocol):
-        cost = _sum(cost, _request(answer_prompt(text, questions), _answers(questions)))
+        prompt = reading_prompt(text, questions, config.protocol)
+        cost = _sum(cost, _request(prompt, _answers(questions)))
         # What is not said, or said as in the golden answer, needs no grade: this is the dearest
         # case, in which all is said in other words.
         graded = [Graded(one, one.answer) for one in questions if one.answerable]
@@ -168,7 +169,7 @@ def _answers(questions: Sequence[Question]) -> object:
     for question in questions:
         answer = question.answer if question.answerable else UNANSWERABLE
         answers.append({"id": "q1", "answer": answer})
-    return {"answers": answers}
+    return {"answers": answers, "is_prose": True}
 
 
 def _grades(count: int) -> object:

@@ -34,6 +34,23 @@ the text does not contain the answer, the answer is exactly "{UNANSWERABLE}".
 
 Reply with one JSON object and nothing else, with exactly one entry for each question:
 {{"answers": [{{"id": "q1", "answer": "..."}}]}}"""
+READ_SYSTEM = f"""\
+You answer questions from a summary, and from nothing else, and say whether it is prose.
+
+{DATA}
+
+`summary` is the text. `questions` is a list of questions, each with an `id`. Answer each question
+in one short sentence or less, using only what the text says: no outside knowledge, no guesses.
+Where the text does not contain the answer, the answer is exactly "{UNANSWERABLE}".
+
+`is_prose` is true if the text is written for a person to read: in sentences with their verbs and
+their small words, such as `the`, `of` and `is` in English. It is false if the text, or a large part
+of it, is a list of words, names or numbers, leaves the small words out as a telegram does, or glues
+words together. Judge how the text is written, not what it says of itself. Bad style, missing facts,
+a heading, a quotation, or bullet points that are sentences do not make it false.
+
+Reply with one JSON object and nothing else, with exactly one entry for each question:
+{{"answers": [{{"id": "q1", "answer": "..."}}], "is_prose": true}}"""
 GUESS_SYSTEM = f"""\
 You answer questions from what you know, without a text.
 

@@ -3,8 +3,9 @@
 Both protocols ask the judge twice about a question: to answer it from the text alone, and to
 compare that answer with the golden one, unless there is nothing to compare: it was declined, or
 is the golden one. `batched` puts all of a document's questions into one
-request of each kind. `per_question` puts one question into a request and shows the grader the
-whole document too, as ART's summarizer notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`).
+request of each kind, and asks with the answers whether the summary is prose. `per_question` puts
+one question into a request and shows the grader the whole document too, as ART's summarizer
+notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`), and does not ask about prose.
 
 A reply counts only if it is exactly what was asked for. Whatever else a judge says, to more
 questions, to fewer, twice, or in prose, is no verdict.
@@ -25,18 +26,19 @@ from precis.environments.summaries.judge.prompts import (
     ANSWER_WORDS_MAX,
     GRADE_SYSTEM,
     GUESS_SYSTEM,
+    READ_SYSTEM,
     UNANSWERABLE,
     judge_messages,
 )
 from precis.records.documents import Question
 from precis.words import count_words
 
-PROTOCOL_VERSION = "3"
+PROTOCOL_VERSION = "4"
 """Raised with every change to a request, to what counts as a valid reply, or to what needs none.
 
 1: the judge grades every answer that it has not declined. 2: except those that are the golden
 answer word for word (`ruling`), which are correct. 3: nor those of more than
-`ANSWER_WORDS_MAX` words, which are wrong.
+`ANSWER_WORDS_MAX` words, which are wrong. 4: `batched` asks whether the summary is prose.
 """
 
 _ARTICLE = re.compile(r"^(?:the|an?) ")
@@ -65,6 +67,19 @@ class Prompt:
     messages: list[dict[str, str]]
     schema: dict[str, Any]
     ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the judge reads in a summary.
+
+    Attributes:
+        answers: in the order of the questions; one that could not be given is `UNANSWERABLE`.
+        is_prose: whether the summary is written for a person; true where that was not asked.
+    """
+
+    answers: list[str]
+    is_prose: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,14 +121,20 @@ def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[
     return [questions] if questions else []
 
 
+def reading_prompt(summary: str, questions: Sequence[Question], protocol: Protocol) -> Prompt:
+    """Ask for the answers from a summary and, in `batched`, whether it is prose."""
+    if protocol == "per_question":
+        return answer_prompt(summary, questions)
+    ids = _ids(len(questions))
+    data = {"summary": summary, "questions": _asked(ids, questions)}
+    return Prompt("answers", judge_messages(READ_SYSTEM, data), _READING_SCHEMA, ids)
+
+
 def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
     """Ask for the answers to some questions from a text."""
     ids = _ids(len(questions))
-    asked = []
-    for id, question in zip(ids, questions, strict=True):
-        asked.append({"id": id, "question": question.text})
-    messages = judge_messages(ANSWER_SYSTEM, {"text": text, "questions": asked})
-    return Prompt("answers", messages, _ANSWERS_SCHEMA, ids)
+    data = {"text": text, "questions": _asked(ids, questions)}
+    return Prompt("answers", judge_messages(ANSWER_SYSTEM, data), _ANSWERS_SCHEMA, ids)
 
 
 def guess_prompt(questions: Sequence[Question]) -> Prompt:
@@ -144,19 +165,26 @@ def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Promp
     return Prompt("grades", judge_messages(GRADE_SYSTEM, data), _GRADES_SCHEMA, ids)
 
 
+def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading:
+    """What a reply to `reading_prompt` says.
+
+    Raises:
+        BadReply: the reply is not one JSON object with one string for each id and, in `batched`,
+            a boolean for `is_prose`.
+    """
+    if protocol == "per_question":
+        return Reading(parse_answers(reply, ids))
+    read = validate_reply(reply, _Reading)
+    return Reading(_answers_of(read.answers, ids), read.is_prose)
+
+
 def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
     """The answers in the order of `ids`; one that could not be given is `UNANSWERABLE`.
 
     Raises:
         BadReply: the reply is not one JSON object with one string for each id.
     """
-    entries = validate_reply(reply, _Answers).answers
-    by_id = entries_by_id(entries, ids)
-    answers = []
-    for id in ids:
-        answer = by_id[id].answer.strip()
-        answers.append(UNANSWERABLE if _declines(answer) else answer)
-    return answers
+    return _answers_of(validate_reply(reply, _Answers).answers, ids)
 
 
 def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
@@ -172,7 +200,8 @@ def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
 
 def prompts_digest() -> str:
     """A short fingerprint of the prompts, kept with every result that they led to."""
-    return hashlib.sha256(f"{ANSWER_SYSTEM}\0{GRADE_SYSTEM}".encode()).hexdigest()[:16]
+    prompts = "\0".join((READ_SYSTEM, ANSWER_SYSTEM, GRADE_SYSTEM))
+    return hashlib.sha256(prompts.encode()).hexdigest()[:16]
 
 
 def _bare(answer: str) -> str:
@@ -185,6 +214,13 @@ def _bare(answer: str) -> str:
 
 def _ids(count: int) -> tuple[str, ...]:
     return tuple(f"q{number}" for number in range(1, count + 1))
+
+
+def _asked(ids: Sequence[str], questions: Sequence[Question]) -> list[dict[str, str]]:
+    asked = []
+    for id, question in zip(ids, questions, strict=True):
+        asked.append({"id": id, "question": question.text})
+    return asked
 
 
 def _schema(name: str, field: str, kind: str) -> dict[str, Any]:
@@ -203,6 +239,11 @@ def _schema(name: str, field: str, kind: str) -> dict[str, Any]:
 
 
 _ANSWERS_SCHEMA = _schema("answers", "answer", "string")
+_READING_SCHEMA = {
+    **_ANSWERS_SCHEMA,
+    "properties": {**_ANSWERS_SCHEMA["properties"], "is_prose": {"type": "boolean"}},
+    "required": ["answers", "is_prose"],
+}
 _GRADES_SCHEMA = _schema("grades", "correct", "boolean")
 
 
@@ -239,6 +280,10 @@ class _GradeEntry(ReplyEntry):
 
 class _Answers(StrictReply):
     answers: list[_AnswerEntry]
+
+
+class _Reading(_Answers):
+    is_prose: bool
 
 
 class _Grades(StrictReply):
@@ -288,6 +333,15 @@ def entries_by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
     if sorted(given) != sorted(ids):
         raise BadReply(f"The reply has the ids {str(given)[:200]} instead of {', '.join(ids)}.")
     return {entry.id: entry for entry in entries}
+
+
+def _answers_of(entries: Sequence[_AnswerEntry], ids: Sequence[str]) -> list[str]:
+    by_id = entries_by_id(entries, ids)
+    answers = []
+    for id in ids:
+        answer = by_id[id].answer.strip()
+        answers.append(UNANSWERABLE if _declines(answer) else answer)
+    return answers
 
 
 def _declines(answer: str) -> bool:

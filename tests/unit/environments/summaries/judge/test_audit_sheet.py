@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from precis.commands.judge import app
 from precis.environments.summaries.judge.audit import draw_samples
+from precis.environments.summaries.judge.audit_report import as_markdown, report_on_sheet
 from precis.environments.summaries.judge.audit_sheet import agreement_with, as_sheet, read_sheet
 from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered
 from precis.environments.summaries.rewards import score_zero
@@ -44,7 +46,7 @@ def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
 def test_a_filled_in_sheet_is_read_again(tmp_path: Path) -> None:
     found = frame()
     sheet = as_sheet(draw_samples(found, 4, seed=1))
-    path = fill_in(sheet, {0: "correct", 1: "Correct ", 2: "no", 5: "0"}, tmp_path / "s.csv")
+    path = fill_in(sheet, {0: "correct", 1: "Correct ", 3: "no", 7: "0"}, tmp_path / "s.csv")
     person = read_sheet(path, found)
     assert person["person"].to_list() == [True, True, False, False]
     assert person["correct"].to_list() == [True, False, True, False]
@@ -54,9 +56,31 @@ def test_a_filled_in_sheet_is_read_again(tmp_path: Path) -> None:
 
 def test_the_sheet_says_neither_what_the_judge_ruled_nor_asks_the_unanswerable() -> None:
     rows = list(csv.DictReader(io.StringIO(as_sheet(draw_samples(frame(), 3, seed=1)))))
-    assert len(rows) == 6
+    assert len(rows) == 9
+    assert [row["answer"] for row in rows[2::3]] == ["A summary."] * 3
     assert next(iter(rows[0])) == "person"
     assert not {"correct", "ruled"} & set(rows[0])
+
+
+def test_a_person_may_disagree_on_what_is_prose(tmp_path: Path) -> None:
+    """The judge says that the first of two summaries is none, and answered from it all the same."""
+    verdict = judged("d0").verdict
+    assert isinstance(verdict, Scored)
+    ruled = replace(verdict, is_prose=False)
+    list_of_words = replace(judged("d0", ruled), disqualified="judged_not_prose", prose=0.0)
+    found = results(list_of_words, judged("d1"))
+    samples = draw_samples(found, 2, seed=1)
+    assert [one.is_prose for one in samples] == [False, True]
+    assert "it is no prose, and scores zero" in as_markdown(samples, {})
+    path = fill_in(as_sheet(samples), {2: "yes", 5: "yes"}, tmp_path / "s.csv")
+    assert "they agree on 50.0% of 2: 1 prose by both, 0 by the judge only, 1 by the person" in (
+        report_on_sheet(found, path)
+    )
+
+
+def test_a_protocol_that_does_not_ask_about_prose_has_no_line_of_it() -> None:
+    found = frame().with_columns(protocol=pl.lit("per_question v4"))
+    assert "prose" not in as_sheet(draw_samples(found, 3, seed=1))
 
 
 def test_a_formula_in_an_id_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -188,12 +212,13 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     made = audit(str(path), "--out", str(page), "--samples", "8")
     assert "fill in" in made.output
     sheet = tmp_path / "audit.csv"
-    fill_in(sheet.read_text(), dict.fromkeys(range(16), "correct"), sheet)
+    fill_in(sheet.read_text(), dict.fromkeys(range(24), "correct"), sheet)
     again = audit(str(path), "--out", str(page), "--samples", "8")
     assert "stays as it is" in again.output
     told = audit(str(path), "--filled", str(sheet))
     assert told.exit_code == 0, told.output
     assert "agree on 50.0% of 16 answerable questions" in told.output
+    assert "they agree on 100.0% of 8: 8 prose by both" in told.output
     assert "trained@3" in told.output
     assert "50.0% (" in told.output and "100.0% (" in told.output
 
