@@ -9,7 +9,7 @@ import polars as pl
 from precis.errors import StoreError
 from precis.records.results import Provenance, metric, read_results
 from precis.records.summary import JudgedSummary
-from precis.records.verdict import Disqualified, Unread
+from precis.records.verdict import Disqualified
 
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
     "run": pl.String,
@@ -28,6 +28,9 @@ QUESTIONS = pl.Schema(_COLUMNS)
 
 _KEY = ("run", "model", "step", "scenario_id", "question_id")
 _ROLLOUT = ("run", "model", "step", "scenario_id")
+
+_UNREAD: tuple[Disqualified, ...] = ("empty", "over_length", "wrong_script")
+"""Why a benchmark gives zero without asking the judge."""
 
 ANSWERS_KEY = ("run", "model", "step", "document_id", "question_id")
 """What makes a row of `answers_in` unique."""
@@ -81,8 +84,11 @@ def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
 
 
 def were_read() -> pl.Expr:
-    """Which rows of `answers_in` are of summaries whose verdict is a judge's."""
-    return ~pl.col("disqualified").is_in(get_args(Unread)).fill_null(value=False)
+    """Which rows of `answers_in` are of summaries that a judge has read.
+
+    A benchmark has what is no prose by measure judged all the same.
+    """
+    return ~pl.col("disqualified").is_in(_UNREAD).fill_null(value=False)
 
 
 def read_answers(path: Path) -> pl.DataFrame:

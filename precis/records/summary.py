@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from precis.records.documents import Document
-from precis.records.verdict import Disqualified, Verdict
+from precis.records.verdict import Disqualified, Scored, Verdict
 from precis.text import count_words
 
 
@@ -71,4 +71,7 @@ class JudgedSummary:
         metrics: dict[str, float] = {"words": self.words, "prose": self.prose}
         for cause in get_args(Disqualified):
             metrics[cause] = float(self.disqualified == cause)
+        # What is no prose by measure was judged too, and the judge may agree.
+        is_prose = not isinstance(self.verdict, Scored) or self.verdict.is_prose
+        metrics["judged_not_prose"] = float(not is_prose)
         return metrics

@@ -9,12 +9,11 @@ from typing import ClassVar, Literal
 
 from precis.records.rollout import Unscored
 
-__all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Unread", "Verdict"]
+__all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Verdict"]
 
-Unread = Literal["empty", "over_length", "wrong_script", "not_prose"]
-"""Why a summary scores zero before any judge is asked."""
-Disqualified = Literal[Unread, "judged_not_prose"]
-"""Why a summary scores zero; the last, because the judge says that it is no prose."""
+Disqualified = Literal["empty", "over_length", "wrong_script", "not_prose", "judged_not_prose"]
+"""Why a summary scores zero: before any judge is asked or, the last, because the judge says that it
+is no prose."""
 
 
 @dataclass(frozen=True)
