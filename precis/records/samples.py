@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from openai.types.chat.chat_completion import Choice
-
 from precis.errors import TrainerError
 
 if TYPE_CHECKING:
     import art
+    from openai.types.chat.chat_completion import Choice
 
 PREFIX_BREAKS = "data/step_prefix_breaks"
 """Metric of a training: calls after the first of their rollout that began a sample of their own."""
@@ -98,12 +97,14 @@ def count_prefix_breaks(groups: Iterable["art.TrajectoryGroup"]) -> int:
     return breaks
 
 
-def with_tokens(choice: dict[str, Any], call: SampledCall) -> Choice:
+def with_tokens(choice: dict[str, Any], call: SampledCall) -> "Choice":
     """Return a choice that carries the tokens of its call.
 
     They are plain lists beside OpenAI's fields: an object for each token's log probability, as
     OpenAI has it, takes a second for the 18,000 tokens of a step.
     """
+    from openai.types.chat.chat_completion import Choice  # half a second to import
+
     tokens = {
         "prompt_token_ids": list(call.prompt_ids),
         "token_ids": list(call.token_ids),
@@ -122,14 +123,16 @@ def sampled_in(trajectory: "art.Trajectory") -> Iterator[Sampled]:
         yield tokens_of(choice)
 
 
-def choices_in(trajectory: "art.Trajectory") -> Iterator[Choice]:
+def choices_in(trajectory: "art.Trajectory") -> "Iterator[Choice]":
     """Give the answers of a trajectory that were sampled, those of its other histories too."""
+    from openai.types.chat.chat_completion import Choice  # half a second to import
+
     histories: list[Any] = [trajectory, *trajectory.additional_histories]
     for history in histories:
         yield from (one for one in history.messages_and_choices if isinstance(one, Choice))
 
 
-def tokens_of(choice: Choice) -> Sampled:
+def tokens_of(choice: "Choice") -> Sampled:
     """Return the tokens that a choice carries.
 
     Raises:

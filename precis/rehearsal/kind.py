@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import art
 import numpy as np
 from numpy.typing import NDArray
 
 from precis.llm.server import ChatRequest, Choice
+
+if TYPE_CHECKING:
+    import art
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -138,7 +140,7 @@ class PolicyKind(Protocol):
         """
         ...
 
-    def samples_of(self, trajectory: art.Trajectory) -> list[Any]:
+    def samples_of(self, trajectory: "art.Trajectory") -> list[Any]:
         """Return what is to be learned from a rollout.
 
         Raises:
@@ -146,7 +148,7 @@ class PolicyKind(Protocol):
         """
         ...
 
-    def demonstrations_of(self, trajectory: art.Trajectory) -> list[Any]:
+    def demonstrations_of(self, trajectory: "art.Trajectory") -> list[Any]:
         """Return what is to be imitated of a trajectory, whoever it is of.
 
         Raises:

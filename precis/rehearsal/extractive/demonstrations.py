@@ -5,10 +5,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
-
-import art
-from openai.types.chat.chat_completion import Choice
+from typing import TYPE_CHECKING, Any
 
 from precis.environments.summaries.prompt import request_in
 from precis.errors import TrainerError
@@ -17,12 +14,15 @@ from precis.rehearsal.extractive.samples import PickedSample
 from precis.rehearsal.extractive.trajectories import sample_of
 from precis.text import tokens
 
+if TYPE_CHECKING:
+    import art
+
 Grams = Counter[tuple[str, ...]]
 
 _START_MAX = 60
 
 
-def demonstration_of(trajectory: art.Trajectory) -> PickedSample:
+def demonstration_of(trajectory: "art.Trajectory") -> PickedSample:
     """The picks that a trajectory's last message shows: the policy's own as they were made, of
     another's summary the sentences that say the same.
 
@@ -33,6 +33,8 @@ def demonstration_of(trajectory: art.Trajectory) -> PickedSample:
         RolloutError: the messages before it hold no document.
         TrainerError: no sentence of the document shares anything with it.
     """
+    from openai.types.chat.chat_completion import Choice  # half a second to import
+
     *before, last = trajectory.messages_and_choices
     if isinstance(last, Choice):
         return sample_of(trajectory)

@@ -1,9 +1,8 @@
 """The embedded policy that picks sentences, as a kind of policy."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import art
 import numpy as np
 
 from precis.environments.summaries.prompt import SummaryRequest, request_in
@@ -16,6 +15,9 @@ from precis.rehearsal.extractive.policy import logprobs, pick, summary
 from precis.rehearsal.extractive.samples import PickBatch, PickedSample, batch_of
 from precis.rehearsal.extractive.trajectories import sample_of
 from precis.rehearsal.kind import Layout, Policy
+
+if TYPE_CHECKING:
+    import art
 
 
 class SentencePicks:
@@ -36,11 +38,11 @@ class SentencePicks:
         generator = generator_of(asked)
         return [_choice(policy, request, asked, generator) for _ in range(asked.n)]
 
-    def samples_of(self, trajectory: art.Trajectory) -> list[PickedSample]:
+    def samples_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
         """Return the sample of a trajectory's last choice."""
         return [sample_of(trajectory)]
 
-    def demonstrations_of(self, trajectory: art.Trajectory) -> list[PickedSample]:
+    def demonstrations_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
         """Return the picks that a trajectory's last message shows."""
         return [demonstration_of(trajectory)]
 

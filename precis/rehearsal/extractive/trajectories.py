@@ -2,10 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import art
-from openai.types.chat.chat_completion import Choice
+from typing import TYPE_CHECKING, Any
 
 from precis.environments.summaries.prompt import request_in
 from precis.errors import TrainerError
@@ -13,14 +10,19 @@ from precis.records.samples import tokens_of
 from precis.rehearsal.extractive.features import Features, featurize
 from precis.rehearsal.extractive.samples import PickedSample
 
+if TYPE_CHECKING:
+    import art
 
-def sample_of(trajectory: art.Trajectory) -> PickedSample:
+
+def sample_of(trajectory: "art.Trajectory") -> PickedSample:
     """The sample that a trajectory's last choice is.
 
     Raises:
         RolloutError: the messages before it hold no document.
         TrainerError: there is no choice, or one without its tokens.
     """
+    from openai.types.chat.chat_completion import Choice  # half a second to import
+
     items = trajectory.messages_and_choices
     at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
     if at is None:
