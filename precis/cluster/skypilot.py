@@ -190,7 +190,7 @@ class SkyPilotHost:
         address = TrainerAddress(tunnel.url, keys.token)
         try:
             async with asyncio.timeout(patience_s):
-                while not await answers(address):
+                while not await answers(address):  # noqa: ASYNC110  another machine sets no event
                     await asyncio.sleep(0.5)
         except TimeoutError as error:
             await self._disconnect()

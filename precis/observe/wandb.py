@@ -124,7 +124,7 @@ async def wandb_log(
         logger.warning("%s", trouble)
         environment["WANDB_MODE"] = "offline"
     with (folder / "wandb.log").open("ab") as output:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220  started once a run
             [sys.executable, "-m", "precis.observe.wandb"],
             stdin=subprocess.PIPE,
             stdout=output,
