@@ -14,6 +14,8 @@ _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark
 text as they are written, and they are in most figures."""
 _SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 """Where they are syntax all the same: a list, a table's rule, an address."""
+_BOLD = "\ue000"
+"""Begins and ends bold text until it is escaped; of the private use, so that it is in no text."""
 _WITHIN_WORD = re.compile(r"(?<=[^\W_])&#95;(?=[^\W_])")
 """An underscore that is no syntax: `learning_rate` reads as such in the file too."""
 
@@ -28,16 +30,32 @@ def escape(text: str) -> str:
     return _SYNTAX.sub(_reference, _WITHIN_WORD.sub("_", escaped))
 
 
+def mark_bold(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Mark parts of a text that a `table` is to set in bold, by their begins and ends."""
+    found = []
+    place = 0
+    text = text.replace(_BOLD, " ")
+    for start, end in spans:
+        found += [text[place:start], _BOLD, text[start:end], _BOLD]
+        place = end
+    return "".join([*found, text[place:]])
+
+
 def _reference(match: re.Match[str]) -> str:
     syntax = match.group()
     return f"{syntax[:-1]}&#{ord(syntax[-1])};"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of plain text."""
+    """A table of plain text, but for what is marked (`mark_bold`)."""
     lines = [_line(head), _line(["---"] * len(head))]
     for row in rows:
-        lines.append(_line(list(map(escape, row))))
+        cells = []
+        for cell in map(escape, row):
+            # Of an odd number one was cut off, or stands in a text that nobody marked.
+            whole = cell.count(_BOLD) % 2 == 0
+            cells.append(cell.replace(_BOLD, "**" if whole else ""))
+        lines.append(_line(cells))
     return "\n".join(lines)
 
 

@@ -1,7 +1,8 @@
 """A summary as a person reads it: as a quotation, with its questions and verdicts."""
 
 from precis.records.rollout import Rollout, Unscored
-from precis.report.escaping import escape, quote, table
+from precis.report.decisive import decisive_words
+from precis.report.escaping import escape, mark_bold, quote, table
 from precis.text import count_words
 
 
@@ -37,5 +38,8 @@ def _questions(rollout: Rollout) -> str:
             rows.append([question["text"], gold, "", "not scored"])
         else:
             mark = "✓" if answer["correct"] else "✗"
-            rows.append([question["text"], gold, answer["answer"], mark])
+            said = answer["answer"]
+            if answer["correct"] and question["answerable"]:
+                said = mark_bold(said, decisive_words(question["text"], gold, said, ()))
+            rows.append([question["text"], gold, said, mark])
     return table(["Question", "Expected", "Answered from the summary", "Verdict"], rows)

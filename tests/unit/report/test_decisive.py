@@ -1,6 +1,7 @@
 """What an answer has of the golden one is shown, and nothing else of it."""
 
 from precis.report.decisive import common_words, decisive_words
+from precis.report.escaping import mark_bold, table
 
 
 def shown(question: str, gold: str, answer: str, common: frozenset[str] = frozenset()) -> list[str]:
@@ -28,3 +29,10 @@ def test_words_of_many_answers_decide_nothing() -> None:
 def test_an_answer_without_a_golden_word_shows_none() -> None:
     assert shown("Who?", "Ada", "Nobody knows.") == []
     assert shown("", "", "") == []
+
+
+def test_a_training_reports_table_sets_them_in_bold_and_nothing_that_a_text_asks_for() -> None:
+    answer = "The *mayor* Ada Kessler paid \ue00040 euros."
+    spans = decisive_words("Who paid?", "Ada Kessler", answer, ())
+    cell = table(["Answer"], [[mark_bold(answer, spans)]]).splitlines()[-1]
+    assert cell == "| The &#42;mayor&#42; **Ada** **Kessler** paid 40 euros. |"
