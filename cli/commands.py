@@ -3,16 +3,16 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from cli import prefect_server
 from precis.commands.terminal import CONTINUES, fail, sentences
-from precis.config import SEED_MAX, SEED_MIN
+from precis.config import SEED_MAX, SEED_MIN, TrainConfig
 from precis.environment import Environment
 from precis.errors import without_passwords
 from precis.processes.signals import as_interrupts
@@ -46,26 +46,70 @@ def rehearse(
     fresh: Annotated[bool, typer.Option(help="Forget an earlier rehearsal of this name.")] = False,
 ) -> None:
     """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
+    if environment:
+        given = {"steps": steps, "seed": seed, "take_over": take_over}
+        named = {"model": model, "store": store}
+        _train(environment, given | {key: value for key, value in named.items() if value}, fresh)
+        return
     _quiet()
     with console.status("Starting …"), sentences(), _explain_interrupt():
         server = prefect_server.find_or_start()
-        from cli.rehearsal import (
-            agent_config,
-            corpus_of,
-            forget,
-            rehearsal_config,
-            rehearse,
-        )
+        from cli.rehearsal import corpus_of, forget, rehearsal_config
 
+        corpus = corpus_of(documents)
         folder = store or Environment().store
-        if environment:
-            config = agent_config(steps, environment, seed, folder, take_over, model)
-        else:
-            corpus = corpus_of(documents)
-            config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
+        config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
         if fresh:
             forget(config)
+    _run(config, server)
+
+
+def train(
+    file: Annotated[str, typer.Argument(help="A Python file with `scenarios` and `rollout`.")],
+    deployment: Annotated[
+        str,
+        typer.Option(
+            help="Whose settings to take, as prefect.yaml names it: train/h100. By default those "
+            "of a rehearsal: the embedded policy, on this machine."
+        ),
+    ] = "",
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param", "-p", help="A setting over those, as a deployment's run takes it: steps=50."
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the model; by default the file's.")] = "",
+    fresh: Annotated[bool, typer.Option(help="Forget an earlier run of this name.")] = False,
+) -> None:
+    """Train an agent of your own, and show what it achieves before and after."""
+    with sentences():
+        from cli.deployments import read_params
+
+        given = read_params(params or [])
+    _train(file, given | ({"model": name} if name else {}), fresh, deployment)
+
+
+def _train(file: str, given: Mapping[str, Any], fresh: bool, deployment: str = "") -> None:
+    """Train an agent; a file or settings that can't work are said before anything is started."""
+    _quiet()
+    with console.status("Starting …"), sentences(), _explain_interrupt():
+        from cli.agent import agent_config
+
+        config = agent_config(file, given, deployment)
+        server = prefect_server.find_or_start()
+        if fresh:
+            from cli.rehearsal import forget
+
+            forget(config)
+    _run(config, server)
+
+
+def _run(config: TrainConfig, server: prefect_server.PrefectServer) -> None:
+    """Run the training flow in this process, and say where to look at it."""
     with sentences(), _explain_interrupt():
+        from cli.rehearsal import rehearse
+
         rehearse(config, server, console)
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
     if server.password_file:

@@ -1,16 +1,13 @@
 """`precis doctor`: what a run needs, checked and shown as a table."""
 
 import asyncio
-import json
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import yaml
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_URL,
@@ -23,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli import prefect_server
-from cli.up import ROOT
+from cli.deployments import read_deployment, read_params
 from precis import checks
 from precis.benchmark.measure import with_settings_of_its_run
 from precis.benchmark.run import hosted_of
@@ -49,6 +46,7 @@ from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.shortcomings import nothing_to_train
+from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
 from precis.store import open_store
@@ -56,12 +54,8 @@ from precis.trainer.tinker.check import check_key, check_service, is_client_inst
 from precis.trainer.tinker.check import require_client as require_tinker
 from precis.training.fork import check_origin
 from precis.training.run import identity_of
-from tasks.parameters import lay_over
 from tasks.secrets import adopt_secrets
 
-_MODELS: dict[str, type[RunConfig]] = {"train": TrainConfig, "benchmark": BenchmarkConfig}
-"""The flows whose runs need what is checked here, with their settings."""
-_LAUNCHER = "flows/managed.py:"
 _SOME_BUCKET = "s3://bucket"
 """Stands for a store that has yet to be named, so that everything else can be checked."""
 _DEADLINE_S = 300.0
@@ -340,45 +334,14 @@ def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
             is not of the form `name=value`.
         ValidationError: the settings can't work.
     """
-    entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    named = {_name(entry): entry for entry in entries if _flow(entry) in _MODELS}
-    if deployment not in named:
-        raise ConfigError(
-            f"prefect.yaml has no deployment {deployment!r} of training or a benchmark; it has "
-            f"{', '.join(named)}."
-        )
-    entry = named[deployment]
-    launches = entry["entrypoint"].startswith(_LAUNCHER)
-    model = ManagedConfig if launches else _MODELS[_flow(entry)]
-    settings = lay_over(model, entry["parameters"], dict(map(_parse_param, params)))
+    model, parameters = read_deployment(deployment)
+    settings = lay_over(model, parameters, read_params(params))
     try:
         return Examined(model.model_validate(settings))
     except ValidationError as error:
         # A store that is not there yet hides nothing else that is missing; anything else does.
         config = model.model_validate({**settings, "store": _SOME_BUCKET})
         return Examined(config, problems_in(error)[0])
-
-
-def _parse_param(param: str) -> tuple[str, Any]:
-    """A setting and its value: JSON, or else a word, as Prefect reads them."""
-    name, separator, value = param.partition("=")
-    if not separator:
-        raise ConfigError(f"-p {param!r} is not of the form name=value.")
-    try:
-        return name, json.loads(value)
-    except ValueError as error:
-        if value[:1] in ("{", "[", '"'):
-            raise ConfigError(f"-p {name}: {value} is no JSON ({error}).") from error
-        return name, value
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    """A deployment as `prefect deployment run` takes it."""
-    return f"{_flow(entry)}/{entry['name']}"
-
-
-def _flow(entry: Mapping[str, Any]) -> str:
-    return str(entry["entrypoint"].rpartition(":")[2])
 
 
 def _print(rows: Sequence[CheckResult], console: Console) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import math
 import os
-import re
 import shutil
 import threading
 import time
@@ -27,11 +26,11 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from cli.agent import name_of
 from cli.prefect_server import PrefectServer, keep_running
 from precis.commands.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment, private_home
-from precis.environments.python import load_python
 from precis.environments.summaries.judge.endpoint import PASSAGE_MODEL
 from precis.errors import StoreError
 from precis.observe.wandb import unreachable
@@ -47,8 +46,6 @@ _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
 _POLL_S = 0.2
 _FAREWELL_S = 15.0
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-_NAME_MAX = 30
 _LINE_S = 5.0
 """Between two lines of progress, where there is no terminal for a bar."""
 
@@ -81,35 +78,6 @@ def rehearsal_config(
     )
 
 
-def agent_config(
-    steps: int, file: str, seed: int, store: str, take_over: bool = False, model: str = ""
-) -> TrainConfig:
-    """The settings of an agent's rehearsal, whose policy picks calls of tools.
-
-    Args:
-        file: the environment's.
-        model: its name; empty makes one of file and seed.
-
-    Raises:
-        ConfigError: the file can't be used; says why in a sentence.
-    """
-    load_python(file)
-    path = Path(file).expanduser().absolute()
-    settings = {
-        "model": model or f"rehearsal-{_name_of(path)}-seed{seed}",
-        "steps": steps,
-        "seed": seed,
-        "environment": str(path),
-        "trainer": {"kind": "tool_calls"},
-        "store": store if "://" in store else str(Path(store).expanduser().absolute()),
-        "rollouts": {"in_flight": 8, "groups_per_step": 8, "rollouts_per_group": 8},
-        "retention": {"keep_every": 1},
-        "take_over": take_over,
-        "judge_patience_s": 0,
-    }
-    return TrainConfig.model_validate(settings)
-
-
 def corpus_of(documents: str) -> str:
     """The corpus to rehearse with: of a folder of texts one that is made of it, for nothing.
 
@@ -126,20 +94,15 @@ def corpus_of(documents: str) -> str:
 
     texts = read_texts(given)
     place = hashlib.sha256(str(given.resolve()).encode()).hexdigest()[:8]
-    out = private_home() / "corpora" / place / f"{_name_of(given)}.parquet"
+    out = private_home() / "corpora" / place / f"{name_of(given)}.parquet"
     make_by_rules(texts, given, out)
     return str(out)
 
 
 def _model_of(documents: str, seed: int) -> str:
     """A model's name, made of its documents' and the seed."""
-    of_documents = "" if documents == "bundled" else f"-{_name_of(Path(documents))}"
+    of_documents = "" if documents == "bundled" else f"-{name_of(Path(documents))}"
     return f"rehearsal{of_documents}-seed{seed}"
-
-
-def _name_of(path: Path) -> str:
-    """What a file or folder is called, as far as a model's name may have it."""
-    return _NO_NAME.sub("-", path.expanduser().resolve().stem)[:_NAME_MAX].strip("-") or "documents"
 
 
 def _to_be_said_later(_: str) -> None:

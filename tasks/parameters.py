@@ -16,18 +16,16 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectNotFound
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from precis.config import SEED_MAX, SEED_MIN
 from precis.errors import ConfigError
 from precis.record import Record
-from precis.settings.overrides import Given, overlay
+from precis.settings.overrides import CONFIG, Given, lay_over, take_apart
 from precis.settings.problems import problems_in
 
 C = TypeVar("C", bound=Record)
 R = TypeVar("R")
 
-_CONFIG = "config"
 _DEEPEST = 5
 """So many objects and lists are within each other in the settings."""
 _CONFIG_HELP = """Any of these settings as one JSON object, for programs; it goes before those that
@@ -49,7 +47,7 @@ def takes_settings(
         async def taking(config: C | Given | None = None, **settings: Any) -> R:
             if isinstance(config, model):
                 return await flow(config)
-            given: Given = {**settings, _CONFIG: config or {}}
+            given: Given = {**settings, CONFIG: config or {}}
             return await flow(_validate(model, await _over_deployment(model, given)))
 
         taking.__signature__ = _signature(model)  # type: ignore[attr-defined]
@@ -64,7 +62,7 @@ def named(template: str) -> Callable[[], str]:
     def name() -> str:
         context = FlowRunContext.get()
         parameters = (context.parameters if context else None) or {}
-        return template.format(**{**parameters, **dict(parameters.get(_CONFIG) or {})})
+        return template.format(**{**parameters, **dict(parameters.get(CONFIG) or {})})
 
     return name
 
@@ -74,7 +72,7 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     if run is None or run.deployment_id is None:
-        return _take_apart(model, given)
+        return take_apart(model, given)
     async with get_client() as client:
         try:
             deployed = (await client.read_deployment(run.deployment_id)).parameters
@@ -85,19 +83,6 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
         if name not in deployed or deployed[name] != value:
             own[name] = value
     return lay_over(model, deployed, own)
-
-
-def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:
-    """The settings of a run that is given some of its own, over those of its deployment."""
-    return overlay(model, _take_apart(model, deployed), _take_apart(model, own))
-
-
-def _take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
-    alone = {}
-    for name, value in parameters.items():
-        if name != _CONFIG and value is not PydanticUndefined:
-            alone[name] = value
-    return overlay(model, alone, parameters.get(_CONFIG) or {})
 
 
 def _validate(model: type[C], settings: Given) -> C:
@@ -113,7 +98,7 @@ def _signature(model: type[Record]) -> Signature:
     alone = [_parameter(at, name, field) for at, (name, field) in enumerate(fields)]
     extra: Any = {"position": len(alone), "title": "Config", **_bound_numbers(_DEEPEST)}
     config = Parameter(
-        _CONFIG,
+        CONFIG,
         Parameter.POSITIONAL_OR_KEYWORD,
         default=Field({}, description=" ".join(_CONFIG_HELP.split()), json_schema_extra=extra),
         annotation=dict[str, Any],

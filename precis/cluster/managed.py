@@ -97,7 +97,8 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
     for setting, value in _files(config):
         raise ConfigError(
             f"{setting} is {value}, which is on this machine, and the job runs on another one.",
-            "Put it where both reach it: documents on the Hub, checkpoints in a bucket.",
+            "Put it where both reach it: documents on the Hub, checkpoints in a bucket. A file of "
+            "one's own environment can't be: train/h100 rents a machine for the trainer alone.",
         )
     if not server_url:
         raise ConfigError(
@@ -113,6 +114,8 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
 
 
 def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
+    if config.environment.kind == "python":
+        yield "environment.file", config.environment.file
     source = config.documents.source
     if source != "bundled" and Path(source).expanduser().exists():
         yield "documents.source", source

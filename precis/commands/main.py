@@ -32,6 +32,10 @@ COMMANDS = {
         "cli.commands:rehearse",
         "Run the whole pipeline on this machine: no account, no key, no GPU, about a minute.",
     ),
+    "train": Command(
+        "cli.commands:train",
+        "Train an agent of your own, and show what it achieves before and after.",
+    ),
     "up": Command(
         "cli.commands:up",
         "Start server and worker, deploy everything, and work until Ctrl-C.",

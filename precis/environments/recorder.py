@@ -14,7 +14,6 @@ import math
 import numbers
 import secrets
 import traceback
-from collections.abc import Mapping
 from typing import Any, Self
 
 import art
@@ -182,8 +181,8 @@ def _score_in(returned: object) -> Score | None:
     if isinstance(returned, numbers.Real):
         return Score(float(returned))
     if isinstance(returned, art.Trajectory):
-        metrics: Mapping[str, Any] = returned.metrics
-        success = metrics.get("success")
+        metrics: dict[str, Any] = dict(returned.metrics)
+        success = metrics.pop("success", None)
         return Score(returned.reward, None if success is None else bool(success), metrics)
     return None
 

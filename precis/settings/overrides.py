@@ -3,9 +3,37 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from pydantic_core import PydanticUndefined
+
 from precis.record import Record
 
 Given = Mapping[str, Any]
+
+CONFIG = "config"
+"""The parameter of a flow that holds any of its settings."""
+_OF_SUMMARIES = ("documents", "judge", "second_judge", "warm_start", "judge_concurrency_limit")
+"""What a deployment says of summaries, and means of no other environment."""
+
+
+def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:
+    """Return the settings of a run that is given some of its own, over those of its deployment.
+
+    A deployment's settings of summaries are left out where the run has another environment.
+    """
+    base = take_apart(model, deployed)
+    over = take_apart(model, own)
+    if _kind(over.get("environment")) not in ("", "summaries"):
+        base = {name: value for name, value in base.items() if name not in _OF_SUMMARIES}
+    return overlay(model, base, over)
+
+
+def take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
+    """Return the parameters of a flow as settings: those in its `config` go before the others."""
+    alone = {}
+    for name, value in parameters.items():
+        if name != CONFIG and value is not PydanticUndefined:
+            alone[name] = value
+    return overlay(model, alone, parameters.get(CONFIG) or {})
 
 
 def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
@@ -44,3 +72,10 @@ def _inner(model: type[Record], name: str, there: Any, value: Any) -> type[Recor
         if each.model_fields["kind"].default == kind:
             return each
     return models[0]
+
+
+def _kind(environment: Any) -> str:
+    """Return the kind of an environment as a run is given it: a path is short for a file's."""
+    if isinstance(environment, Mapping):
+        return str(environment.get("kind", ""))
+    return str(environment or "")

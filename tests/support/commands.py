@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 from precis.commands.main import COMMANDS, load
 
-WITH_PREFECT = ("rehearse", "up", "worker", "doctor", "secret", "stop", "runs delete")
+WITH_PREFECT = ("rehearse", "train", "up", "worker", "doctor", "secret", "stop", "runs delete")
 """The commands that talk to a Prefect server."""
 
 

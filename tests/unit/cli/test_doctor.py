@@ -8,7 +8,7 @@ import yaml
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
-from cli import doctor
+from cli import deployments, doctor
 from cli.doctor import Examined, checks_of, read_settings
 from precis.checks import CheckResult, run_checks
 from precis.cluster import api
@@ -143,7 +143,7 @@ async def test_a_python_file_is_examined_in_place_of_documents_and_judge(
             }
         )
     )
-    monkeypatch.setattr(doctor, "ROOT", tmp_path)
+    monkeypatch.setattr(deployments, "ROOT", tmp_path)
     planned = checks_of(read_settings("train/game"))
     assert not {"documents", "judge", "second judge"} & planned.keys()
     rows = await run_checks(planned)
@@ -199,7 +199,7 @@ def test_a_managed_job_is_examined_with_the_settings_that_it_alone_has(
     (managed,) = (one for one in given["deployments"] if one["name"] == "managed")
     managed["parameters"] |= {"prefect_api_url": "https://p/api", "store": "s3://bucket/runs"}
     (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(given))
-    monkeypatch.setattr(doctor, "ROOT", tmp_path)
+    monkeypatch.setattr(deployments, "ROOT", tmp_path)
     examined = read_settings("train/managed")
     assert isinstance(examined.config, ManagedConfig)
     assert examined.config.prefect_api_url == "https://p/api"

@@ -13,7 +13,6 @@ from cli import rehearsal
 from cli.rehearsal import rehearsal_config
 from precis.commands import main as cli
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
-from precis.errors import ConfigError
 from precis.records.ledger import Ledger
 from tests.support.corpora import rows, write_jsonl
 from tests.support.ledgers import record, validation
@@ -116,23 +115,6 @@ def test_a_run_that_had_come_further_is_not_shown_at_step_two_of_one() -> None:
 def test_one_step_on_one_document_is_counted_in_the_singular() -> None:
     assert rehearsal._counted(1, "step") == "1 step"
     assert rehearsal._counted(2, "step") == "2 steps"
-
-
-def test_an_agent_s_rehearsal_is_named_after_its_file_and_has_a_policy_that_calls_tools(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "my_agent.py"
-    file.write_text(
-        "def scenarios(split): return [{'id': split}]\n"
-        "async def rollout(model, scenario): return 1.0\n"
-    )
-    config = rehearsal.agent_config(5, str(file), 2, str(tmp_path / "store"))
-    assert (config.model, config.steps, config.seed) == ("rehearsal-my_agent-seed2", 5, 2)
-    assert config.environment.model_dump() == {"kind": "python", "file": str(file)}
-    assert config.trainer.kind == "tool_calls"
-    file.write_text("def scenarios(split): return []")
-    with pytest.raises(ConfigError, match="has no function `rollout`"):
-        rehearsal.agent_config(5, str(file), 2, str(tmp_path / "store"))
 
 
 def test_a_run_without_a_benchmark_shows_its_first_validation_and_its_last() -> None:

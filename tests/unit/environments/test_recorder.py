@@ -98,7 +98,7 @@ async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Rec
         rollouts = await asyncio.gather(*plays)
     for rollout, scenario in zip(rollouts, scenarios, strict=True):
         assert rollout.scenario is scenario
-        assert rollout.score == Score(1.0, True, {"success": 1.0, "moves": 3.0})
+        assert rollout.score == Score(1.0, True, {"moves": 3.0})
         first, second, third = rollout.calls
         assert first.messages[0] == {"role": "system", "content": "Play."}
         assert [one["role"] for one in third.messages] == [

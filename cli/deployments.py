@@ -1,0 +1,62 @@
+"""The deployments of prefect.yaml, and settings as `-p name=value` gives them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from cli.up import ROOT
+from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
+from precis.errors import ConfigError
+
+_MODELS: dict[str, type[RunConfig]] = {"train": TrainConfig, "benchmark": BenchmarkConfig}
+"""The flows whose runs have settings, by their names."""
+_LAUNCHER = "flows/managed.py:"
+
+
+def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
+    """Return what a deployment's settings are of, and its parameters.
+
+    Raises:
+        ConfigError: prefect.yaml has no such deployment of training or a benchmark.
+    """
+    entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    named = {_name(entry): entry for entry in entries if _flow(entry) in _MODELS}
+    if deployment not in named:
+        raise ConfigError(
+            f"prefect.yaml has no deployment {deployment!r} of training or a benchmark; it has "
+            f"{', '.join(named)}."
+        )
+    entry = named[deployment]
+    launches = entry["entrypoint"].startswith(_LAUNCHER)
+    return ManagedConfig if launches else _MODELS[_flow(entry)], entry["parameters"]
+
+
+def read_params(params: Sequence[str]) -> dict[str, Any]:
+    """Return settings by name: each value is JSON, or else a word, as Prefect reads them.
+
+    Raises:
+        ConfigError: one is not of the form `name=value`.
+    """
+    settings = {}
+    for param in params:
+        name, separator, value = param.partition("=")
+        if not separator:
+            raise ConfigError(f"-p {param!r} is not of the form name=value.")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError as error:
+            if value[:1] in ("{", "[", '"'):
+                raise ConfigError(f"-p {name}: {value} is no JSON ({error}).") from error
+            settings[name] = value
+    return settings
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    """Return a deployment's name as `prefect deployment run` takes it."""
+    return f"{_flow(entry)}/{entry['name']}"
+
+
+def _flow(entry: Mapping[str, Any]) -> str:
+    return str(entry["entrypoint"].rpartition(":")[2])

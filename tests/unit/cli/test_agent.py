@@ -1,0 +1,127 @@
+"""`precis train FILE`: whose settings it takes, and what it says before anything is started."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from cli import prefect_server
+from cli.agent import agent_config
+from cli.deployments import read_deployment
+from precis.commands.main import app
+from precis.config import TrainConfig
+from precis.errors import ConfigError
+from precis.settings.overrides import lay_over
+
+AGENT = """
+def scenarios(split): return [{"id": split}]
+def rollout(model, scenario): return 1.0
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "my_agent.py"
+    path.write_text(AGENT)
+    return str(path)
+
+
+def test_by_default_it_is_a_rehearsal_named_after_its_file(file: str) -> None:
+    config = agent_config(file, {"steps": 5, "seed": 2})
+    assert (config.model, config.steps, config.seed) == ("rehearsal-my_agent-seed2", 5, 2)
+    assert config.environment.model_dump() == {"kind": "python", "file": file}
+    assert config.trainer.kind == "tool_calls"
+    assert agent_config(file, {"model": "mine"}).model == "mine"
+
+
+def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_STORE", "s3://bucket")
+    given = {"steps": 7, "trainer": {"learning_rate": 1e-4}}
+    config = agent_config(file, given, "train/h100")
+    assert (config.model, config.steps, config.budget_usd) == ("my_agent", 7, 60)
+    assert config.trainer.kind == "art"
+    assert config.trainer.base_model == "Qwen/Qwen2.5-3B-Instruct"
+    assert config.trainer.learning_rate == 1e-4
+    assert config.cluster.where == "sky"
+    assert config.second_judge is None
+    assert config.judge == TrainConfig(store="s").judge
+
+
+@pytest.mark.parametrize(
+    "name", ["rehearsal", "trial", "h100", "h100-apache", "serverless", "tinker"]
+)
+def test_every_deployment_of_training_takes_an_environment(
+    name: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_STORE", "s3://bucket")
+    model, parameters = read_deployment(f"train/{name}")
+    for given in (file, {"kind": "python", "file": file}):
+        settings = lay_over(model, parameters, {"environment": given})
+        config = model.model_validate(settings)
+        assert config.environment.kind == "python"
+        assert config.trainer.kind == parameters.get("trainer", {"kind": "tool_calls"})["kind"]
+    same = lay_over(model, parameters, {"environment": "summaries"})
+    assert same.get("second_judge") == parameters.get("second_judge")
+
+
+def test_a_deployment_whose_flow_runs_elsewhere_is_refused(file: str) -> None:
+    with pytest.raises(ConfigError, match="train/managed does not train in the flow's own process"):
+        agent_config(file, {}, "train/managed")
+    with pytest.raises(ConfigError, match="has no deployment 'h100'"):
+        agent_config(file, {}, "h100")
+
+
+@pytest.mark.parametrize("command", ["train", "rehearse --environment"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 / 0", "can't be imported: ZeroDivisionError: division by zero"),
+        ("def scenarios(split): return [{'id': 'a'}]", "has no function `rollout`"),
+        (AGENT.replace("[{", "[] and [{"), "scenarios('train') returned none"),
+        (None, "can't be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_can_t_be_used_gets_a_sentence_before_anything_is_started(
+    command: str, text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(**_: Any) -> None:
+        raise AssertionError("a Prefect server was started")
+
+    monkeypatch.setattr(prefect_server, "find_or_start", start)
+    path = tmp_path / "broken.py"
+    if text is not None:
+        path.write_text(text)
+    done = CliRunner().invoke(app, [*command.split(), str(path)])
+    assert done.exit_code == 1
+    assert said in re.sub(r"\s+", " ", done.output)
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("params", "said", "code"),
+    [
+        (["steps"], "-p 'steps' is not of the form name=value", 1),
+        (["steps=0"], "steps", 2),
+        (['trainer={"kind": "extractive"}'], "picks sentences of documents", 2),
+    ],
+)
+def test_settings_that_can_t_work_are_said_before_anything_is_started(
+    params: list[str], said: str, code: int, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(prefect_server, "find_or_start")
+    options = [word for one in params for word in ("-p", one)]
+    done = CliRunner().invoke(app, ["train", file, *options])
+    assert done.exit_code == code
+    assert said in re.sub(r"\s+", " ", done.output)
+
+
+def test_a_judge_given_with_the_environment_stays(file: str) -> None:
+    deployed = {"second_judge": {"provider": "lexical"}}
+    given = {"environment": file, "second_judge": {"provider": "lexical"}}
+    with pytest.raises(ValidationError, match="second_judge is a setting of summaries"):
+        TrainConfig.model_validate(lay_over(TrainConfig, deployed, given))
