@@ -124,13 +124,12 @@ def test_pairs_that_no_vocabulary_knows_earn_nothing(attack: Attack) -> None:
         assert disqualify(packed, document, WORDS_MAX) in ("not_prose", "over_length")
 
 
-def test_pairs_of_words_without_vowels_earn_no_more_than_honest_text() -> None:
-    honest = packed = 0.0
+def test_pairs_of_words_without_vowels_earn_nothing() -> None:
     for document in CORPUS[::8]:
         text = " ".join(without_vowels_in_pairs(document.text).split()[:280])
-        honest += accuracy(document, lead(document.text, WORDS_MAX))
-        packed += accuracy(document, text) * prose_share(text, document.text)
-    assert packed <= 0.1 * honest
+        share = prose_share(text, document.text)
+        assert share < 0.2
+        assert accuracy(document, text) * share < 0.02
 
 
 def test_350_words_hold_at_most_15_percent_more_letters_than_the_document_s() -> None:

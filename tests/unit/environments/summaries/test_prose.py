@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.attacks import earned
+from bench.reading.attacks import ATTACKS, Source, sources_of
 from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import centroid, lead, random_sentences
 from precis.environments.summaries.prose import prose_share
@@ -45,8 +47,18 @@ def telegram(text: str, small: frozenset[str] = SMALL) -> str:
 
 @pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
 def test_sentences_of_a_document_are_prose(summarize: Callable[[str, int], str]) -> None:
-    for document in (*PROSE, *CORPUS[::4]):
+    for document in PROSE:
         assert prose_share(summarize(document.text, WORDS_MAX), document.text) > 0.99
+
+
+@pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
+def test_sentences_that_repeat_each_other_hardly_lose_by_it(
+    summarize: Callable[[str, int], str],
+) -> None:
+    """The bundled documents say the same in many sentences."""
+    shares = [prose_share(summarize(one.text, WORDS_MAX), one.text) for one in CORPUS[::4]]
+    assert min(shares) > 0.9
+    assert sum(shares) / len(shares) > 0.995
 
 
 @pytest.mark.parametrize("abstract", ABSTRACTS, ids=lambda one: f"{one['document_id']}")
@@ -69,7 +81,7 @@ def test_half_a_list_is_not_made_up_for_by_sentences() -> None:
         rest = telegram(document.text[len(honest) :]).split()
         mixed = random.Random(document.id).sample(rest, len(rest))
         assert prose_share(f"{honest} {' '.join(rest[:175])}", document.text) < 0.05
-        assert prose_share(f"{honest} {' '.join(mixed[:175])}", document.text) < 0.65
+        assert prose_share(f"{honest} {' '.join(mixed[:175])}", document.text) < 0.3
 
 
 def test_words_that_are_left_out_cost_the_more_the_more_they_are() -> None:
@@ -89,6 +101,62 @@ def test_words_that_are_left_out_cost_the_more_the_more_they_are() -> None:
     assert sorted(shares, reverse=True) == shares
     drops = [before - after for before, after in pairwise(shares)]
     assert max(drops) < 0.5
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[Source]:
+    """Honest texts of eight documents."""
+    return [one for found in sources_of(PROSE[::8]).values() for one in found]
+
+
+@pytest.mark.parametrize(
+    ("attack", "most"),
+    {
+        "5 % of function words dropped": 0.97,
+        "10 % dropped": 0.87,
+        "25 % dropped": 0.52,
+        "50 % dropped": 0.1,
+        "all dropped": 0.0,
+        "articles dropped": 0.35,
+        "25 % dropped, every 7th word wrong": 0.8,
+        "sprinkled, 1 of 5": 0.05,
+        "48 words behind": 0.75,
+        "half a telegraph behind": 0.05,
+        "each content word once": 0.0,
+        "rows of a table": 0.0,
+        "words mixed by 10": 0.3,
+        "pairs without vowels": 0.02,
+        "pairs glued by x": 0.01,
+    }.items(),
+)
+def test_an_attack_costs_more_than_its_room_is_worth(
+    sources: list[Source], attack: str, most: float
+) -> None:
+    shares = [prose_share(ATTACKS[attack](one), one.document.text) for one in sources]
+    assert sum(shares) / len(shares) <= most
+
+
+def test_what_is_dropped_unnoticed_is_next_to_nothing(sources: list[Source]) -> None:
+    for source in sources[:8]:
+        kept = ATTACKS["dropped where unnoticed"](source).split()
+        used = source.words.index(kept[-1], len(kept) - 1) + 1
+        assert used - len(kept) <= 15
+
+
+def test_no_attack_is_worth_its_while(sources: list[Source]) -> None:
+    honest = earned(sources, lambda one: one.honest)
+    for attack in ("15 % dropped", "25 % dropped", "48 words behind", "sprinkled, 1 of 5"):
+        made = earned(sources, ATTACKS[attack])
+        for judge, right in made.right.items():
+            assert sum(right) <= sum(honest.right[judge])
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_words_left_out_of_a_text_show_in_any_language(story: dict[str, str]) -> None:
+    small = frozenset(story["small"].split())
+    chance = random.Random(1)
+    words = [w for w in pieces(story["text"]) if w.lower() not in small or chance.random() < 0.5]
+    assert prose_share(" ".join(words), story["text"]) < 0.5
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
