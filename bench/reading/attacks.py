@@ -198,7 +198,7 @@ ATTACKS: dict[str, Callable[[Source], str]] = {
 
 def sources_of(documents: Sequence[Document]) -> dict[str, list[Source]]:
     """Return, by name, the honest texts of the documents."""
-    abstracts = {}
+    abstracts: dict[str, str] = {}
     for line in _ABSTRACTS.read_text().splitlines():
         abstract = json.loads(line)
         abstracts.setdefault(abstract["document_id"], abstract["summary"])
