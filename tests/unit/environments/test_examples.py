@@ -39,7 +39,7 @@ def test_an_example_is_a_page_of_code() -> None:
 @pytest.mark.parametrize("name", PLAYED)
 async def test_the_embedded_policy_has_an_answer_to_every_request(name: str) -> None:
     policy = embedded()
-    rollouts = await play(example(name), policy, 6)
+    rollouts = await play(example(name), policy, 3)
     assert len(policy.requests) == sum(len(one.calls) for one in rollouts)
     for rollout in rollouts:
         assert score_of(rollout).success in (True, False)
@@ -73,7 +73,7 @@ async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(
         argument = next(iter(function["parameters"]["properties"]))
         return ToolCall(said.id, tool, said.arguments.replace("NAME", argument))
 
-    for rollout in await play(example(name), ScriptedPolicy(say), 3):
+    for rollout in await play(example(name), ScriptedPolicy(say), 2):
         score = score_of(rollout)
         assert not score.success
         assert score.reward <= 0
