@@ -12,10 +12,11 @@ from rich.console import Console
 
 from cli import prefect_server
 from precis.commands.terminal import CONTINUES, fail, sentences
-from precis.config import SEED_MAX, SEED_MIN, TrainConfig
+from precis.config import TrainConfig
 from precis.environment import Environment
 from precis.errors import without_passwords
 from precis.processes.signals import as_interrupts
+from precis.settings.bounds import SEED_MAX, SEED_MIN
 
 console = Console(highlight=False)
 

@@ -159,6 +159,7 @@ def rehearse(
 _SHOWN = {
     "preflight",
     "precis.training.opening",
+    "precis.training.outlook",
     "precis.llm.silence",
     "precis.processes.file_lock",
     "precis.run.lease",

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from precis.environment import Environment
 from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
+from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import EnvironmentSettings, SummariesSettings
 from precis.settings.identity import ByIdentity, Decides, MayChange, Since, decisive_settings
@@ -21,9 +22,6 @@ from precis.settings.store import StoreUrl
 from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
-SEED_MIN = -(2**63)
-SEED_MAX = 2**63 - 1
-"""A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
 Baseline = Literal["empty", "lead-350", "random-350", "centroid", "telegraph-350"]
 Hosted = Literal[

@@ -9,17 +9,13 @@ from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 from prefect.tasks import Task
 
-from precis.benchmark.teacher import forecast_teacher, teacher_of
 from precis.checks import CheckResult, raise_failures, run_checks
 from precis.cleartext import keys_in_clear
 from precis.config import RunConfig, TrainConfig
 from precis.environments.protocol import Environment
-from precis.environments.summaries.environment import Summaries
-from precis.environments.summaries.judge.forecast import Forecast
 from precis.errors import ConfigError, JudgeUnavailable
 from precis.models.licences import restriction_of
-from precis.settings.tinker import TinkerTrainer
-from precis.training.forecast import forecast_judging, forecast_second_judge, forecast_service
+from precis.training import outlook
 from precis.training.preflight import Preflight
 from precis.training.run import Run
 from tasks.policy import RETRIED, worth_retrying
@@ -89,52 +85,7 @@ def _format_row(row: CheckResult) -> dict[str, str]:
 @task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
 async def announce_cost(run: Run) -> None:
     """Say what the rest of the run will cost: the training service, a teacher, and the judges."""
-    summaries = run.environment
-    if not isinstance(summaries, Summaries):
-        return  # what another asks for, nobody knows beforehand
-    config = run.config
-    at = run.ledger.next_step
-    held_out = summaries.corpus.validation
-    usd = run.ledger.usd
-    apart = run.warm_start.documents if run.warm_start else ()
-    if isinstance(config.trainer, TinkerTrainer):
-        charged = forecast_service(config, config.trainer, at, held_out)
-        get_run_logger().info("%s", charged)
-        usd += charged.usd or 0.0
-        if charged.usd is None:
-            get_run_logger().warning(
-                "What the Tinker service charges is not counted. Give its prices in trainer.prices."
-            )
-    teacher = teacher_of(config, summaries.task)
-    if teacher and at == 0:
-        asked = forecast_teacher(teacher.spec, apart, summaries.task)
-        get_run_logger().info("%s", asked)
-        usd += asked.usd or 0.0
-    if config.judge.provider != "lexical":
-        model = summaries.judge.identity["model"]
-        usd += _announce(forecast_judging(config, at, held_out, model, len(apart)), model)
-    if summaries.second:
-        model = summaries.second.identity["model"]
-        ahead = forecast_second_judge(config, at, held_out, model)
-        if ahead and config.second_judge and config.second_judge.provider != "lexical":
-            usd += _announce(ahead, model)
-    if config.budget_usd is not None and usd > config.budget_usd:
-        get_run_logger().warning(
-            "The budget of $%.2f will not last to the last step.", config.budget_usd
-        )
-
-
-def _announce(ahead: Forecast, model: str) -> float:
-    """Say what a judge will take; returns its dollars, as far as they are known."""
-    logger = get_run_logger()
-    logger.info("%s", ahead)
-    if ahead.usd is None:
-        logger.warning(
-            "No price is known for %s: its cost is not counted. Give one in its prices.", model
-        )
-    if ahead.days > 1:
-        logger.warning("The daily quota suffices for one of %d days.", ahead.days)
-    return ahead.usd or 0.0
+    outlook.announce_cost(run)
 
 
 async def _check_shared_limit(config: RunConfig) -> str:

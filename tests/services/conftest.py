@@ -47,7 +47,6 @@ LONGEST = (
     "test_rented.py",
     "test_random_kills.py",
     "test_crashes.py",
-    "test_overlap.py",
     "test_team.py",
     "test_deployments.py",
     "test_managed.py",

@@ -93,26 +93,6 @@ POINTS = {
 }
 """Of a step that is followed by a validation; the checkpoint before it goes with its commit."""
 
-WARM_POINTS = {
-    "groups measured before it": Point("flow", "groups measured"),
-    "summaries sampled": Point("flow", "summaries collected"),
-    "first summaries kept": Point("flow", "summaries kept"),
-    "before training": POINTS["before training"],
-    "training begun": POINTS["training begun"],
-    "before weights saved": POINTS["before weights saved"],
-    "weights saved": POINTS["weights saved"],
-    "training logged": POINTS["training logged"],
-    "result stored": POINTS["result stored"],
-    "answer sent": POINTS["answer sent"],
-    "before first upload": POINTS["before first upload"],
-    "manifest written": POINTS["manifest written"],
-    "pointer moved": POINTS["pointer moved"],
-    "before ledger": POINTS["before ledger"],
-    "ledger written": POINTS["ledger written"],
-    "groups measured after it": Point("flow", "groups measured", 1),
-}
-"""Of a warm start, which is step 0, in the order in which a run gets there."""
-
 INTERRUPTED = {"training begun", "before weights saved"}
 """Points at which a training is under way whose weights are not saved: it begins again."""
 
@@ -124,10 +104,9 @@ def sign_in(role: Role, kills: Kills) -> None:
 
 def arm(role: Role, kills: Kills) -> None:
     """Have this process kill at those points that are of its role."""
-    points = POINTS | WARM_POINTS
     at: dict[tuple[str, int | None], Kill] = {}
     for kill in kills.planned:
-        point = points[kill.point]
+        point = POINTS[kill.point]
         if point.role == role:
             at[point.reached, kill.step + point.ahead] = kill
 

@@ -28,6 +28,7 @@ import openai.resources  # noqa: F401  (otherwise imported by the first request 
 from prefect import flow
 from prefect.flow_runs import apause_flow_run
 
+import precis.llm.silence
 import precis.rehearsal.judges.serve
 import precis.trainer.client
 import precis.trainer.server
@@ -121,7 +122,10 @@ def _flow(config: str, kills: Kills, log: str, desk: Desk) -> None:
     _to_file(log)
     _become(desk.environment)
     # As often as ever, but sooner.
-    tasks.training.commit_step.retry_delay_seconds = [0.1]
+    for stage in (tasks.training.gather_rollouts, tasks.training.commit_step):
+        stage.retry_delay_seconds = [0.1]
+    silent_s = os.environ.get("PRECIS_TEST_SAID_AFTER_S")
+    precis.llm.silence._SAID_AFTER_S = float(silent_s or precis.llm.silence._SAID_AFTER_S)
     precis.trainer.client._RECONNECTS = (0.05, 0.1, 0.1, 0.1, 0.1)
     pause: Any = partial(apause_flow_run, poll_interval=1)
     tasks.training.apause_flow_run = pause  # type: ignore[attr-defined]

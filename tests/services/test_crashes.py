@@ -5,6 +5,7 @@ dead. It must end with the same bits in every step as a run that nobody disturbe
 trained once by the trainer's own log.
 """
 
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +14,17 @@ import pytest
 
 from tests.services.conftest import Precis
 from tests.services.crash_points import INTERRUPTED, POINTS, VICTIMS, Kill, Kills, Role
-from tests.services.lives import Life, Undisturbed, first_life, one_a_step, undisturbed_by
+from tests.services.lives import Life, Undisturbed, first_life, nobody, one_a_step, undisturbed_by
 from tests.services.prefect_api import client_of, runs_in, states_of
 from tests.services.s3_server import s3_server
 
 SHORT = [
     Kill("training begun", ("trainer",)),
     Kill("weights saved", ("flow",)),
-    Kill("first file uploaded", ("trainer",)),
     Kill("pointer moved", ("flow", "trainer")),
-    Kill("ledger written", ("flow",)),
 ]
-"""What `make test` has of the matrix: each victim, before, within and after each of the writes."""
+"""What `make test` has of the matrix: each victim once. That a run may die anywhere is proven in
+process (tests/unit/training/test_kills.py)."""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,23 @@ def test_a_run_that_is_killed_at_every_point_ends_as_if_it_had_not_been(
 ) -> None:
     kills = one_a_step(Kill(point, victims) for point in POINTS)
     assert_lives_through(first.named("+".join(victims)), kills, undisturbed, tmp_path)
+
+
+@pytest.mark.long
+def test_a_run_that_is_told_to_end_commits_what_is_trained_and_gives_up_what_is_ahead(
+    first: Life, tmp_path: Path
+) -> None:
+    stale = {"off_policy_steps": 1, "retention": {"keep_last": 2, "keep_every": 0}}
+    calm = replace(first, name="told-calm", steps=3, more=stale)
+    assert calm.live(nobody(tmp_path)) == 0
+    life = calm.named("told")
+    kills = Kills(tmp_path, [Kill("first file uploaded", ("flow",), by=signal.SIGTERM)])
+    assert life.live(kills) != 0
+    assert kills.done
+    assert life.ledger.next_step == 2, "the commit in hand was not finished"
+    assert life.live(nobody(tmp_path)) == 0
+    assert life.outcome == calm.outcome
+    assert {life.trainings["trained", step] for step in range(life.steps)} == {1}
 
 
 def assert_lives_through(

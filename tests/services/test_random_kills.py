@@ -47,10 +47,10 @@ def calm(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int
     return live
 
 
-@pytest.mark.long  # `make test` kills at chosen moments alone: test_crashes.py, test_overlap.py
+@pytest.mark.long  # `make test` kills at chosen moments alone: test_crashes.py
 @pytest.mark.parametrize(
     ("seed", "off_policy_steps"),
-    [*((seed, 0) for seed in range(KILL_SEED, KILL_SEED + 4)), (KILL_SEED + 4, 1)],
+    [(KILL_SEED, 0), (KILL_SEED + 1, 1)],
 )
 def test_kills_at_random_moments_change_nothing(
     seed: int, off_policy_steps: int, first: Life, calm: Callable[[int], Life], tmp_path: Path

@@ -1,9 +1,11 @@
-"""Runs of the training flow at a Tinker service: what comes of them, and that they may die."""
+"""A run of the training flow at a Tinker service, and what it leaves.
+
+tests/unit/training/test_kills.py has such a run killed.
+"""
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +13,7 @@ import pytest
 from precis.run.checkpoints import manifest, restore
 from precis.trainer.tinker.checkpoints import read_kept
 from tests.services.conftest import Precis
-from tests.services.crash_points import Kill, Kills
-from tests.services.lives import Life, first_life, nobody, one_a_step
+from tests.services.lives import Life, first_life, nobody
 from tests.services.s3_server import s3_server
 from tests.support.local_server import served
 from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
@@ -22,18 +23,7 @@ END = 1
 UPDATES = 2
 """Of a step: sixteen summaries, eight of which go into each."""
 
-KILLS = [
-    # A step that the service has learned and nobody has noted, and one that nobody is told of.
-    Kill("before weights saved", ("trainer",)),
-    Kill("weights saved", ("flow", "trainer")),
-    Kill("before sampling", ("trainer",)),
-    Kill("training begun", ("flow", "trainer")),
-    Kill("before weights saved", ("flow", "trainer")),
-    Kill("result stored", ("flow",)),
-    Kill("first file uploaded", ("flow", "trainer")),
-    Kill("ledger written", ("flow",)),
-]
-STEPS = len(KILLS) + 1
+STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -120,12 +110,3 @@ def test_the_key_is_in_no_file_of_the_run(tinker: Tinker, undisturbed: Any) -> N
     for key in tinker.life.store.keys(""):
         blob = tinker.life.store.get(key)
         assert blob is None or KEY.encode() not in blob.data
-
-
-@pytest.mark.long  # eight lives; test_crashes.py kills at the same points, but at no service
-def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
-    tinker: Tinker, undisturbed: Any, tmp_path: Path
-) -> None:
-    life = tinker.life.named("killed")
-    life.live_through(Kills(tmp_path, one_a_step(KILLS)))
-    assert tinker.outcome(life) == undisturbed

@@ -1,14 +1,14 @@
-"""A run that begins by imitation: what comes of it, and that it may die anywhere in it."""
+"""A run that begins by imitation of a teacher, or of a file.
+
+tests/unit/training has those that imitate the best of several, and has them killed.
+"""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from precis.config import DocumentsConfig
@@ -16,117 +16,10 @@ from precis.environments.summaries.baselines import baselines, lead
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.records.documents import load_corpus
 from precis.records.ledger import load_ledger
-from precis.records.trajectories import trajectories_key
-from precis.run.checkpoints import manifest
 from precis.store import FolderStore
 from tests.services.conftest import Precis
-from tests.services.crash_points import INTERRUPTED, VICTIMS, WARM_POINTS, Kill, Kills, Role
 from tests.services.forked import trained
-from tests.services.lives import Life, first_life, nobody
-from tests.services.s3_server import s3_server
 from tests.support.local_server import served
-
-DOCUMENTS = 20
-"""More than one batch (`precis.training.warm_start.BATCH`)."""
-WARM: Any = {
-    "documents": {"source": "bundled", "train_size": 26, "val_size": 3},
-    "warm_start": {"documents": DOCUMENTS, "samples": 3, "measured_documents": 3},
-    "retention": {"keep_last": 3, "keep_every": 0, "keep_best": 0},
-}
-SHORT = [
-    Kill("first summaries kept", ("flow", "trainer"), step=0),
-    Kill("training begun", ("trainer",), step=0),
-    Kill("weights saved", ("flow",), step=0),
-]
-"""What `make test` has of the matrix."""
-PASSED_BY = {"answer sent", "pointer moved"}
-"""Points that a run does not get to which was killed at the point before."""
-
-
-@pytest.fixture(scope="module")
-def first(precis: Precis) -> Iterator[Life]:
-    with s3_server() as url, first_life(precis, url) as life:
-        yield replace(life, name="warm", more=WARM)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    assert first.live(nobody(tmp_path_factory.mktemp("ids"))) == 0
-    assert set(first.trainings.values()) == {1}
-    return outcome(first)
-
-
-def collected(life: Life) -> Any:
-    """What the store keeps of the warm start."""
-    blob = life.store.get("crash/warm-start.json")
-    assert blob is not None
-    return json.loads(blob.data)["demonstrations"]
-
-
-def outcome(life: Life) -> Any:
-    """Like a life's, and what was imitated, and what became of the groups."""
-    variances = [one.model_dump(exclude={"seconds"}) for one in life.ledger.variances]
-    return life.outcome, collected(life), variances
-
-
-def test_a_warm_start_is_step_0_and_the_ledger_says_how_it_was_made(
-    first: Life, undisturbed: Any
-) -> None:
-    ledger = first.ledger
-    warm, reinforced = ledger.steps
-    assert warm.warm_start is not None
-    assert warm.warm_start.source == "best_of_n"
-    assert warm.warm_start.documents == DOCUMENTS
-    assert warm.warm_start.summaries + sum(warm.warm_start.left_out.values()) == DOCUMENTS
-    assert warm.warm_start.reward is not None
-    assert warm.warm_start.reward > warm.reward, "the best of three are no better than all"
-    assert warm.groups_trained == 0
-    assert reinforced.warm_start is None
-    assert [one.step for one in ledger.variances] == [0, 1]
-    assert {one.groups for one in ledger.variances} == {3}
-    assert [one.step for one in ledger.validations] == [0, 1, 2]
-    checkpoint = manifest(first.store, "crash", 1)
-    assert checkpoint is not None
-    assert checkpoint.record is not None
-    assert checkpoint.record.warm_start == warm.warm_start
-
-
-def test_no_step_draws_a_document_of_the_warm_start(first: Life, undisturbed: Any) -> None:
-    shown = {one["document_id"] for one in collected(first)}
-    assert len(shown) == DOCUMENTS
-    rollouts = first.store.get(trajectories_key("crash", "train", 1))
-    assert rollouts is not None
-    drawn = pl.read_parquet(BytesIO(rollouts.data)).write_json()
-    assert "scenario_id" in drawn
-    assert not [name for name in shown if name in drawn]
-
-
-def test_a_warm_start_that_is_killed_ends_as_if_it_had_not_been(
-    first: Life, undisturbed: Any, tmp_path: Path
-) -> None:
-    assert_lives_through(first.named("short"), SHORT, undisturbed, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
-@pytest.mark.parametrize("passed_by", [False, True])
-def test_a_warm_start_that_is_killed_at_every_point_ends_as_if_it_had_not_been(
-    passed_by: bool, victims: tuple[Role, ...], first: Life, undisturbed: Any, tmp_path: Path
-) -> None:
-    """At one point after the other, for there is but one warm start to a run."""
-    points = [point for point in WARM_POINTS if (point in PASSED_BY) == passed_by]
-    kills = [Kill(point, victims, step=0) for point in points]
-    run = first.named(f"{'+'.join(victims)}-{passed_by}")
-    assert_lives_through(run, kills, undisturbed, tmp_path)
-
-
-def assert_lives_through(run: Life, kills: list[Kill], undisturbed: Any, folder: Path) -> None:
-    run.live_through(Kills(folder, kills))
-    assert outcome(run) == undisturbed
-    interrupted = sum(kill.point in INTERRUPTED for kill in kills)
-    assert [run.trainings["trained", step] for step in range(run.steps)] == [1, 1]
-    assert run.trainings["began", 0] <= 1 + interrupted
-    assert run.trainings["began", 1] == 1
 
 
 def settings(store: Path, model: str, **warm_start: Any) -> dict[str, Any]:

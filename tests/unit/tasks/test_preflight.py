@@ -1,13 +1,11 @@
 """What a run says of its cost before it costs anything."""
 
-import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-import tasks.preflight
 from cli import rehearsal
 from precis.config import TrainConfig
 from precis.records.documents import Corpus
@@ -48,7 +46,6 @@ async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-none")
-    monkeypatch.setattr(tasks.preflight, "get_run_logger", logging.getLogger)
     await announce_cost.fn(run_with_teacher(budget_usd))
     assert ("will not last to the last step" in caplog.text) is not lasts
 

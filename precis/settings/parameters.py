@@ -1,0 +1,68 @@
+"""A flow's settings as its parameters, as each looks in a form."""
+
+from inspect import Parameter, Signature
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from precis.errors import ConfigError
+from precis.record import Record
+from precis.settings.bounds import SEED_MAX, SEED_MIN
+from precis.settings.overrides import CONFIG, Given
+from precis.settings.problems import problems_in
+
+C = TypeVar("C", bound=Record)
+
+_DEEPEST = 5
+"""So many objects and lists are within each other in the settings."""
+_CONFIG_HELP = """Any of these settings as one JSON object, for programs; it goes before those that
+are given alone."""
+
+
+def settings_from(model: type[C], settings: Given) -> C:
+    """The settings as a model of them.
+
+    Raises:
+        ConfigError: they can't work; says which and why.
+    """
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        problems = "; ".join(problems_in(error))
+        raise ConfigError(f"Settings that can't work: {problems}.") from error
+
+
+def signature_of(model: type[Record]) -> Signature:
+    """The signature of a function that takes each setting of a model alone."""
+    fields = model.model_fields.items()
+    alone = [_parameter(at, name, field) for at, (name, field) in enumerate(fields)]
+    extra: Any = {"position": len(alone), "title": "Config", **_bound_numbers(_DEEPEST)}
+    config = Parameter(
+        CONFIG,
+        Parameter.POSITIONAL_OR_KEYWORD,
+        default=Field({}, description=" ".join(_CONFIG_HELP.split()), json_schema_extra=extra),
+        annotation=dict[str, Any],
+    )
+    return Signature([config, *alone])
+
+
+def _bound_numbers(depth: int) -> dict[str, Any]:
+    """A schema for any JSON whose numbers a server can store, in objects and lists of a depth."""
+    bounds = {"minimum": SEED_MIN, "maximum": SEED_MAX}
+    within = _bound_numbers(depth - 1) if depth else bounds
+    return {**bounds, "additionalProperties": within, "items": within}
+
+
+def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:
+    """A setting as Prefect makes a field of the form of it."""
+    default = {} if field.default_factory else field.default  # settings, by themselves
+    extra: Any = {"position": position, "title": name.replace("_", " ").title()}
+    shown = Field(default, description=field.description, json_schema_extra=extra)
+    kinds = Field(discriminator=field.discriminator)
+    return Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=shown,
+        annotation=Annotated[(field.annotation, kinds, *field.metadata)],
+    )

@@ -1,0 +1,203 @@
+"""Whole runs in this process: a policy that is a step stale, a warm start, a judge that is paid."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.errors import BudgetReached
+from precis.llm.server import completions_app
+from precis.processes import kill_points
+from precis.records.ledger import Ledger, load_ledger
+from precis.records.trajectories import scan_trajectories
+from precis.rehearsal.judges.judge import MODEL
+from precis.run.checkpoints import manifest
+from tests.support.faults import Faults
+from tests.support.faulty import FaultyServer
+from tests.support.in_process import Life, one_process
+from tests.support.paid_judge import PaidJudge
+
+KEY = "a-key-that-must-not-be-seen"
+STALE: dict[str, Any] = {
+    "steps": 3,
+    "off_policy_steps": 1,
+    "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 0},
+}
+WARM = 18
+"""Documents of a warm start: more than one batch (`precis.training.warm_start.BATCH`)."""
+
+
+@pytest.fixture(autouse=True)
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("JUDGE_API_KEY", KEY)
+    with one_process(tmp_path / "home"):
+        yield
+
+
+def ledger(life: Life) -> Ledger:
+    return load_ledger(life.store, "m")
+
+
+def digests(life: Life) -> list[str]:
+    return [step.digest for step in ledger(life).steps]
+
+
+async def test_each_step_is_sampled_from_the_adapter_before_its_own_beside_training(
+    tmp_path: Path,
+) -> None:
+    """And so is another run than one that waits."""
+    life = Life(tmp_path / "stale", STALE)
+    await life.live()
+    sampled_from = []
+    for step in range(3):
+        rollouts = scan_trajectories(life.store, "m", "train", [step]).collect()
+        sampled_from.append(set(rollouts["policy"]))
+    assert sampled_from == [{"m@0"}, {"m@0"}, {"m@1"}]
+    assert [step.staleness for step in ledger(life).steps] == [0, 1, 1]
+    first, *beside = ledger(life).steps
+    assert first.overlapped_s == 0
+    assert all(step.overlapped_s > 0 for step in beside)
+    waits = Life(tmp_path / "waits", {**STALE, "off_policy_steps": 0})
+    await waits.live()
+    assert digests(life)[0] == digests(waits)[0]
+    assert not set(digests(life)[1:]) & set(digests(waits)[1:])
+
+
+async def test_a_stale_adapter_that_is_lost_everywhere_costs_the_overlap_of_one_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = Life(tmp_path / "undisturbed", {**STALE, "validate_every": 5})
+    copy = tmp_path / "copy"
+
+    def note(point: str, step: int | None) -> None:
+        if (point, step) == ("ledger written", 2) and not copy.exists():
+            life.copy_disk(copy)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kill_points, "_hooks", [note])
+        await life.live()
+    killed = Life(tmp_path / "killed", life.settings)
+    killed.begin_with(copy, machine_is_lost=True)
+    assert ledger(killed).next_step == 2
+    killed.store.delete("m/checkpoints/0001/")
+    await killed.live()
+    assert [step.staleness for step in ledger(killed).steps] == [0, 1, 0]
+    assert "Step 2 is sampled from its own adapter." in caplog.text
+
+
+async def test_a_warm_start_is_step_0_of_documents_that_no_step_draws(tmp_path: Path) -> None:
+    life = Life(
+        tmp_path / "warm",
+        {
+            "documents": {"source": "bundled", "train_size": 24, "val_size": 2},
+            "warm_start": {"documents": WARM, "samples": 3, "measured_documents": 3},
+            "retention": {"keep_last": 3, "keep_every": 0, "keep_best": 0},
+        },
+    )
+    await life.live()
+    warm, reinforced = ledger(life).steps
+    made = warm.warm_start
+    assert made is not None
+    assert made.source == "best_of_n"
+    assert made.documents == WARM
+    assert made.summaries + sum(made.left_out.values()) == WARM
+    assert made.reward is not None
+    assert made.reward > warm.reward, "the best of three are no better than all"
+    assert warm.groups_trained == 0
+    assert reinforced.warm_start is None
+    assert [one.step for one in ledger(life).variances] == [0, 1]
+    assert {one.groups for one in ledger(life).variances} == {3}
+    assert [one.step for one in ledger(life).validations] == [0, 1, 2]
+    checkpoint = manifest(life.store, "m", 1)
+    assert checkpoint is not None
+    assert checkpoint.record is not None
+    assert checkpoint.record.warm_start == made
+    kept = life.store.get("m/warm-start.json")
+    assert kept is not None
+    shown = {one["document_id"] for one in json.loads(kept.data)["demonstrations"]}
+    assert len(shown) == WARM
+    drawn = scan_trajectories(life.store, "m", "train", [1]).collect()
+    assert drawn["scenario_id"].len() > 0
+    assert not shown & set(drawn["scenario_id"])
+
+
+@asynccontextmanager
+async def paid(
+    folder: Path, faults: Faults | None = None, **settings: Any
+) -> AsyncIterator[tuple[Life, PaidJudge]]:
+    """A run whose judge is behind HTTP and takes a dollar a million tokens."""
+    judge = PaidJudge()
+    async with FaultyServer(completions_app(judge.complete, lambda: [MODEL], KEY), faults) as url:
+        fast = {"call_timeout_s": 5, "backoff_s": 0.01, "limits": {"requests_per_minute": 100_000}}
+        # Hedging, which a busy machine gives cause for, asks and pays twice.
+        prices = {"prices": {MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
+        asked = {"provider": "url", "base_url": url, "model": MODEL, **fast, **prices}
+        yield Life(folder, {"judge": asked, **settings}), judge
+
+
+async def test_one_fault_of_the_judge_in_five_costs_no_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with paid(tmp_path / "calm") as (calm, _):
+        await calm.live()
+    faults = Faults.evenly(0.2, seed=3, retry_after_s=0.05, slow_s=0.1, drip_s=0.001)
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "other-home"))  # another cache of replies
+    async with paid(tmp_path / "storm", faults) as (storm, _):
+        await storm.live()
+    assert digests(storm) == digests(calm)
+    assert all(not step.unscored for step in ledger(storm).steps)
+
+
+async def test_the_same_summaries_are_judged_from_the_cache(tmp_path: Path) -> None:
+    async with paid(tmp_path / "first") as (first, _):
+        await first.live()
+        second = Life(tmp_path / "second", first.settings)
+        await second.live()
+    assert digests(second) == digests(first)
+    assert sum(step.judge.calls for step in ledger(first).steps) > 0
+    assert sum(step.judge.calls for step in ledger(second).steps) == 0
+
+
+@pytest.mark.parametrize("off_policy_steps", [0, 1])
+async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
+    off_policy_steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {**STALE, "off_policy_steps": off_policy_steps, "validate_every": 5}
+    async with paid(tmp_path / "free", **settings) as (free, _):
+        await free.live()
+    budget_usd = ledger(free).usd / 2
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "other-home"))  # another cache of replies
+    async with paid(tmp_path / "bounded", **settings) as (unbounded, _):
+        life = Life(unbounded.folder, {**unbounded.settings, "budget_usd": budget_usd})
+        with pytest.raises(BudgetReached, match="The run has spent"):
+            await life.live()
+        spent = ledger(life).usd
+        assert 0 < len(ledger(life).steps) < 3
+        assert spent >= budget_usd
+        with pytest.raises(BudgetReached):
+            await life.live()
+        assert ledger(life).usd == spent, "a run at its budget has spent more"
+        await unbounded.live()
+        assert digests(unbounded) == digests(free)
+        assert ledger(unbounded).usd > spent
+
+
+async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(tmp_path: Path) -> None:
+    idle = {"kind": "extractive", "learning_rate": 1e-9}
+    kept = {"keep_last": 2, "keep_every": 0, "keep_best": 1}
+    early: dict[str, Any] = {"trainer": idle, "validate_every": 2, "patience": 1, "retention": kept}
+    early["documents"] = {"source": "bundled", "train_size": 12, "val_size": 8}
+    async with paid(tmp_path / "early", **{**STALE, **early, "steps": 6}) as (life, judge):
+        await life.live()
+    assert ledger(life).stopped_early == 2
+    assert ledger(life).usd == pytest.approx(judge.usd)
+
+
+async def test_a_ruler_rewards_without_golden_answers(tmp_path: Path) -> None:
+    rollouts = {"reward": "ruler", "groups_per_step": 2, "rollouts_per_group": 4}
+    life = Life(tmp_path / "ranked", {"rollouts": rollouts})
+    await life.live()
+    assert all(step.groups_trained for step in ledger(life).steps)
