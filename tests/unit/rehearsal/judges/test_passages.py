@@ -1,4 +1,4 @@
-"""The judge that checks the other one: it reads windows of text, and shares no rules with it."""
+"""The judge that checks the other one: it reads windows of text, and grades in another way."""
 
 import pytest
 
@@ -48,6 +48,24 @@ def test_what_lacks_the_golden_answer_is_wrong(given: str) -> None:
 
 def test_a_word_counts_in_any_of_its_forms() -> None:
     assert grade("What was found?", "Two wooden bridges.", "They found a wooden bridge, then two.")
+
+
+@pytest.mark.parametrize(
+    ("golden", "given"),
+    [
+        ("Ada Kessler opened it.", "It was opened by Ada Kessner, whom everybody knew."),
+        ("It was opened in March.", "It was opened in May, as everybody knew."),
+        ("Seven loaves were sold.", "On that day eleven loaves were sold."),
+        ("The oven was not replaced.", "As planned, the oven was replaced. Nobody was told."),
+        ("The oven was replaced.", "In the end the oven was never replaced."),
+    ],
+)
+def test_another_name_number_or_the_opposite_is_wrong(golden: str, given: str) -> None:
+    assert not grade("What happened?", golden, given)
+
+
+def test_a_number_counts_in_words_and_in_digits() -> None:
+    assert grade("How many loaves?", "Seven loaves were sold.", "They sold 7 loaves.")
 
 
 @pytest.mark.parametrize("question", ["", "?", "¿?"])
