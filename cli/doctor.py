@@ -39,7 +39,6 @@ from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import JudgeClient, endpoint_for
 from precis.environments.summaries.judge.endpoint import SECOND_KEY
 from precis.environments.summaries.services import Services
-from precis.environments.summaries.task import Summarizing
 from precis.errors import ClusterError, ConfigError, PrecisError, StoreError, UnusableRun
 from precis.models.licences import check_licence
 from precis.records.documents import load_corpus, load_others
@@ -252,8 +251,7 @@ async def _check_environment(file: str) -> str:
 
 
 async def _check_teacher(config: TrainConfig) -> str:
-    task = Summarizing(config.rollouts.words_max, config.rollouts.length_ramp)
-    teacher = teacher_of(config, task)
+    teacher = teacher_of(config)
     assert teacher is not None
     return f"{teacher.spec.endpoint.model} at {teacher.spec.endpoint.base_url}, whose key is set"
 

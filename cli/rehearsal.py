@@ -133,9 +133,7 @@ def forget(config: TrainConfig) -> None:
     shutil.rmtree(work_folder(config), ignore_errors=True)
 
 
-def rehearse(
-    config: TrainConfig, server: PrefectServer, console: Console
-) -> BenchmarkReport | None:
+def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> BenchmarkReport:
     """Run the training flow with a progress bar, then print its results.
 
     Raises:
@@ -152,6 +150,7 @@ def rehearse(
     idle = nothing_to_train(found[0], config.steps) if found else None
     with _bar(console) as bar, _shown_warnings(bar.console):
         report = asyncio.run(_watch(train, config, server, bar))
+    assert report is not None, "a rehearsal has a benchmark"
     _print_results(report, config, time.perf_counter() - started, idle, console)
     return report
 
@@ -238,16 +237,15 @@ def _leave(bar: Progress, why: str) -> NoReturn:
 
 async def _follow(config: TrainConfig, bar: Progress) -> None:
     store = open_store(config.store)
-    ending = "benchmarking" if config.environment.kind == "summaries" else "validating"
     shown = bar.add_task("starting", total=config.steps, reward="", score="")
     while True:
         with contextlib.suppress(StoreError):  # no ledger yet
             ledger = await asyncio.to_thread(load_ledger, store, config.model)
-            _show(ledger, bar, shown, ending)
+            _show(ledger, bar, shown)
         await asyncio.sleep(_POLL_S)
 
 
-def _show(ledger: Ledger, bar: Progress, shown: TaskID, ending: str = "benchmarking") -> None:
+def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
     done = ledger.next_step >= (bar.tasks[shown].total or 0)
     reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
     last = ledger.validations[-1] if ledger.validations else None
@@ -255,7 +253,7 @@ def _show(ledger: Ledger, bar: Progress, shown: TaskID, ending: str = "benchmark
         shown,
         completed=ledger.next_step,
         total=max(ledger.next_step, bar.tasks[shown].total or 0),
-        description=ending if done else "training",
+        description="benchmarking" if done else "training",
         reward=reward,
         score=f"held-out {last.measure} {last.score}" if last else "",
     )
@@ -301,7 +299,7 @@ def _bar(console: Console) -> Progress:
 
 
 def _print_results(
-    report: BenchmarkReport | None,
+    report: BenchmarkReport,
     config: TrainConfig,
     seconds: float,
     idle: str | None,
@@ -309,15 +307,8 @@ def _print_results(
 ) -> None:
     ledger = load_ledger(open_store(config.store), config.model)
     steps = _counted(ledger.next_step, "step")
-    if report is None:
-        console.print(_validations_table(ledger, f"{steps}, {seconds:.0f} s"))
-        for sentence in (idle, shortcoming(ledger)):
-            if sentence:
-                console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
-        return
-    held_out = _counted(config.documents.val_size, "held-out document")
-    table = Table(title=f"{steps}, {held_out}, {seconds:.0f} s")
-    for heading in ("Contender", "Accuracy (95 % interval)", "Words", "Over length"):
+    table = Table(title=f"{steps}, {report.held_out}, {seconds:.0f} s")
+    for heading in report.headings:
         table.add_column(heading)
     for line in report.standings:
         table.add_row(*line)
@@ -327,19 +318,6 @@ def _print_results(
     for sentence in (idle, report.caveat, shortcoming(ledger)):
         if sentence:
             console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
-
-
-def _validations_table(ledger: Ledger, title: str) -> Table:
-    """What the first adapter and the last achieve on the held-out scenarios."""
-    table = Table(title=title)
-    ends = [ledger.validations[0], ledger.validations[-1]] if ledger.validations else []
-    names = list(dict.fromkeys(name for one in ends for name in one.metrics))
-    for column in ("Step", *(f"Held-out {name.replace('_', ' ')}" for name in names)):
-        table.add_column(column)
-    for one in ends:
-        found = [one.metrics.get(name) for name in names]
-        table.add_row(str(one.step), *(each.with_interval if each else "" for each in found))
-    return table
 
 
 def _counted(number: int, noun: str) -> str:

@@ -5,7 +5,6 @@ from prefect.runtime import flow_run
 
 from flows.benchmark import benchmark_with
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.environments.summaries.environment import Summaries
 from precis.processes.child import Launch, child_service
 from precis.run.shortcomings import nothing_to_train
 from precis.training.loop import TrainingLoop
@@ -24,7 +23,7 @@ from tasks.ui import announce_trained
 @says_why_it_stops
 @takes_settings(TrainConfig)
 async def train(config: TrainConfig) -> BenchmarkReport | None:
-    """Train a summarizer, from wherever its last commit left it, and benchmark it.
+    """Train a model, from wherever its last commit left it, and benchmark it.
 
     Returns the benchmark's report, or None where `config.benchmark` is off.
     """
@@ -37,7 +36,7 @@ async def run_training(
     """What the flow does, inside a flow run.
 
     Args:
-        launch: starts the trainer, where it is local, the judge's stand-in and the baselines.
+        launch: starts the trainer, where it is local, and the judge's stand-in.
     """
     await adopt_secrets()
     async with open_environment(config, launch, load_documents) as environment:
@@ -49,10 +48,9 @@ async def run_training(
             idle = nothing_to_train(run.ledger, config.steps)
             await announce_cost(run)
             await loop.train()
-            if config.benchmark and isinstance(environment, Summaries):
-                benchmark = benchmark_with(environment.services, run.trainer)
+            if config.benchmark:
+                benchmark = benchmark_with(environment, run.trainer)
                 report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
                 return completed(run.ledger, report, idle)
-    if isinstance(environment, Summaries):
-        announce_trained(config)
+    announce_trained(config)
     return completed(run.ledger, None, idle)

@@ -23,7 +23,6 @@ from precis.settings.trainer import ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
-Baseline = Literal["empty", "lead-350", "random-350", "centroid", "telegraph-350"]
 Hosted = Literal[
     "gpt-4o",
     "gpt-4.1",
@@ -222,7 +221,7 @@ class ContenderConfig(Record):
     reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = ""
     """How much it thinks; empty leaves that to the provider."""
     thinking_tokens_max: BoundedInt = Field(8192, ge=0)
-    """Tokens that a reasoning model may think with, on top of those of the summary."""
+    """Tokens that a reasoning model may think with in each call, on top of those of its answer."""
     prices: tuple[Amount, Amount] | None = None
     """USD for a million prompt tokens and for a million completion tokens; empty takes what the
     endpoint says, or else the built-in table."""
@@ -230,10 +229,11 @@ class ContenderConfig(Record):
     """What the account allows for this model."""
     call_timeout_s: BoundedFloat = Field(180, gt=0)
     """Deadline of one request with its whole response, in seconds."""
-    summary_timeout_s: BoundedFloat = Field(600, gt=0)
-    """Deadline of one summary with all its tries and the pauses between them, in seconds."""
+    rollout_timeout_s: BoundedFloat = Field(600, gt=0)
+    """Deadline of one rollout with all its calls, their tries and the pauses between them, scoring
+    included, in seconds."""
     tries_max: BoundedInt = Field(6, ge=1)
-    """Tries of one request before its summary is given up as unscored."""
+    """Tries of one request before its rollout is given up as unscored."""
     backoff_s: BoundedFloat = Field(1.0, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one."""
 
@@ -448,7 +448,7 @@ class TrainConfig(RunConfig):
     """Another judge, which rules on every validation beside the reward's, and earns nothing: where
     the two part ways, the policy learns to please the first. Empty asks none."""
     benchmark: MayChange[bool] = True
-    """Whether to run the benchmark at the end; there is one of summaries alone."""
+    """Whether to run the benchmark at the end."""
     retention: MayChange[Retention] = Retention()
     """Which checkpoints stay in the store."""
     from_checkpoint: Annotated[Decides[FromCheckpoint | None], Since(None)] = Field(
@@ -589,8 +589,10 @@ class BenchmarkConfig(RunConfig):
     untrained base and the newest), the `last` alone, or `none`."""
     every: BoundedInt = Field(1, ge=1)
     """Take every n-th checkpoint; the first and the last are always there."""
-    baselines: tuple[Baseline, ...] = ("lead-350", "random-350", "centroid", "telegraph-350")
-    """Rules to compare with."""
+    baselines: tuple[str, ...] | None = None
+    """Rules to compare with, by the names that the environment has for them (of summaries
+    `lead-350`, `random-350`, `centroid`, `telegraph-350`, and `empty`). Not given, it takes those
+    that the environment usually compares with; `[]` takes none."""
     published: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
     """Accuracies that others have published, by model, such as `{"o4-mini": 0.60}`: the report
     quotes them in a note, and never among what was measured."""
@@ -602,23 +604,26 @@ class BenchmarkConfig(RunConfig):
     contenders: tuple[ContenderConfig, ...] = ()
     """Other models to compare with, behind any OpenAI-compatible endpoint."""
     dollars_max: BoundedFloat | None = Field(None, gt=0)
-    """Dollars that one benchmark may spend on summaries and verdicts; what is left over then goes
+    """Dollars that one benchmark may spend on contenders and scoring; what is left over then goes
     unscored, and is made up for by a later benchmark. Empty sets no limit."""
     compare_nights: BoundedInt = Field(7, ge=0)
     """Earlier benchmarks of the model that this one is compared with; 0 compares with none."""
 
     @model_validator(mode="after")
-    def _measures_summaries(self) -> Self:
-        if self.environment.kind != "summaries":
-            raise ValueError(
-                "a benchmark measures summaries: a run with environment.kind "
-                f"{self.environment.kind!r} has its validations instead"
-            )
+    def _only_summaries_have_documents(self) -> Self:
+        if self.environment.kind == "summaries":
+            return self
+        for name in ("test_documents", "extractive"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"{name} is a setting of summaries: leave it out with environment.kind "
+                    f"{self.environment.kind!r}"
+                )
         return self
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
-        rules = ("trained", "extractive", *self.baselines, *self.hosted)
+        rules = ("trained", "extractive", *(self.baselines or ()), *self.hosted)
         names = [*rules, *(one.called for one in self.contenders)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -2,68 +2,62 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
 from typing import Any
 
-import polars as pl
 from prefect import task
 from prefect.logging import get_run_logger
 
-from precis.benchmark.client import UNREACHABLE
 from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.extractive import serve_rehearsed
-from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import (
     TrainedLineup,
     line_up_trained,
-    list_baselines,
-    list_hosted,
+    serve_baselines,
     turns,
 )
 from precis.benchmark.measure import (
-    ContenderResults,
+    Attempt,
+    Measured,
     measure,
-    measure_ceiling,
     results_of,
     with_settings_of_its_run,
 )
-from precis.benchmark.run import BenchmarkRun, Measured
+from precis.benchmark.run import BenchmarkRun, hosted_of
 from precis.config import BenchmarkConfig
-from precis.environment import Environment
-from precis.environments.summaries.judge import JudgeClient
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
 from precis.llm.concurrency import run_together
-from precis.observe.completions import completion_of_contender
+from precis.observe.completions import completions_of_contender
 from precis.observe.observers import observing
-from precis.processes.child import ChildService
-from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.results import TRAINED
-from precis.records.summary import JudgedSummary
 from precis.store import open_store
-from precis.trainer.client import RemoteTrainer
-from precis.training.run import trainable
 from precis.training.serving import CheckpointServer
 from tasks.policy import RETRIED
 from tasks.training import judge_slots
 
+Measurement = tuple[ContenderSpec, list[Attempt]]
+
 
 @asynccontextmanager
 async def open_benchmark(
-    config: BenchmarkConfig, corpus: Corpus, judge: JudgeClient
+    config: BenchmarkConfig, environment: Environment
 ) -> AsyncIterator[BenchmarkRun]:
     """A benchmark, whose connections are closed when the block ends."""
-    async with observing() as observers:
+    async with observing() as observers, Recorder() as recorder:
 
-        def tell(run: BenchmarkRun, contender: ContenderSpec, outcome: JudgedSummary) -> None:
-            seen = completion_of_contender(outcome, contender, run.id.id, run.task)
-            observers.completions([seen] if seen else [])
+        def tell(run: BenchmarkRun, contender: ContenderSpec, attempt: Attempt) -> None:
+            if not attempt.kept:
+                seen = completions_of_contender(attempt.rollout, contender, run.id.id)
+                observers.completions(seen)
 
-        run = BenchmarkRun(config, corpus, judge, tell)
+        run = BenchmarkRun(config, environment, recorder, tell)
         try:
             yield run
         finally:
-            run.cache.close()
+            run.kept.close()
 
 
 @task(name="look up run", task_run_name="look up the run of {config.model}", **RETRIED)
@@ -72,82 +66,62 @@ async def look_up_run(config: BenchmarkConfig) -> BenchmarkConfig:
     return await asyncio.to_thread(with_settings_of_its_run, config, open_store(config.store))
 
 
-@task(name="load test documents", task_run_name="load test documents of {config.model}", **RETRIED)
-async def load_test_documents(config: BenchmarkConfig) -> Corpus:
-    """Read what a benchmark is made on: documents of its own, or those held out from training."""
-    left_out: list[str] = []
-    if config.test_documents is not None:
-        corpus = await asyncio.to_thread(load_others, config.test_documents, left_out.append)
-    else:
-        corpus = await asyncio.to_thread(load_corpus, config.documents, left_out.append)
-    for sentence in left_out:
-        get_run_logger().warning("%s", sentence)
-    return corpus
-
-
 @task(name="line up", task_run_name="line up {run.name} and the others", **RETRIED)
 async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
     """Which checkpoints take part; None where none is to.
 
     Raises:
-        ConfigError: a hosted model's key is not set, or the model was trained on other documents
+        ConfigError: a hosted model's key is not set, or the model was trained on other scenarios
             than the benchmark's.
         StoreError: the store holds no such model.
     """
     # Only to see that all keys are set, before a trainer is started for nothing.
-    list_hosted(run.config, run.task, Environment().keys())
-    await run.cache.open()
+    hosted_of(run.config)
+    await run.kept.open()
     logger = get_run_logger()
     trained = await asyncio.to_thread(
-        line_up_trained, run.store, run.config, run.corpus, logger.warning
+        line_up_trained, run.store, run.config, run.environment, logger.warning
     )
-    if run.config.test_documents and trained and trained.documents_seen == 0:
-        count = len(run.corpus.validation)
-        logger.info("%s was trained on none of these %d documents.", run.name, count)
+    if run.config.test_documents and trained and trained.seen == 0:
+        count = len(run.environment.scenarios("validation"))
+        scenarios = run.environment.nouns.scenarios
+        logger.info("%s was trained on none of these %d %s.", run.name, count, scenarios)
     return trained
 
 
 @asynccontextmanager
-async def serve_others(
-    run: BenchmarkRun, standins: ChildService
-) -> AsyncIterator[list[ContenderSpec]]:
+async def serve_others(run: BenchmarkRun) -> AsyncIterator[list[ContenderSpec]]:
     """The hosted models, a rehearsed one, and the baselines, while the block lasts.
 
     Raises:
-        ConfigError: a hosted model's key is not set, or the rehearsed model is none.
-        StoreError: the store does not hold it.
+        ConfigError: a hosted model's key is not set, the rehearsed model is none, or the
+            environment has no such baseline.
+        StoreError: the store does not hold the rehearsed model.
     """
-    hosted = list_hosted(run.config, run.task, Environment().keys())
-    baselines = list_baselines(run.config, run.task, standins)
-    corpus = None if run.config.test_documents else run.corpus.digest
-    async with serve_rehearsed(run.store, run.config, run.task, corpus) as extractive:
+    hosted = hosted_of(run.config)
+    corpus = None if run.config.test_documents else run.environment.digest
+    async with (
+        serve_rehearsed(run.store, run.config, corpus) as extractive,
+        serve_baselines(run.config, run.environment) as baselines,
+    ):
         yield [*hosted, *extractive, *baselines]
 
 
 @task(name="forecast", task_run_name="forecast of {run.name}'s benchmark", **RETRIED)
 async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) -> None:
     """Say what the benchmark will cost, before it costs anything."""
-    config = run.config
-    async with AsyncExitStack() as stack:
-        clients = []
-        for contender in contenders:
-            clients.append(await stack.enter_async_context(run.client_of(contender)))
-        ahead = await estimate_cost(
-            clients,
-            run.referee,
-            run.corpus.validation,
-            config.judge,
-            run.judge.identity["model"],
-            run.task,
-        )
+    ahead = await run.estimate_cost(contenders)
+    if ahead is None:
+        return
     logger = get_run_logger()
-    if ahead.summaries or ahead.judging:
+    if ahead.rollouts or ahead.scoring:
         logger.info("%s", ahead)
-    if config.dollars_max is not None and ahead.least_usd > config.dollars_max:
+    limit = run.config.dollars_max
+    if limit is not None and ahead.known_usd > limit:
         logger.warning(
-            "dollars_max, $%.2f, will not last: what is left over goes unscored, and a later "
+            "dollars_max, $%.2f, may not last: what is left over goes unscored, and a later "
             "benchmark makes up for it.",
-            config.dollars_max,
+            limit,
         )
 
 
@@ -156,10 +130,10 @@ async def measure_all(
 ) -> Measured:
     """The ceiling and every contender: hosted ones at the same time, our own in turn."""
 
-    async def measure_turn(contenders: Sequence[ContenderSpec]) -> list[ContenderResults]:
+    async def measure_turn(contenders: Sequence[ContenderSpec]) -> list[Measurement]:
         return [await measure_any(contender) for contender in contenders]
 
-    async def measure_any(contender: ContenderSpec) -> ContenderResults:
+    async def measure_any(contender: ContenderSpec) -> Measurement:
         if checkpoints is None or contender.contender.model != TRAINED:
             return await measure_contender(run, contender)
         measure_checkpoint = partial(measure_contender, run)
@@ -167,40 +141,28 @@ async def measure_all(
 
     trained = checkpoints.contenders if checkpoints else []
     in_turn = [partial(measure_turn, group) for group in turns([*trained, *others])]
-    work: list[Callable[[], Awaitable[Any]]] = [partial(measure_full, run), *in_turn]
+    work: list[Callable[[], Awaitable[Any]]] = [partial(measure_ceiling, run), *in_turn]
     async with judge_slots(run.config):
-        ceiling, *turns_of_results = await run_together(work)
-    results: list[ContenderResults] = list(chain.from_iterable(turns_of_results))
-    frame = pl.concat([one.rows for one in results])
-    return Measured(frame, pl.concat([one.questions for one in results]), ceiling)
+        ceiling, *measured = await run_together(work)
+    everyone = list(chain.from_iterable(measured))
+    return results_of(everyone, run.environment, run.id, ceiling)
 
 
 @task(name="measure", task_run_name="measure {contender.contender}", **RETRIED)
-async def measure_contender(
-    run: BenchmarkRun, contender: ContenderSpec, trainer: RemoteTrainer | None = None
-) -> ContenderResults:
-    """One contender's rows: one for each held-out document.
-
-    Args:
-        trainer: that serves it, if it is a checkpoint.
+async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Measurement:
+    """What a contender makes of each held-out scenario.
 
     Raises:
-        TrainerLost: the trainer is gone.
+        TrainerLost: the trainer that serves it is gone.
     """
+    held_out = run.environment.scenarios("validation")
     tell = partial(run.tell, contender)
     async with run.client_of(contender) as client:
-        outcomes = await measure(client, run.referee, run.corpus.validation, tell)
-    if trainer is not None and any(map(_is_unreachable, outcomes)):
-        # Raises if it is the trainer that is gone, and not the network for a moment.
-        await trainer.state(trainable(run.config))
-    return results_of(contender, outcomes, run.judge, run.corpus, run.id)
+        attempts = await measure(run.recorder, client, run.environment, held_out, tell)
+    return contender, attempts
 
 
-@task(name="ceiling", task_run_name="ceiling: full documents", **RETRIED)
-async def measure_full(run: BenchmarkRun) -> float | None:
-    """What the judge answers from the full documents: more can't be had."""
-    return await measure_ceiling(run.store, run.judge, run.corpus)
-
-
-def _is_unreachable(outcome: JudgedSummary) -> bool:
-    return outcome.verdict.cause == UNREACHABLE
+@task(name="ceiling", task_run_name="ceiling of {run.name}'s benchmark", **RETRIED)
+async def measure_ceiling(run: BenchmarkRun) -> float | None:
+    """The best that any policy could reach, where the environment knows."""
+    return await run.environment.ceiling(run.store)

@@ -14,14 +14,11 @@ from prefect.runtime import flow_run
 from precis.benchmark.lineup import (
     TrainedLineup,
 )
-from precis.benchmark.measure import (
-    report_folder,
-)
+from precis.benchmark.measure import Measured, report_folder
 from precis.benchmark.report import benchmark_facts
-from precis.benchmark.run import BenchmarkRun, Comparison, Measured, compare
+from precis.benchmark.run import BenchmarkRun, Comparison, compare
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
-from precis.records.cloze import crudeness_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import curve_of
 from precis.report.markdown import benchmark_report
@@ -33,6 +30,7 @@ from precis.report.nights import (
 )
 from precis.report.page import report_html
 from precis.report.publish import own_folder, standings_lines, store_report
+from precis.report.wording import Words
 from precis.training.run import work_folder
 from tasks.policy import RETRIED
 from tasks.ui import artifact_key
@@ -43,8 +41,10 @@ class BenchmarkReport:
     """Where a benchmark's results lie in the store, and its standings as text.
 
     Attributes:
-        standings: contender, accuracy with interval, words, share over the limit; best first.
-        usd: what it has spent on summaries and verdicts.
+        held_out: how many scenarios it was made on, in words.
+        headings: of the standings.
+        standings: contender, measure with interval, and the first figures besides; best first.
+        usd: what it has spent on contenders and scoring.
         regressions: who is worse than in the benchmarks before, beyond chance; a sentence each.
         caveat: what is to be known of all its figures; empty for nothing.
     """
@@ -52,7 +52,9 @@ class BenchmarkReport:
     model: str
     steps: int
     folder: str
-    standings: tuple[tuple[str, str, str, str], ...]
+    held_out: str
+    headings: tuple[str, ...]
+    standings: tuple[tuple[str, ...], ...]
     usd: float = 0.0
     regressions: tuple[str, ...] = ()
     caveat: str = ""
@@ -79,16 +81,16 @@ async def publish_report(
     config = run.config
     ledger = trained.ledger if trained else None
     steps = _steps_of(trained)
-    folder = report_folder(run.name, steps, config, run.corpus)
+    folder = report_folder(run.name, steps, config, run.environment.digest)
     benchmark = benchmark_of(
         measured.frame,
         # Its accuracies are of the held-out documents.
         curve_of(ledger) if ledger and not config.test_documents else [],
         measured.ceiling,
-        config.rollouts.words_max,
         comparison.before,
         comparison.changes,
         measured.questions,
+        _words(run, measured),
     )
     facts = benchmark_facts(run, trained, comparison)
     page = report_html(benchmark, facts, published=config.published)
@@ -97,17 +99,20 @@ async def publish_report(
     await acreate_markdown_artifact(
         key=artifact_key(run.name, "benchmark"),
         markdown=benchmark_report(benchmark)
-        + nightly_section(comparison.changes, comparison.nights),
+        + nightly_section(comparison.changes, comparison.nights, run.environment.nouns),
         description=f"Benchmark of {run.name} after {steps} steps",
     )
+    headings, *standings = standings_lines(benchmark)
     return BenchmarkReport(
         run.name,
         steps,
         f"{run.store.url}/{folder}",
-        standings_lines(benchmark),
+        _held_out(run),
+        headings,
+        tuple(standings),
         run.budget.usd,
         comparison.regressions,
-        crudeness_of(run.corpus.validation),
+        run.environment.caveat,
     )
 
 
@@ -128,7 +133,9 @@ def _emit_regression(run: BenchmarkRun, steps: int, comparison: Comparison) -> N
             "prefect.resource.name": flow_run.name or "",
         }
     ]
-    folder = own_folder(report_folder(run.name, steps, run.config, run.corpus), run.id.id)
+    folder = own_folder(
+        report_folder(run.name, steps, run.config, run.environment.digest), run.id.id
+    )
     report = f"{run.store.url}/{folder}report.html"
     emit_event(
         REGRESSION,
@@ -139,6 +146,21 @@ def _emit_regression(run: BenchmarkRun, steps: int, comparison: Comparison) -> N
         related=related if flow_run.id else [],
         payload=regression_payload(comparison.changes, comparison.nights, run.name, report),
     )
+
+
+def _held_out(run: BenchmarkRun) -> str:
+    count = len(run.environment.scenarios("validation"))
+    nouns = run.environment.nouns
+    return f"{count} held-out {nouns.scenario if count == 1 else nouns.scenarios}"
+
+
+def _words(run: BenchmarkRun, measured: Measured) -> Words:
+    """The words of the report: the environment's."""
+    environment = run.environment
+    figure = measured.figure
+    columns = environment.columns
+    method = environment.method
+    return Words(environment.nouns, figure.name, figure.is_share, columns, method)
 
 
 def _steps_of(trained: TrainedLineup | None) -> int:

@@ -9,9 +9,9 @@ from precis.training import opening
 from tasks.policy import RETRIED
 
 
-@task(name="load documents", task_run_name="load documents: {config.documents.source}", **RETRIED)
+@task(name="load documents", task_run_name="load documents of {config.model}", **RETRIED)
 async def load_documents(config: RunConfig) -> Corpus:
-    """Read the corpus and split it into training and held-out documents."""
+    """Read the corpus, split into training and held-out documents, or a benchmark's own."""
     return await opening.read_documents(config)
 
 

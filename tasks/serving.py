@@ -70,7 +70,6 @@ async def fetch_checkpoints(
         local_contender,
         url=str(model.inference_base_url),
         key=str(model.inference_api_key),
-        tokens_max=run.task.tokens_max,
         in_flight=run.config.rollouts.in_flight,
     )
     contenders = []

@@ -14,11 +14,9 @@ import typer
 
 from bench.contending.server import served
 from bench.judging.claims import require
-from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import hosted_contender as hosted_entry
-from precis.benchmark.measure import measure
-from precis.benchmark.referee import BenchmarkJudge
+from precis.benchmark.contender import hosted_contender
+from precis.benchmark.measure import Attempt, measure
 from precis.config import (
     ContenderConfig,
     DocumentsConfig,
@@ -26,16 +24,18 @@ from precis.config import (
     RateLimits,
     RolloutsConfig,
 )
-from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.judge import Endpoint, JudgeClient
+from precis.environments.summaries.judge.kept import KeptVerdicts
+from precis.environments.summaries.services import Services
 from precis.llm.budget import Budget
 from precis.llm.concurrency import run_together
 from precis.records.documents import Corpus, load_corpus
-from precis.records.summary import JudgedSummary
 from precis.store import open_store
-from precis.task import task_of
+from precis.store.kept import KeptRecords
 from tests.support.faults import Latency
 
-TASK = task_of(RolloutsConfig())
 JUDGE = Latency(0.4, 1.5)
 CONTENDERS = {
     "quick": Latency(0.8, 2.0),
@@ -60,7 +60,7 @@ def hosted(
     for name, latency in CONTENDERS.items():
         ideals[name] = _mean_s(latency) * documents / in_flight
     for name, outcomes in found.items():
-        scored = sum(isinstance(one.verdict, Scored) for one in outcomes)
+        scored = sum(one.rollout.reward is not None for one in outcomes)
         print(f"{name:<12}{scored} of {documents} scored; ideal {ideals[name]:.1f} s")
     slowest = max(ideals.values())
     causes = _causes(found)
@@ -72,7 +72,7 @@ def hosted(
 
 async def _measured(
     corpus: Corpus, in_flight: int, folder: str
-) -> tuple[dict[str, list[JudgedSummary]], float]:
+) -> tuple[dict[str, list[Attempt]], float]:
     limits = RateLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=64)
     judge_config = JudgeConfig(provider="url", base_url="http://x", model="m", limits=limits)
     own = limits.model_copy(update={"in_flight": in_flight})
@@ -80,21 +80,24 @@ async def _measured(
         judge_url, *urls = await stack.enter_async_context(served([JUDGE, *CONTENDERS.values()]))
         client = JudgeClient(Endpoint(judge_url, "m", "key"), judge_config)
         judge = await stack.enter_async_context(client)
-        kept = ResultCache(open_store(folder))
+        recorder = await stack.enter_async_context(Recorder())
+        kept = KeptRecords(open_store(folder))
         stack.callback(kept.close)
         await kept.open()
         budget = Budget(None)
-        referee = BenchmarkJudge(judge, judge_config, TASK, budget, kept)
-        writers = []
+        rollouts = RolloutsConfig()
+        verdicts = KeptVerdicts(judge, judge_config, rollouts.words_max, kept, budget)
+        environment = Summaries(corpus, rollouts, Services(judge), verdicts=verdicts)
+        contenders = []
         for name, url in zip(CONTENDERS, urls, strict=True):
             config = ContenderConfig(model=name, provider="url", base_url=url, limits=own)
-            entry = hosted_entry(config, {"CONTENDER_API_KEY": "key"}, TASK.tokens_max)
-            writers.append(
-                await stack.enter_async_context(ContenderClient(entry, TASK, budget, kept))
-            )
+            spec = hosted_contender(config, {"CONTENDER_API_KEY": "key"})
+            contender = ContenderClient(spec, rollouts, budget, kept)
+            contenders.append(await stack.enter_async_context(contender))
+        held_out = environment.scenarios("validation")
         began = time.perf_counter()
         rows = await run_together(
-            [partial(measure, writer, referee, corpus.validation) for writer in writers]
+            [partial(measure, recorder, one, environment, held_out) for one in contenders]
         )
         return dict(zip(CONTENDERS, rows, strict=True)), time.perf_counter() - began
 
@@ -105,6 +108,6 @@ def _mean_s(latency: Latency) -> float:
     return latency.median_s * math.exp(sigma**2 / 2)
 
 
-def _causes(found: dict[str, list[JudgedSummary]]) -> Counter[str]:
-    everyone = [one for outcomes in found.values() for one in outcomes]
-    return Counter(one.verdict.cause for one in everyone if one.verdict.cause)
+def _causes(found: dict[str, list[Attempt]]) -> Counter[str]:
+    everyone = [one.rollout for attempts in found.values() for one in attempts]
+    return Counter(one.score.cause for one in everyone if one.score.cause)

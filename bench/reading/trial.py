@@ -10,6 +10,7 @@ import numpy as np
 from bench.reading.measures import right
 from bench.reading.training import summarize
 from precis.config import RolloutsConfig, TrainConfig
+from precis.environments.summaries.rewards import reward_share
 from precis.records.documents import Corpus, Document
 from precis.rehearsal.checkpoint_files import TrainingState, initial_state
 from precis.rehearsal.extractive.features import featurize
@@ -22,7 +23,6 @@ from precis.rehearsal.train_step import advance, passes
 from precis.rollouts.draw import draw_batch, draw_spares
 from precis.rollouts.sample import sample_seed
 from precis.settings.trainer import ExtractiveTrainer
-from precis.task import task_of
 from precis.text import count_words
 from tests.support.policies import with_advantages_of
 
@@ -103,7 +103,7 @@ def _sample(
     picks = pick(policy, features, words_max, rollouts.temperature, generator)
     text = summary(features, picks)
     reward = right(document, text, LEXICAL) / document.asked
-    reward *= task_of(rollouts).reward_share(text)
+    reward *= reward_share(text, rollouts.words_max, rollouts.length_ramp)
     old = logprobs(policy, features, picks, words_max)
     return PickedSample(features, words_max, picks, tuple(old.tolist()), reward)
 

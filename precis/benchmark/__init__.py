@@ -1,12 +1,13 @@
 """Who takes part in a benchmark, and how each is asked: within its limits, its budget, and once.
 
+Every contender is asked through the recorder, by the environment that the model is trained for.
+
 presets     the hosted models that have a name here
 contender   a contender and where it is asked
 lineup      who takes part, from a configuration
 extractive  a rehearsed model as a contender
-cache       summaries and verdicts that were paid for, by their content, in the store
-client      from a document to a summary: kept, or asked for
-referee     from a summary to a verdict: kept, or asked for
-forecast    what all of it will cost, told before
-measure     all of it for one contender, and its rows of results
+client      what a rollout asks: replies that are kept, or new ones
+measure     all held-out scenarios by one contender, and the rows of results
+forecast    what all of it will cost, said before
+run         what a benchmark works with
 """

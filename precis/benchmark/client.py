@@ -1,26 +1,30 @@
-"""From a document to a contender's summary: one that was kept, or one that is asked for."""
+"""A contender as the recorder asks it: by replies that are kept, or that are asked for."""
 
+import hashlib
 import json
 import logging
-import time
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
-from precis.benchmark.cache import ResultCache
 from precis.benchmark.contender import ContenderSpec
-from precis.errors import BudgetReached, ProviderFailed, ProviderRejected, StaleAdapter
+from precis.config import RolloutsConfig
+from precis.environments.session import Limits, Policy
+from precis.errors import ProviderFailed, ProviderRejected
 from precis.llm.budget import Budget
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
-from precis.llm.replies import SchemaRejected
+from precis.llm.providers import Endpoint
+from precis.llm.replies import first_choice, text_of
 from precis.llm.retry import Deadline
-from precis.llm.tokens import estimate_tokens_with_margin
-from precis.records.documents import Document
 from precis.records.spend import Usage
-from precis.records.summary import Summary
-from precis.records.verdict import Unscored
-from precis.task import Task
+from precis.store.kept import KeptRecords
 
-UNREACHABLE = "generation_connection"
-"""The cause of a summary that is missing because nobody took the request."""
+T = TypeVar("T")
+
+_OF_ONE_REQUEST = (400, 413, 422)
+"""Statuses that are about one request: a prompt that is too long."""
+_AHEAD = 2
+"""Rollouts at a time, for each request that the contender takes at a time: while one is scored,
+another is asked for."""
 
 logger = logging.getLogger(__name__)
 
@@ -28,99 +32,170 @@ logger = logging.getLogger(__name__)
 class ContenderClient:
     """Asks one contender, within its limits and the benchmark's budget.
 
-    `async with ContenderClient(entry, task, budget, kept) as client:`
-    `    await client.write(document)`
+    `async with ContenderClient(spec, rollouts, budget, kept) as client:`
+    `    await recorder.run(client.policy(client.replies()), environment, scenario)`
 
     Args:
-        task: what the contender is asked to do.
+        spec: the contender.
+        rollouts: the limits of each rollout.
         budget: what may still be spent.
-        kept: where summaries are kept; None keeps none.
+        kept: where replies are kept; None keeps none.
+        dry: ask nobody.
 
     Attributes:
-        entry: who writes.
+        spec: the contender.
+        at_once: rollouts to attempt at the same time.
     """
 
     def __init__(
-        self, entry: ContenderSpec, task: Task, budget: Budget, kept: ResultCache | None
+        self,
+        spec: ContenderSpec,
+        rollouts: RolloutsConfig,
+        budget: Budget,
+        kept: KeptRecords | None,
+        dry: bool = False,
     ) -> None:
-        self.entry = entry
-        self._task = task
-        self._kept = kept
-        prices = {entry.endpoint.model: entry.price} if entry.price else {}
-        self._client = ChatClient(entry.endpoint, entry.settings, prices=prices, budget=budget)
-        self._rejected: Unscored | None = None
+        self.spec = spec
+        self.at_once = _AHEAD * spec.settings.limits.in_flight
+        self.kept = kept
+        self.dry = dry
+        prices = {spec.endpoint.model: spec.price} if spec.price else {}
+        limit = budget if spec.paid else None
+        self.chat = ChatClient(spec.endpoint, spec.settings, prices=prices, budget=limit)
+        self._rollouts = rollouts
+        self._rejected: ProviderRejected | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
+        await self.chat.close()
 
-    async def find_kept(self, document: Document) -> Summary | None:
-        """The summary that was kept, or None."""
-        return await self._kept.summary(self._key(document)) if self._kept else None
+    def replies(self) -> "Replies":
+        """Return what answers one rollout."""
+        return Replies(self)
 
-    async def write(self, document: Document) -> Summary | Unscored:
-        """The contender's summary, or why there is none.
+    def policy(self, replies: "Replies") -> Policy:
+        """Return what a rollout asks."""
+        settings = self.spec.settings
+        # Each rollout may wait for its turn, which is no fault of it.
+        waits_s = 60 * self.at_once / settings.limits.requests_per_minute
+        thoughts = settings.thinking_tokens_max if settings.reasoning else 0
+        limits = Limits(
+            settings.rollout_timeout_s + waits_s,
+            self._rollouts.turns_max,
+            self._rollouts.tokens_max + thoughts * self._rollouts.turns_max,
+        )
+        step = self.spec.contender.step
+        return Policy(replies, limits, self.spec.parameters, name=settings.model, step=step)
+
+    def complete_request(self, request: CompletionRequest) -> CompletionRequest:
+        """Return a request with room to think, by the name that the provider has for it."""
+        payload = dict(request.payload)
+        settings = self.spec.settings
+        wanted = min(int(payload.pop("max_tokens")), self._rollouts.tokens_max)
+        if settings.reasoning and settings.provider != "openrouter":
+            payload["max_completion_tokens"] = wanted + settings.thinking_tokens_max
+        elif settings.reasoning:
+            payload["max_tokens"] = wanted + settings.thinking_tokens_max
+        else:
+            payload["max_tokens"] = wanted
+        return CompletionRequest(payload, Usage(request.expected.prompt_tokens, wanted))
+
+    def key(self, request: CompletionRequest) -> str:
+        """Return the digest of all that decides a reply."""
+        decisive = [self.spec.identity, request.payload]
+        digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+        return f"replies/{digest}"
+
+    async def ask(
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
+    ) -> tuple[ChatReply, T]:
+        """Return the contender's reply, and what `read` makes of it.
 
         Raises:
-            StaleAdapter: another checkpoint than the one asked for has answered.
-            StoreError: the summary can't be kept.
+            ProviderFailed, ProviderRejected, BudgetReached: there is none.
         """
+        # What is rejected once is rejected always: nothing more is asked for.
         if self._rejected is not None:
-            return self._rejected
-        deadline = Deadline(self.entry.settings.summary_timeout_s)
+            raise self._rejected
+
+        def read_whole(reply: ChatReply) -> tuple[ChatReply, T]:
+            if reply.finish == "length" and not reply.text.strip() and not reply.tool_calls:
+                role = self.spec.endpoint.role
+                detail = f"The tokens of the {role} all went into its thoughts."
+                raise ProviderFailed("truncated", detail)
+            return reply, read(reply)
+
+        thoughts = self.spec.settings.thinking_tokens_max if self.spec.settings.reasoning else 0
+        expected = request.expected
+        room = Usage(expected.prompt_tokens, expected.completion_tokens + thoughts)
         try:
-            written = await self._client.complete(self._request(document), deadline, self._read)
-        except ProviderFailed as error:
-            return Unscored(f"generation_{error.cause}", str(error))
-        except SchemaRejected as error:  # we asked for none: it is about something else
-            return Unscored("generation_server_error", str(error))
-        except BudgetReached as error:
-            return Unscored("budget", str(error))
-        except ProviderRejected as error:
-            return self._give_up(error)
-        if self._kept:
-            await self._kept.keep_summary(self._key(document), written)
-        return written
-
-    def _give_up(self, error: ProviderRejected) -> Unscored:
-        """What is rejected once is rejected always: nothing more is asked for."""
-        if self._rejected is None:
-            logger.warning("%s It takes no further part in this benchmark.", error)
-        self._rejected = Unscored("generation_rejected", str(error))
-        return self._rejected
-
-    def _read(self, reply: ChatReply) -> Summary:
-        endpoint = self.entry.endpoint
-        if self.entry.contender.step is not None and reply.served_by != endpoint.model:
-            raise StaleAdapter(
-                f"{reply.served_by!r} answered where {endpoint.model!r} was asked for."
+            return await self.chat.complete(
+                CompletionRequest(request.payload, room), deadline, read_whole
             )
-        if not reply.text.strip() and reply.finish == "length":
-            detail = f"The tokens of the {endpoint.role} all went into its thoughts."
-            raise ProviderFailed("truncated", detail)
-        return Summary(
-            reply.text,
-            reply.finish,
-            reply.seconds,
-            reply.usage.prompt_tokens,
-            reply.usage.completion_tokens,
-            reply.usd,
-            reply.served_by,
-            time.time(),
+        except ProviderRejected as error:
+            if error.status not in _OF_ONE_REQUEST and self._rejected is None:
+                self._rejected = error
+                logger.warning("%s It takes no further part in this benchmark.", error)
+            raise
+
+
+class Replies:
+    """What answers one rollout of a contender.
+
+    Attributes:
+        asked: how many replies were asked for.
+        missing: in a dry run, what the replies would have taken that are not kept.
+    """
+
+    def __init__(self, contender: ContenderClient) -> None:
+        self.asked = 0
+        self.missing: list[Usage] = []
+        self._contender = contender
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._contender.spec.endpoint
+
+    async def complete(
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
+    ) -> T:
+        """Return what `read` makes of a kept reply, or of one that is asked for and kept.
+
+        Raises:
+            StoreError: the reply can't be kept.
+        """
+        contender = self._contender
+        request = contender.complete_request(request)
+        key = contender.key(request)
+        if contender.kept:
+            kept = await contender.kept.get(key, self._decode)
+            if kept is not None:
+                return read(kept)
+        self.asked += 1
+        if contender.dry:
+            self.missing.append(request.expected)
+            raise ProviderFailed("not_kept", "No earlier benchmark has asked for this reply.")
+        reply, result = await contender.ask(request, deadline, read)
+        if contender.kept:
+            record = {"body": reply.body, "usd": reply.usd, "seconds": reply.seconds}
+            await contender.kept.put(key, record)
+        return result
+
+    def _decode(self, record: Any) -> ChatReply:
+        body = record["body"]
+        try:
+            choice = first_choice(body, self.endpoint.role)
+        except ProviderFailed as error:
+            raise ValueError(str(error)) from error
+        return ChatReply(
+            body=body,
+            choice=choice,
+            text=text_of(choice),
+            finish=str(choice.get("finish_reason") or "stop"),
+            usage=Usage.from_response(body.get("usage")),
+            usd=record["usd"],
+            served_by=str(body.get("model", "")),
+            seconds=record["seconds"],
         )
-
-    def _request(self, document: Document) -> CompletionRequest:
-        payload: dict[str, Any] = {
-            "model": self.entry.endpoint.model,
-            "messages": self._task.messages(document),
-            **self.entry.parameters,
-        }
-        # The most that it can take, or nearly so: the budget has to hold whatever comes.
-        limit = payload.get("max_tokens") or payload.get("max_completion_tokens") or 0
-        prompt_tokens = estimate_tokens_with_margin(len(json.dumps(payload, ensure_ascii=False)))
-        return CompletionRequest(payload, Usage(prompt_tokens, int(limit)))
-
-    def _key(self, document: Document) -> str:
-        return self.entry.key(self._task.messages(document))

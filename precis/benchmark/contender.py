@@ -1,8 +1,6 @@
 """A contender: where it is asked, with which parameters, and what it costs."""
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +23,7 @@ class ContenderSpec:
         settings: its limits, deadlines and tries.
         parameters: what is sent with every request besides the model and the messages.
         price: None where it is not known.
-        identity: what decides a summary besides the request, such as the digest of a checkpoint;
+        identity: what decides a reply besides the request, such as the digest of a checkpoint;
             None where asking again costs nothing and gives the same.
         paid: whether each request costs money.
     """
@@ -38,20 +36,12 @@ class ContenderSpec:
     identity: str | None = field(repr=False)
     paid: bool = field(repr=False)
 
-    def key(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """The digest of all that decides a summary: the same key, the same summary."""
-        decisive = [self.identity, self.endpoint.model, dict(self.parameters), list(messages)]
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
-
-def hosted_contender(
-    config: ContenderConfig, keys: Mapping[str, str], tokens_max: int
-) -> ContenderSpec:
+def hosted_contender(config: ContenderConfig, keys: Mapping[str, str]) -> ContenderSpec:
     """A model that somebody else serves, for money.
 
     Args:
         keys: the keys that are set, by the name of their variable.
-        tokens_max: see `parameters_of`.
 
     Raises:
         ConfigError: its key is not set.
@@ -62,7 +52,7 @@ def hosted_contender(
         Contender(config.called),
         endpoint,
         config,
-        parameters_of(config, tokens_max),
+        parameters_of(config),
         price,
         identity=endpoint.base_url,
         paid=True,
@@ -75,7 +65,6 @@ def local_contender(
     url: str,
     key: str,
     *,
-    tokens_max: int,
     in_flight: int,
     identity: str | None = None,
 ) -> ContenderSpec:
@@ -84,7 +73,6 @@ def local_contender(
     Args:
         model: its name at the endpoint.
         url: ends in `/v1`.
-        tokens_max: see `parameters_of`.
         identity: see `ContenderSpec`.
     """
     settings = ContenderConfig(
@@ -96,26 +84,19 @@ def local_contender(
         backoff_s=OWN_BACKOFF_S,
     )
     endpoint = Endpoint(url, model, key, role=f"contender '{contender}'")
-    parameters = parameters_of(settings, tokens_max)
+    parameters = parameters_of(settings)
     return ContenderSpec(contender, endpoint, settings, parameters, _FREE, identity, paid=False)
 
 
-def parameters_of(config: ContenderConfig, tokens_max: int) -> dict[str, Any]:
-    """What a contender is sent besides model and messages.
+def parameters_of(config: ContenderConfig) -> dict[str, Any]:
+    """Return what a contender is sent besides what a rollout asks.
 
-    Greedy, as the trained model is. OpenAI's reasoning models take no temperature and know only
-    `max_completion_tokens`; OpenRouter takes the effort as `reasoning`, the others by OpenAI's
-    name for it.
-
-    Args:
-        tokens_max: the completion tokens to allow, without those that a model thinks with.
+    Greedy, as the trained model is. OpenAI's reasoning models take no temperature; OpenRouter takes
+    the effort as `reasoning`, the others by OpenAI's name for it.
     """
-    effort = config.reasoning_effort
-    routed = config.provider == "openrouter"
-    thought: dict[str, Any] = {}
-    if effort:
-        thought = {"reasoning": {"effort": effort}} if routed else {"reasoning_effort": effort}
-    if not config.reasoning:
-        return {"temperature": 0.0, "max_tokens": tokens_max, **thought}
-    limit = "max_tokens" if routed else "max_completion_tokens"
-    return {limit: tokens_max + config.thinking_tokens_max, **thought}
+    parameters: dict[str, Any] = {} if config.reasoning else {"temperature": 0.0}
+    if config.reasoning_effort and config.provider == "openrouter":
+        parameters["reasoning"] = {"effort": config.reasoning_effort}
+    elif config.reasoning_effort:
+        parameters["reasoning_effort"] = config.reasoning_effort
+    return parameters

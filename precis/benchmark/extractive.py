@@ -17,14 +17,13 @@ from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import committed_steps, restore
 from precis.statistics.standings import Contender
 from precis.store import Store
-from precis.task import Task
 
 NAME = "extractive"
 
 
 @asynccontextmanager
 async def serve_rehearsed(
-    store: Store, config: BenchmarkConfig, task: Task, corpus_digest: str | None
+    store: Store, config: BenchmarkConfig, corpus_digest: str | None
 ) -> AsyncIterator[list[ContenderSpec]]:
     """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
 
@@ -51,7 +50,6 @@ async def serve_rehearsed(
                     f"{model}@{step}",
                     url,
                     key,
-                    tokens_max=task.tokens_max,
                     in_flight=config.rollouts.in_flight,
                 )
             ]

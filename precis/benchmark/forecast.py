@@ -1,21 +1,16 @@
-"""What a benchmark will ask for and pay, told before it does."""
+"""What a benchmark will ask for and pay, said before it does."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import ContenderSpec
-from precis.benchmark.referee import BenchmarkJudge
-from precis.config import JudgeConfig
-from precis.environments.summaries.judge.forecast import Forecast, forecast
-from precis.llm.tokens import estimate_tokens
-from precis.records.documents import Document
+from precis.benchmark.measure import measure
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
+from precis.llm.forecast import Forecast
+from precis.records.nouns import Nouns
+from precis.records.rollout import Unscored
 from precis.records.spend import Usage
-from precis.task import Task
-
-_WORDS_PER_TOKEN = 0.75
-"""Of English prose; the usual rule for the tokenizers of hosted models."""
 
 
 @dataclass(frozen=True)
@@ -23,109 +18,77 @@ class CostEstimate:
     """An estimate of what a benchmark will take, beyond what is kept already.
 
     Attributes:
-        summaries: those that have to be paid for.
-        kept: summaries that an earlier benchmark has paid for.
-        usd: of these summaries, without what reasoning models think.
+        rollouts: those whose contender has to be paid; of one with several turns, the first that
+            is not kept alone is counted below.
+        kept: rollouts that an earlier benchmark has paid for.
+        usd: the most that they cost, without what reasoning models think.
         thinking_usd: what that may add, if they use up all the tokens they may think with.
         unpriced: contenders whose price is not known, and which `usd` therefore misses.
-        judging: of the verdicts that are not kept; None where none is missing.
+        scoring: of what is not kept; None where that costs nothing.
     """
 
-    summaries: int
+    nouns: Nouns
+    rollouts: int
     kept: int
     usd: float
     thinking_usd: float
     unpriced: tuple[str, ...]
-    judging: Forecast | None
+    scoring: Forecast | None
 
     @property
-    def least_usd(self) -> float:
-        """Summaries and verdicts together, as far as their prices are known."""
-        return self.usd + ((self.judging.usd or 0.0) if self.judging else 0.0)
+    def known_usd(self) -> float:
+        """Rollouts and scores together, as far as their prices are known."""
+        return self.usd + ((self.scoring.usd or 0.0) if self.scoring else 0.0)
 
     def __str__(self) -> str:
         thinking = f", and up to ${self.thinking_usd:,.2f} of thought" if self.thinking_usd else ""
         unknown = f" The price of {', '.join(self.unpriced)} is not known." if self.unpriced else ""
-        written = (
-            f"{self.summaries:,} summaries are to be paid for, about ${self.usd:,.2f}{thinking}; "
-            f"{self.kept:,} are kept.{unknown}"
+        asked = (
+            f"{self.rollouts:,} {self.nouns.rollouts} are to be paid for, up to ${self.usd:,.2f}"
+            f"{thinking}; {self.kept:,} are kept.{unknown}"
         )
-        return f"{written} {self.judging}" if self.judging else written
+        return f"{asked} {self.scoring}" if self.scoring else asked
 
 
 async def estimate_cost(
-    writers: Sequence[ContenderClient],
-    referee: BenchmarkJudge,
-    documents: Sequence[Document],
-    judge: JudgeConfig,
-    judge_model: str,
-    task: Task,
+    recorder: Recorder, contenders: Sequence[ContenderClient], environment: Environment
 ) -> CostEstimate:
-    """See what is kept, and what the rest will cost."""
-    items = []
-    for writer in writers:
-        for document in documents:
-            items.append((writer, document))
-    known = await asyncio.gather(
-        *(_find_kept(writer, referee, document) for writer, document in items)
-    )
-    missing: list[tuple[ContenderSpec, Document]] = []
-    for (writer, document), kept in zip(items, known, strict=True):
-        if writer.entry.paid and not kept.summary:
-            missing.append((writer.entry, document))
-    verdicts = sum(not kept.verdict for kept in known)
-    judging = None
-    if verdicts and judge.provider != "lexical":
-        judging = forecast(
-            judge,
-            judge_model,
-            documents,
-            summaries=verdicts,
-            summary_words=task.words_max,
-            ceiling=False,
-        )
-    unpriced = {str(entry.contender) for entry, _ in missing if entry.price is None}
+    """See what is kept, and what the rest will cost.
+
+    Args:
+        contenders: each with `dry`.
+        environment: one that asks nobody (`Environment.for_benchmark`).
+    """
+    paid: list[tuple[ContenderClient, Usage]] = []
+    kept = 0
+    unscored = 0
+    scenarios = environment.scenarios("validation")
+    for contender in contenders:
+        if contender.kept is None:
+            unscored += len(scenarios)
+            continue
+        for attempt in await measure(recorder, contender, environment, scenarios):
+            unscored += isinstance(attempt.rollout.score, Unscored)
+            kept += not attempt.missing
+            if contender.spec.paid and attempt.missing:
+                paid.append((contender, attempt.missing[0]))
+    unpriced = {str(one.spec.contender) for one, _ in paid if one.spec.price is None}
     return CostEstimate(
-        summaries=len(missing),
-        kept=sum(kept.summary for kept in known),
-        usd=sum(summary_usd(entry, document, task) for entry, document in missing),
-        thinking_usd=sum(thinking_usd(entry) for entry, _ in missing),
+        environment.nouns,
+        rollouts=len(paid),
+        kept=kept,
+        usd=sum(_usd(one, usage) for one, usage in paid),
+        thinking_usd=sum(_usd(one, Usage(0, _thoughts(one))) for one, _ in paid),
         unpriced=tuple(sorted(unpriced)),
-        judging=judging,
+        scoring=environment.forecast(unscored) if unscored else None,
     )
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """Whether a contender's summary of a document is kept, and whether the verdict on it is."""
-
-    summary: bool
-    verdict: bool
+def _thoughts(contender: ContenderClient) -> int:
+    settings = contender.spec.settings
+    return settings.thinking_tokens_max if settings.reasoning else 0
 
 
-async def _find_kept(writer: ContenderClient, referee: BenchmarkJudge, document: Document) -> _Kept:
-    summary = await writer.find_kept(document)
-    if summary is None:
-        return _Kept(False, False)
-    verdict = await referee.find_kept(document, summary.text)
-    return _Kept(True, verdict is not None)
-
-
-def summary_usd(entry: ContenderSpec, document: Document, task: Task) -> float:
-    """What a summary will cost, without what a reasoning model thinks."""
-    messages = task.messages(document)
-    sent = sum(len(message["content"]) for message in messages)
-    prompt_tokens = round(estimate_tokens(sent))
-    return _price(entry, Usage(prompt_tokens, int(task.words_max / _WORDS_PER_TOKEN)))
-
-
-def thinking_usd(entry: ContenderSpec) -> float:
-    """What a summary may cost on top, if the model uses up all that it may think with."""
-    settings = entry.settings
-    if not settings.reasoning:
-        return 0.0
-    return _price(entry, Usage(0, settings.thinking_tokens_max))
-
-
-def _price(entry: ContenderSpec, usage: Usage) -> float:
-    return entry.price.of(usage) if entry.price else 0.0
+def _usd(contender: ContenderClient, usage: Usage) -> float:
+    price = contender.spec.price
+    return price.of(usage) if price else 0.0

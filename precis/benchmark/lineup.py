@@ -2,27 +2,27 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.measure import checkpoints_to_take
 from precis.benchmark.presets import PRESETS
 from precis.config import BenchmarkConfig
+from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
-from precis.processes.child import ChildService
-from precis.records.documents import Corpus, Document
+from precis.llm.loop_server import LoopCompletions
+from precis.llm.server import ChatRequest, Completion
 from precis.records.ledger import Ledger, load_ledger
+from precis.records.nouns import Nouns
 from precis.run.checkpoints import committed_steps, manifest
 from precis.run.trained_on import trained_on
 from precis.statistics.standings import Contender
 from precis.store import Store
-from precis.task import Task
 
 
-def list_hosted(
-    config: BenchmarkConfig, task: Task, keys: Mapping[str, str]
-) -> list[ContenderSpec]:
+def list_hosted(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[ContenderSpec]:
     """The models that somebody else serves.
 
     Args:
@@ -33,31 +33,46 @@ def list_hosted(
     """
     wanted = [PRESETS[name].model_copy(update={"name": name}) for name in config.hosted]
     wanted += config.contenders
-    return [hosted_contender(each, keys, task.tokens_max) for each in wanted]
+    return [hosted_contender(each, keys) for each in wanted]
 
 
-def list_baselines(
-    config: BenchmarkConfig, task: Task, standins: ChildService
-) -> list[ContenderSpec]:
-    """The baselines, which the stand-ins serve."""
-    url = f"{standins.url}/v1"
-    contenders = []
-    for name in config.baselines:
-        contenders.append(
-            local_contender(
-                Contender(name),
-                name,
-                url,
-                standins.token,
-                tokens_max=task.tokens_max,
-                in_flight=config.rollouts.in_flight,
+@asynccontextmanager
+async def serve_baselines(
+    config: BenchmarkConfig, environment: Environment
+) -> AsyncIterator[list[ContenderSpec]]:
+    """The environment's baselines that take part, served by this process while the block lasts.
+
+    Raises:
+        ConfigError: it has no baseline of that name.
+    """
+    known = environment.baselines()
+    names = environment.usual_baselines if config.baselines is None else config.baselines
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"The environment has no baseline {name!r}.",
+                f"Give `baselines` some of {', '.join(known) or 'none'}, or leave it out.",
             )
-        )
-    return contenders
+    if not names:
+        yield []
+        return
+
+    async def complete(request: ChatRequest) -> Completion:
+        return await known[request.model](request)
+
+    completions = LoopCompletions(complete, lambda: list(names))
+    url, key = await completions.serve()
+    in_flight = config.rollouts.in_flight
+    try:
+        yield [
+            local_contender(Contender(name), name, url, key, in_flight=in_flight) for name in names
+        ]
+    finally:
+        await completions.stop()
 
 
 def checkpoint_digest(store: Store, model: str, step: int) -> str:
-    """What a checkpoint's summaries depend on: its files.
+    """What a checkpoint's replies depend on: its files.
 
     Raises:
         StoreError: it is not in the store.
@@ -89,17 +104,16 @@ class TrainedLineup:
 
     Attributes:
         steps: the checkpoints.
-        documents_seen: how many of the benchmark's documents it was trained on; None where nobody
-            knows.
+        seen: how many of the benchmark's scenarios it was trained on; None if that is not known.
     """
 
     ledger: Ledger
     steps: tuple[int, ...]
-    documents_seen: int | None
+    seen: int | None
 
 
 def line_up_trained(
-    store: Store, config: BenchmarkConfig, corpus: Corpus, warn: Callable[[str], None]
+    store: Store, config: BenchmarkConfig, environment: Environment, warn: Callable[[str], None]
 ) -> TrainedLineup | None:
     """Which checkpoints of the trained model take part; None where none is to.
 
@@ -107,21 +121,26 @@ def line_up_trained(
         warn: told where the figures may flatter the model.
 
     Raises:
-        ConfigError: it was trained on other documents than the benchmark's.
+        ConfigError: it was trained on other scenarios than the benchmark's.
         StoreError: the store holds no such model.
     """
     if config.checkpoints == "none":
         return None
     ledger = load_ledger(store, config.model)
-    if config.test_documents is None and ledger.corpus != corpus.digest:
+    nouns = environment.nouns
+    if config.test_documents is None and ledger.corpus != environment.digest:
         raise ConfigError(
-            f"{config.model!r} was trained on other documents or another split than these: some of "
-            "the held-out ones may have been trained on.",
-            "Leave `documents` out to take the run's, "
+            f"{config.model!r} was trained on other {nouns.scenarios} or another split than these: "
+            "some of the held-out ones may have been trained on.",
+            "Leave `documents` and `environment` out to take the run's, "
             "or name documents of the benchmark's own in `test_documents`.",
         )
-    seen = trained_on(store, config.model, corpus.validation)
-    warning = _flattery(config, seen, len(corpus.validation))
+    held_out = environment.scenarios("validation")
+    known = trained_on(store, config.model, map(environment.content_of, held_out))
+    seen: list[str] | None = None
+    if known is not None:
+        seen = [one.id for one, is_seen in zip(held_out, known, strict=True) if is_seen]
+    warning = _flattery(config, seen, len(held_out), nouns)
     if warning:
         warn(warning)
     present = committed_steps(store, config.model)
@@ -136,19 +155,23 @@ def _last_of(ledger: Ledger) -> int:
     return final.step if ledger.stopped_early is not None and final else ledger.next_step
 
 
-def _flattery(config: BenchmarkConfig, seen: Sequence[Document] | None, count: int) -> str:
-    """Which figures may flatter the model, or that nobody knows; empty where none do."""
+def _flattery(config: BenchmarkConfig, seen: Sequence[str] | None, count: int, nouns: Nouns) -> str:
+    """A warning about figures that may flatter the model; empty if there is none.
+
+    Args:
+        seen: the ids of the scenarios that it was trained on.
+    """
     if seen is None and config.test_documents:
         return (
-            f"The store does not say which documents {config.model!r} was trained on: if these are "
-            "among them, its accuracy flatters it."
+            f"The store does not say which {nouns.scenarios} {config.model!r} was trained on: if "
+            f"these are among them, its {nouns.reward} flatters it."
         )
     if not seen:
         return ""
-    names = ", ".join(document.id for document in seen[:3])
+    names = ", ".join(seen[:3])
     if len(seen) > 3:
         names += ", …"
     return (
-        f"{config.model!r} was trained on {len(seen)} of these {count} documents ({names}): its "
-        "accuracy flatters it."
+        f"{config.model!r} was trained on {len(seen)} of these {count} {nouns.scenarios} "
+        f"({names}): its {nouns.reward} flatters it."
     )

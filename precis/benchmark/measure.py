@@ -1,13 +1,12 @@
-"""Contenders on the same held-out documents, with the same prompts and the same judge."""
+"""Contenders on the same held-out scenarios, by the same environment."""
 
 import asyncio
-import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Self
 
 import polars as pl
 from pydantic import ValidationError
@@ -15,16 +14,17 @@ from pydantic import ValidationError
 from precis import __version__
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
-from precis.benchmark.referee import BenchmarkJudge
 from precis.config import BenchmarkConfig, RunConfig
-from precis.environments.summaries.judge import JudgeClient, Scored, Unscored
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
 from precis.llm.concurrency import run_for_each
-from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, load_ledger
+from precis.records.nouns import Figure, default_figure
 from precis.records.questions import questions_of
-from precis.records.results import Provenance, frame_of, row_of
-from precis.records.summary import JudgedSummary
+from precis.records.results import Provenance, Row, frame_of, row_of
+from precis.records.rollout import Rollout, Scenario, Score
+from precis.records.spend import Usage
 from precis.run.overview import models_in
 from precis.settings.overrides import overlay
 from precis.settings.problems import problems_in
@@ -45,112 +45,106 @@ class BenchmarkId:
         return cls(began, f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
 
 
-async def measure(
-    writer: ContenderClient,
-    referee: BenchmarkJudge,
-    documents: Sequence[Document],
-    tell: Callable[[JudgedSummary], None] = lambda outcome: None,
-) -> list[JudgedSummary]:
-    """What a contender makes of each document, and what that is worth, all at the same time.
+@dataclass(frozen=True)
+class Attempt:
+    """A contender's rollout.
 
-    Args:
-        tell: told each outcome as soon as it is there; it must not take long.
-
-    Raises:
-        JudgeError: the judge rejects the key, the model or the request as such.
-        StoreError: what was paid for can't be kept.
+    Attributes:
+        kept: whether all its replies were there from an earlier benchmark.
+        missing: see `Replies.missing`.
     """
 
-    async def write_and_judge(document: Document) -> JudgedSummary:
-        outcome = await _measure_one(writer, referee, document)
-        tell(outcome)
-        return outcome
-
-    return await run_for_each(write_and_judge, documents)
+    rollout: Rollout
+    kept: bool = False
+    missing: Sequence[Usage] = ()
 
 
-async def _measure_one(
-    writer: ContenderClient, referee: BenchmarkJudge, document: Document
-) -> JudgedSummary:
-    kept = await writer.find_kept(document)
-    summary = kept or await writer.write(document)
-    if isinstance(summary, Unscored):
-        return JudgedSummary(document, None, summary)
-    verdict, why = await referee.rule(document, summary.text)
-    prose = 0.0 if why == "judged_not_prose" else referee.prose_share(document, summary.text)
-    return JudgedSummary(document, summary, verdict, why, kept is not None, prose=prose)
+async def measure(
+    recorder: Recorder,
+    contender: ContenderClient,
+    environment: Environment,
+    scenarios: Sequence[Scenario],
+    tell: Callable[[Attempt], None] = lambda attempt: None,
+) -> list[Attempt]:
+    """Have a contender attempt each of some scenarios.
+
+    Args:
+        tell: told each attempt as soon as it is over; it must not take long.
+
+    Raises:
+        PrecisError: it can't be asked any more: the judge rejects its key, the trainer is lost,
+            what was paid for can't be kept.
+    """
+    slots = asyncio.Semaphore(contender.at_once)
+
+    async def attempt(scenario: Scenario) -> Attempt:
+        async with slots:
+            replies = contender.replies()
+            rollout = await recorder.run(contender.policy(replies), environment, scenario)
+        kept = bool(rollout.calls) and not replies.asked
+        one = Attempt(rollout, kept, tuple(replies.missing))
+        tell(one)
+        return one
+
+    return await run_for_each(attempt, scenarios)
 
 
 @dataclass(frozen=True)
-class ContenderResults:
-    """What a contender has achieved.
+class Measured:
+    """What all contenders have achieved.
 
     Attributes:
-        rows: in `precis.records.results.SCHEMA`.
-        questions: in `precis.records.questions.QUESTIONS`.
+        frame: their rows, in `precis.records.results.SCHEMA`.
+        questions: what their rollouts were asked, in `precis.records.questions.QUESTIONS`.
+        ceiling: the best that any policy could reach; None where it is not known.
+        figure: what they are measured by.
     """
 
-    rows: pl.DataFrame
+    frame: pl.DataFrame
     questions: pl.DataFrame
+    ceiling: float | None
+    figure: Figure
 
 
 def results_of(
-    entry: ContenderSpec,
-    outcomes: Iterable[JudgedSummary],
-    judge: JudgeClient,
-    corpus: Corpus,
+    measured: Sequence[tuple[ContenderSpec, Sequence[Attempt]]],
+    environment: Environment,
     night: BenchmarkId,
-) -> ContenderResults:
-    """A contender's rows, and what its summaries were asked."""
-    provenance = Provenance(
-        run=night.id,
-        model=entry.contender.model,
-        step=entry.contender.step,
-        judge=judge.identity["model"],
-        protocol=judge.protocol,
-        prompts_digest=judge.identity["prompts"],
-        corpus_digest=corpus.digest,
-        code_version=__version__,
-        night=night.began,
-        parameters=json.dumps(entry.parameters, sort_keys=True),
-    )
-    judged = list(outcomes)
-    rows = [row_of(one, provenance) for one in judged]
-    return ContenderResults(frame_of(rows), questions_of(judged, provenance))
-
-
-async def measure_ceiling(
-    store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
-) -> float | None:
-    """The judge's accuracy when it reads the held-out documents in full: more can't be had.
-
-    Measured once for each corpus, judge and protocol, and kept in the store. None if the judge
-    failed on one of them; that is not kept.
-
-    Args:
-        documents_max: read no more than so many of them; None reads all.
-    """
-    documents = corpus.validation[:documents_max]
-    parts: list[Any] = [corpus.digest, judge.identity]
-    if len(documents) < len(corpus.validation):
-        parts.append(len(documents))
-    asked_of = json.dumps(parts, sort_keys=True).encode()
-    key = f"ceilings/{hashlib.sha256(asked_of).hexdigest()[:16]}.json"
-    kept = await asyncio.to_thread(store.get, key)
-    if kept:
-        return float(json.loads(kept.data)["accuracy"])
-    verdicts = list((await judge.ceiling(documents)).values())
-    correct = 0
-    asked = 0
-    for verdict in verdicts:
-        if not isinstance(verdict, Scored):
-            return None
-        correct += verdict.correct
-        asked += verdict.asked
-    accuracy = correct / asked
-    record = {"accuracy": accuracy, "judge": judge.identity, "corpus": corpus.digest}
-    await asyncio.to_thread(store.put, key, json.dumps(record).encode())
-    return accuracy
+    ceiling: float | None,
+) -> Measured:
+    """Return the rows of all contenders, and what their rollouts were asked."""
+    scores = []
+    for _, attempts in measured:
+        for one in attempts:
+            score = one.rollout.score
+            scores.append(score if isinstance(score, Score) else None)
+    figures = environment.figures
+    figure = figures[0] if figures else default_figure(scores, environment.nouns)
+    identity = environment.identity
+    rows: list[Row] = []
+    questions = []
+    for spec, attempts in measured:
+        provenance = Provenance(
+            run=night.id,
+            model=spec.contender.model,
+            step=spec.contender.step,
+            judge=identity.get("model", ""),
+            protocol=environment.rules,
+            prompts_digest=identity.get("prompts", ""),
+            corpus_digest=environment.digest,
+            code_version=__version__,
+            night=night.began,
+            parameters=json.dumps(spec.parameters, sort_keys=True),
+        )
+        asked = []
+        for one in attempts:
+            rollout = one.rollout
+            text = environment.text_of(rollout)
+            topic = environment.topic_of(rollout.scenario)
+            rows.append(row_of(rollout, provenance, figure, text=text, topic=topic, kept=one.kept))
+            asked.append((rollout.scenario.id, environment.questions(rollout)))
+        questions.append(questions_of(asked, provenance))
+    return Measured(frame_of(rows), pl.concat(questions), ceiling, figure)
 
 
 def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:
@@ -205,10 +199,13 @@ def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> li
     return list(dict.fromkeys(wanted))
 
 
-def report_folder(model: str, steps: int, config: BenchmarkConfig, corpus: Corpus) -> str:
+def report_folder(model: str, steps: int, config: BenchmarkConfig, digest: str) -> str:
     """Where in the store the newest report of a model after so many steps lies.
 
     Documents of a benchmark's own have a folder of their own, beside that of the held-out ones.
+
+    Args:
+        digest: of the environment's scenarios.
     """
-    own = f"-{corpus.digest[:8]}" if config.test_documents else ""
+    own = f"-{digest[:8]}" if config.test_documents else ""
     return f"{model}/benchmarks/{steps:04d}{own}/"

@@ -2,41 +2,43 @@
 
 from precis.benchmark.lineup import TrainedLineup
 from precis.benchmark.run import BenchmarkRun, Comparison
-from precis.records.cloze import crudeness_of
 from precis.report.nights import verdict_in_words
 
 
 def benchmark_facts(
     run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
 ) -> dict[str, str]:
-    """Model, judge, documents, cost: each fact by its name."""
+    """Model, judge, scenarios, cost: each fact by its name."""
     spend = run.budget.spend
     unpriced = ", some at an unknown price" if spend.unpriced else ""
-    crude = crudeness_of(run.corpus.validation)
+    environment = run.environment
+    nouns = environment.nouns
+    judge = environment.identity.get("model")
+    scoring_usd = run.budget.usd - spend.usd
     return {
         "Model": run.name,
-        "Judge": run.judge.identity["model"],
+        **({"Judge": judge} if judge else {}),
         "Seed": str(run.config.seed),
-        "Documents": _documents(run, trained),
-        **({"Questions": crude} if crude else {}),
+        nouns.scenarios.capitalize(): count_scenarios(run, trained),
+        **({"Caveat": environment.caveat} if environment.caveat else {}),
         "Began": f"{run.id.began:%Y-%m-%d %H:%M} UTC",
-        "Summaries": f"${spend.usd:,.2f}{unpriced}",
-        "Judging": f"${run.budget.usd - spend.usd:,.2f}",
+        nouns.rollouts.capitalize(): f"${spend.usd:,.2f}{unpriced}",
+        **({"Judging": f"${scoring_usd:,.2f}"} if judge else {}),
         "Nights": verdict_in_words(comparison.changes, comparison.nights),
     }
 
 
-def _documents(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
-    count = len(run.corpus.validation)
+def count_scenarios(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
+    """Say how many held-out scenarios there are, and how many of them were trained on."""
+    count = len(run.environment.scenarios("validation"))
     own = run.config.test_documents
     found = f"{count} of {own.source}" if own else f"{count} held out"
     if trained is None:
         return found
-    seen = trained.documents_seen
-    if seen:
-        return f"{found}, {seen} of them trained on"
+    if trained.seen:
+        return f"{found}, {trained.seen} of them trained on"
     if own is None:  # of those that were held out nobody expects anything else
         return found
-    if seen is None:
+    if trained.seen is None:
         return f"{found}; whether the model was trained on them is not known"
     return f"{found}, none of them trained on"

@@ -1,26 +1,25 @@
 """A benchmark at work: what its contenders share while they are measured."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import polars as pl
 
-from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
+from precis.benchmark.forecast import CostEstimate, estimate_cost
 from precis.benchmark.lineup import list_hosted
-from precis.benchmark.measure import BenchmarkId
-from precis.benchmark.referee import BenchmarkJudge
+from precis.benchmark.measure import Attempt, BenchmarkId
 from precis.config import BenchmarkConfig
-from precis.environment import Environment
-from precis.environments.summaries.judge import JudgeClient
+from precis.environment import Environment as Variables
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
 from precis.llm.budget import Budget
-from precis.records.documents import Corpus
 from precis.records.results import results_before
-from precis.records.summary import JudgedSummary
 from precis.statistics.nights import NightlyChange, changes
 from precis.store import open_store
-from precis.task import task_of
+from precis.store.kept import KeptRecords
 
 
 class BenchmarkRun:
@@ -29,65 +28,63 @@ class BenchmarkRun:
     Not a dataclass: Prefect walks through those, and all they hold, on every task call.
 
     Args:
-        tell: tells the observers of each outcome.
+        environment: as a training run has it.
+        tell: tells the observers of each rollout.
 
     Attributes:
-        task: what the contenders are asked to do.
+        environment: what the contenders are asked to do, as a benchmark asks it.
         id: when it began, and what its results are filed under.
-        budget: what contenders and judge together have spent, and still may.
-        cache: summaries and verdicts that were paid for already.
-        referee: the judge, as the benchmark asks it.
+        budget: what contenders and scoring together have spent, and still may.
+        kept: replies and verdicts that were paid for already.
+        recorder: every contender is asked through it.
     """
 
     def __init__(
         self,
         config: BenchmarkConfig,
-        corpus: Corpus,
-        judge: JudgeClient,
-        tell: Callable[["BenchmarkRun", ContenderSpec, JudgedSummary], None],
+        environment: Environment,
+        recorder: Recorder,
+        tell: Callable[["BenchmarkRun", ContenderSpec, Attempt], None],
     ) -> None:
         self.config = config
-        self.corpus = corpus
-        self.judge = judge
+        self.recorder = recorder
         self._tell = tell
-        self.task = task_of(config.rollouts)
         self.store = open_store(config.store)
         self.id = BenchmarkId.now()
-        self.cache = ResultCache(self.store)
-        before = judge.spend
-        self.budget = Budget(config.dollars_max, lambda: judge.spend.since(before).usd)
-        # What the lexical judge says is free and certain.
-        self._judge_costs = config.judge.provider != "lexical"
-        kept = self.cache if self._judge_costs else None
-        self.referee = BenchmarkJudge(judge, config.judge, self.task, self.budget, kept)
+        self.kept = KeptRecords(self.store)
+        before = environment.spend
+        self.budget = Budget(config.dollars_max, lambda: environment.spend.since(before).usd)
+        self.environment = environment.for_benchmark(config, self.kept, self.budget) or environment
+        self._given = environment
 
     @property
     def name(self) -> str:
         return self.config.model
 
-    def tell(self, contender: ContenderSpec, outcome: JudgedSummary) -> None:
-        """Tell the observers what became of a contender's summary; takes no time."""
-        self._tell(self, contender, outcome)
+    def tell(self, contender: ContenderSpec, attempt: Attempt) -> None:
+        """Tell the observers what became of a contender's rollout; takes no time."""
+        self._tell(self, contender, attempt)
 
-    def client_of(self, contender: ContenderSpec) -> ContenderClient:
+    def client_of(self, contender: ContenderSpec, dry: bool = False) -> ContenderClient:
         """A client of a contender; what is free and certain anyway is not kept."""
-        keeps = contender.identity is not None and (contender.paid or self._judge_costs)
-        return ContenderClient(contender, self.task, self.budget, self.cache if keeps else None)
+        scoring_costs = self.environment.forecast(1) is not None
+        keeps = contender.identity is not None and (contender.paid or scoring_costs)
+        kept = self.kept if keeps else None
+        return ContenderClient(contender, self.config.rollouts, self.budget, kept, dry)
 
-
-@dataclass(frozen=True)
-class Measured:
-    """What all contenders have achieved.
-
-    Attributes:
-        frame: their rows, in `precis.records.results.SCHEMA`.
-        questions: what their summaries were asked, in `precis.records.questions.QUESTIONS`.
-        ceiling: the judge's accuracy on the full documents; None where it failed on one.
-    """
-
-    frame: pl.DataFrame
-    questions: pl.DataFrame
-    ceiling: float | None
+    async def estimate_cost(self, contenders: Sequence[ContenderSpec]) -> CostEstimate | None:
+        """See what is kept, and what the rest will cost; None where nothing costs anything, or
+        the environment can't say."""
+        dry = self._given.for_benchmark(self.config, self.kept, self.budget, dry=True)
+        costs = any(one.paid for one in contenders) or self.environment.forecast(1) is not None
+        if dry is None or not costs:
+            return None
+        async with AsyncExitStack() as stack:
+            clients = []
+            for contender in contenders:
+                client = self.client_of(contender, dry=True)
+                clients.append(await stack.enter_async_context(client))
+            return await estimate_cost(self.recorder, clients, dry)
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
     Raises:
         ConfigError: a key is not set.
     """
-    return list_hosted(config, task_of(config.rollouts), Environment().keys())
+    return list_hosted(config, Variables().keys())
 
 
 def compare(run: BenchmarkRun, frame: pl.DataFrame) -> Comparison:

@@ -3,22 +3,28 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted_contender
-from precis.benchmark.forecast import summary_usd, thinking_usd
-from precis.config import ContenderConfig, TrainConfig
-from precis.environment import Environment
+from precis.benchmark.measure import measure
+from precis.config import ContenderConfig, RolloutsConfig, TrainConfig
+from precis.environment import Environment as Variables
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.environment import UNJUDGED
 from precis.environments.summaries.task import Summarizing
 from precis.environments.summaries.warm_start.demonstrations import Demonstration
 from precis.errors import BudgetReached, ConfigError, RolloutError
 from precis.llm.budget import Budget
-from precis.llm.concurrency import run_together
+from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
-from precis.records.verdict import Unscored
+from precis.records.rollout import Scenario, Score, Unscored
+from precis.records.spend import Usage
 from precis.store import Store
+from precis.store.kept import KeptRecords
+
+_WORDS_PER_TOKEN = 0.75
+"""Of English prose; the usual rule for the tokenizers of hosted models."""
 
 
 class Teacher:
@@ -26,62 +32,64 @@ class Teacher:
 
     Args:
         keys: those that are set, by the name of their variable.
-        task: what it is asked.
-        unwritten_share_max: share of a batch that may fail before the batch fails.
+        rollouts: the limits of a summary, and the share of a batch that may fail before the batch
+            fails.
 
     Raises:
         ConfigError: its key is not set.
     """
 
     def __init__(
-        self,
-        config: ContenderConfig,
-        keys: Mapping[str, str],
-        task: Summarizing,
-        unwritten_share_max: float,
+        self, config: ContenderConfig, keys: Mapping[str, str], rollouts: RolloutsConfig
     ) -> None:
         try:
-            self.spec: ContenderSpec = hosted_contender(config, keys, task.tokens_max)
+            self.spec: ContenderSpec = hosted_contender(config, keys)
         except ConfigError as error:
             raise ConfigError(f"warm_start.teacher: {error}") from error
-        self._task = task
-        self._unwritten_share_max = unwritten_share_max
+        self._rollouts = rollouts
 
     async def write(
-        self, documents: Sequence[Document], store: Store, budget: Budget
+        self,
+        environment: Environment,
+        scenarios: Sequence[Scenario],
+        recorder: Recorder,
+        store: Store,
+        budget: Budget,
     ) -> list[Demonstration]:
         """A summary of each document, those first that the store keeps.
 
         A summary that would earn nothing unread is left out.
+
+        Args:
+            environment: the summaries, with nobody to judge them.
 
         Raises:
             BudgetReached: the next one might lead past the budget; what was paid for is kept.
             RolloutError: too many were not written.
             StoreError: a summary can't be kept.
         """
-        cache = ResultCache(store)
+        kept = KeptRecords(store)
         try:
-            await cache.open()
-            async with ContenderClient(self.spec, self._task, budget, cache) as client:
-                return await self._write_all(client, documents)
+            await kept.open()
+            async with ContenderClient(self.spec, self._rollouts, budget, kept) as client:
+                attempts = await measure(recorder, client, environment, scenarios)
         finally:
-            cache.close()
-
-    async def _write_all(
-        self, client: ContenderClient, documents: Sequence[Document]
-    ) -> list[Demonstration]:
+            kept.close()
         failures: list[Unscored] = []
-
-        async def write(document: Document) -> Demonstration:
-            written = await client.find_kept(document) or await client.write(document)
-            if isinstance(written, Unscored):
-                failures.append(written)
-                return Demonstration(document_id=document.id, cause=written.cause)
-            why = self._task.disqualify(written.text, document)
-            return Demonstration(document_id=document.id, summary=written.text, cause=why or "")
-
-        demonstrations = await run_together([partial(write, document) for document in documents])
-        self._refuse_too_many(failures, len(documents))
+        demonstrations = []
+        for attempt in attempts:
+            rollout = attempt.rollout
+            score = rollout.score
+            name = rollout.scenario.id
+            if isinstance(score, Unscored) and score.cause != UNJUDGED:
+                failures.append(score)
+                demonstrations.append(Demonstration(document_id=name, cause=score.cause))
+                continue
+            why = score.details["disqualified"] if isinstance(score, Score) else ""
+            demonstrations.append(
+                Demonstration(document_id=name, summary=rollout.text, cause=why or "")
+            )
+        self._refuse_too_many(failures, len(scenarios))
         return demonstrations
 
     def _refuse_too_many(self, failures: Sequence[Unscored], asked: int) -> None:
@@ -92,7 +100,7 @@ class Teacher:
                     "budget_usd; what it has written is kept.",
                     "Raise budget_usd and start the run again to continue.",
                 )
-        if len(failures) > self._unwritten_share_max * asked:
+        if len(failures) > self._rollouts.unscored_share_max * asked:
             causes = dict(Counter(failure.cause for failure in failures))
             raise RolloutError(
                 f"The teacher {self.spec.contender} wrote only {asked - len(failures)} of {asked} "
@@ -100,7 +108,7 @@ class Teacher:
             )
 
 
-def teacher_of(config: TrainConfig, task: Summarizing) -> Teacher | None:
+def teacher_of(config: TrainConfig) -> Teacher | None:
     """The teacher of a run, with its key from the environment; None where it has none.
 
     Raises:
@@ -109,9 +117,7 @@ def teacher_of(config: TrainConfig, task: Summarizing) -> Teacher | None:
     warm_start = config.warm_start
     if warm_start is None or warm_start.teacher is None:
         return None
-    rollouts = config.rollouts
-    keys = Environment().keys()
-    return Teacher(warm_start.teacher, keys, task, rollouts.unscored_share_max)
+    return Teacher(warm_start.teacher, Variables().keys(), config.rollouts)
 
 
 @dataclass(frozen=True)
@@ -140,11 +146,20 @@ class TeacherForecast:
 
 
 def forecast_teacher(
-    spec: ContenderSpec, documents: Sequence[Document], task: Summarizing
+    spec: ContenderSpec, documents: Sequence[Document], rollouts: RolloutsConfig
 ) -> TeacherForecast:
     """What asking the teacher for a summary of each document will take."""
-    usd = None
-    if spec.price is not None:
-        usd = sum(summary_usd(spec, document, task) for document in documents)
-    thinking = thinking_usd(spec) * len(documents)
-    return TeacherForecast(str(spec.contender), len(documents), usd, thinking)
+    task = Summarizing(rollouts.words_max)
+    price = spec.price
+    settings = spec.settings
+    usd: float | None = None
+    thinking_usd = 0.0
+    if price is not None:
+        usd = 0.0
+        for document in documents:
+            sent = sum(len(message["content"]) for message in task.messages(document))
+            completion_tokens = int(task.words_max / _WORDS_PER_TOKEN)
+            usd += price.of(Usage(round(estimate_tokens(sent)), completion_tokens))
+        if settings.reasoning:
+            thinking_usd = len(documents) * price.of(Usage(0, settings.thinking_tokens_max))
+    return TeacherForecast(str(spec.contender), len(documents), usd, thinking_usd)

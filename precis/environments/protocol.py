@@ -2,72 +2,41 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from precis.environments.conversations import conversations_of
+from precis.llm.budget import Budget
+from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
+from precis.records.nouns import Figure, Nouns
+from precis.records.questions import QuestionRow
 from precis.records.rollout import Call, Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
 from precis.report.escaping import escape, quote
+from precis.store import Store
+from precis.store.kept import KeptRecords
 
 if TYPE_CHECKING:
     import art
     from pydantic import BaseModel
+
+    from precis.config import BenchmarkConfig, TrainConfig
+    from precis.environments.summaries.warm_start.documents import WarmStart
 
 __all__ = [
     "Call",
     "Environment",
     "Figure",
     "Nouns",
+    "QuestionRow",
     "Rollout",
     "Scenario",
     "Score",
     "Split",
     "Unscored",
 ]
-
-
-@dataclass(frozen=True)
-class Nouns:
-    """The words of an environment, in which reports and messages speak of it.
-
-    Attributes:
-        rollout: one attempt: `game`, `summary`.
-        scenario: the start of one: `board`, `document`.
-        reward: the mean reward: `accuracy`.
-        success: the share of successes: `win rate`.
-        achieved: what that is the share of, in a phrase; empty for no more than its name.
-    """
-
-    rollout: str = "rollout"
-    rollouts: str = "rollouts"
-    scenario: str = "scenario"
-    scenarios: str = "scenarios"
-    reward: str = "reward"
-    success: str = "success rate"
-    achieved: str = ""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of many rollouts: the sum of one of their metrics over that of another.
-
-    Attributes:
-        name: what it is called in ledger and reports: `accuracy`.
-        part: the metric that is summed.
-        whole: the metric that it is a share of; each rollout counts as 1 if empty.
-        is_share: whether it is between 0 and 1, and shown as a percentage.
-        judge: the model that ruled, where that is another than the reward's.
-    """
-
-    name: str
-    part: str
-    whole: str = ""
-    is_share: bool = False
-    judge: str = ""
 
 
 class Environment(Protocol):
@@ -79,6 +48,9 @@ class Environment(Protocol):
     `async with environment:` is how one is used: it starts what it needs, and stops it.
     """
 
+    warm_start: "WarmStart | None" = None
+    """What is imitated before the first step; of summaries alone."""
+
     @property
     def nouns(self) -> Nouns:
         """The words to report it in."""
@@ -88,6 +60,11 @@ class Environment(Protocol):
     def identity(self) -> Mapping[str, str]:
         """What decides a reward, beside the settings: part of the identity of a run."""
         return {}
+
+    @property
+    def rules(self) -> str:
+        """How a score is decided, in a word: results by other rules are not compared."""
+        return ", ".join(f"{name} {value}" for name, value in self.identity.items())
 
     @property
     def model_config(self) -> "BaseModel | None":
@@ -101,6 +78,16 @@ class Environment(Protocol):
         Where there are none that is the share of successes, or the mean reward.
         """
         return ()
+
+    @property
+    def columns(self) -> Sequence[Figure] | None:
+        """What a benchmark's table reports beside the measure; None for each metric's mean."""
+        return None
+
+    @property
+    def method(self) -> str:
+        """How a rollout is scored, in a sentence or two for a benchmark's page."""
+        return ""
 
     @property
     def digest(self) -> str:
@@ -144,6 +131,80 @@ class Environment(Protocol):
 
     def baselines(self) -> Mapping[str, Complete]:
         """Policies to compare with, by name: each answers the requests that a model would."""
+        return {}
+
+    @property
+    def usual_baselines(self) -> Sequence[str]:
+        """The baselines of a benchmark whose settings name none."""
+        return tuple(self.baselines())
+
+    def for_benchmark(
+        self, config: "BenchmarkConfig", kept: KeptRecords, budget: Budget, *, dry: bool = False
+    ) -> "Environment | None":
+        """Return the environment as a benchmark asks it.
+
+        Args:
+            kept: keeps what scoring pays for.
+            budget: what scoring may still spend.
+            dry: nothing is paid for: what would cost something is Unscored, with the cause
+                `not_kept`. None if the environment can't do without.
+        """
+        return None if dry else self
+
+    def forecast(self, rollouts: int) -> Forecast | None:
+        """Return what scoring so many held-out rollouts costs; None where it costs nothing."""
+        return None
+
+    def forecasts(self, config: "TrainConfig", next_step: int) -> Sequence[Estimate]:
+        """Return what the rest of a run will cost, as far as it can be foreseen."""
+        return ()
+
+    def unjudged(self) -> "Environment":
+        """Return the environment without what scoring costs: a rollout may be Unscored then."""
+        return self
+
+    async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
+        """Return the best measure that any policy could reach; None where it is not known.
+
+        Args:
+            store: keeps it, where it is dear to find.
+            scenarios_max: look at so many held-out scenarios at most.
+        """
+        return None
+
+    def check_ceiling(self, ceiling: float, least: float) -> str:
+        """Return what to say of a low ceiling; empty for nothing.
+
+        Raises:
+            ConfigError: it is lower than the least that a run may have.
+        """
+        return ""
+
+    def content_of(self, scenario: Scenario) -> str:
+        """Return what a policy could learn by heart of a scenario."""
+        return json.dumps(dict(scenario.data), sort_keys=True)
+
+    @property
+    def learned(self) -> Sequence[str]:
+        """The contents of all that a policy is trained on."""
+        return list(map(self.content_of, self.scenarios("train")))
+
+    def topic_of(self, scenario: Scenario) -> str:
+        """Return what a report groups a scenario under; empty for nothing."""
+        return ""
+
+    def questions(self, rollout: Rollout) -> Sequence[QuestionRow]:
+        """Return what was asked about a rollout, for the second table of a benchmark's results."""
+        return ()
+
+    def text_of(self, rollout: Rollout) -> str:
+        """Return a rollout as the results of a benchmark hold it."""
+        return self.show(rollout)
+
+    @property
+    def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
+        """Checks of what it asks, by name, for the table of a run's preflight: each returns what it
+        found, or raises a PrecisError."""
         return {}
 
     async def checks(self) -> Sequence[str]:

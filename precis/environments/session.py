@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from precis.errors import (
     BudgetReached,
@@ -16,12 +16,15 @@ from precis.errors import (
     TrainerError,
     TrainerLost,
 )
-from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+from precis.llm.client import ChatReply, CompletionRequest
+from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.rollout import Call, Scenario, Unscored
 from precis.records.spend import Usage
+
+T = TypeVar("T")
 
 _DECIDED = {
     "model",
@@ -64,6 +67,17 @@ class Limits:
     tokens_max: int
 
 
+class Client(Protocol):
+    """Asks an endpoint: a `ChatClient`, or what stands in front of one."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    async def complete(
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
+    ) -> T: ...
+
+
 @dataclass(frozen=True)
 class Policy:
     """A trained adapter, a contender, a teacher or a baseline, as the recorder asks it.
@@ -78,7 +92,7 @@ class Policy:
         trained: what it answers is trained on, and has to come with its token ids.
     """
 
-    client: ChatClient
+    client: Client
     limits: Limits
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed_of: Callable[[Scenario, int, int], int] | None = None

@@ -1,8 +1,9 @@
 """Who writes the summaries: the embedded policy in this process, or a server that is up."""
 
 import asyncio
+import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -11,28 +12,30 @@ from typing import Any, Protocol, Self
 import httpx
 from pydantic import BaseModel, Field, ValidationError
 
-from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import ContenderSpec, parameters_of
-from precis.config import ContenderConfig
+from precis.config import RateLimits
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
-from precis.environments.summaries.task import Summarizing
-from precis.errors import ConfigError, SummaryError
+from precis.errors import ConfigError, ProviderFailed, ProviderRejected, SummaryError
 from precis.inference.parts import split
 from precis.inference.texts import Text
-from precis.llm.budget import Budget
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
+from precis.llm.replies import SchemaRejected
 from precis.llm.responses import BoundedClient, ReplyTooLarge
+from precis.llm.retry import Deadline
 from precis.llm.server import ApiError, ChatRequest
-from precis.llm.tokens import estimate_most_tokens
+from precis.llm.tokens import estimate_most_tokens, estimate_tokens_with_margin
 from precis.models.serving import CONTEXT_TOKENS
-from precis.records.documents import Document
-from precis.records.verdict import Unscored
+from precis.records.spend import Usage
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
-from precis.statistics.standings import Contender
 from precis.text import count_words, sentences
 
 _TRIES_MAX = 3
+_BACKOFF_S = 1.0
+_IN_FLIGHT = 8
+_CALL_TIMEOUT_S = 180.0
+_TIMEOUT_S = 600.0
+"""For one summary with all its tries."""
 _LIST_TIMEOUT_S = 10.0
 _LIST_BYTES_MAX = 2**20
 _NAMES_SHOWN = 10
@@ -106,7 +109,7 @@ def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
     if context_tokens is None:
         return None
     prompt = sum(estimate_most_tokens(one["content"]) for one in summary_messages("", words_max))
-    room = context_tokens - prompt - _parameters(words_max)["max_tokens"]
+    room = context_tokens - prompt - summary_tokens_max(words_max)
     if room < 2 * words_max:
         raise ConfigError(
             f"A context of {context_tokens} tokens has no room for a document beside a summary of "
@@ -159,13 +162,10 @@ class ServedSummarizer:
     def __init__(self, url: str, model: str, key: str, context_tokens: int | None) -> None:
         self.model = model
         self.context_tokens = context_tokens or CONTEXT_TOKENS
-        # Settings hold no password, which an address may; the endpoint has the address.
-        bare = str(httpx.URL(url).copy_with(userinfo=b""))
-        self._config = ContenderConfig(
-            model=model, provider="url", base_url=bare, tries_max=_TRIES_MAX
-        )
-        self._endpoint = Endpoint(url, model, key, key_variable=SERVER_KEY_VARIABLE, role="server")
-        self._writers: dict[int, ContenderClient] = {}
+        endpoint = Endpoint(url, model, key, key_variable=SERVER_KEY_VARIABLE, role="server")
+        limits = RateLimits(in_flight=_IN_FLIGHT)
+        settings = OwnServer(limits, _CALL_TIMEOUT_S, _TRIES_MAX, _BACKOFF_S)
+        self._client = ChatClient(endpoint, settings, prices={})
 
     async def __aenter__(self) -> Self:
         return self
@@ -176,33 +176,33 @@ class ServedSummarizer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for writer in self._writers.values():
-            await writer.__aexit__(kind, error, traceback)
+        await self._client.close()
 
     async def write(self, text: str, words_max: int) -> str:
         """See `Summarizer.write`."""
-        written = await self._writer(words_max).write(Document("", "", text, ()))
-        if isinstance(written, Unscored):
-            raise SummaryError(written.detail)
-        if not written.text.strip():
+        payload = {
+            "model": self.model,
+            "messages": summary_messages(text, words_max),
+            "temperature": 0.0,
+            "max_tokens": summary_tokens_max(words_max),
+        }
+        prompt_tokens = estimate_tokens_with_margin(len(json.dumps(payload, ensure_ascii=False)))
+        expected = Usage(prompt_tokens, summary_tokens_max(words_max))
+        request = CompletionRequest(payload, expected)
+        try:
+            written = await self._client.complete(request, Deadline(_TIMEOUT_S), _text_of)
+        except (ProviderFailed, ProviderRejected, SchemaRejected) as error:
+            raise SummaryError(str(error)) from error
+        if not written.strip():
             raise SummaryError(f"{self.model} answered with an empty summary.")
-        return written.text.strip()
+        return written.strip()
 
-    def _writer(self, words_max: int) -> ContenderClient:
-        if words_max not in self._writers:
-            entry = ContenderSpec(
-                Contender(self.model),
-                self._endpoint,
-                self._config,
-                _parameters(words_max),
-                price=None,
-                identity=None,
-                paid=False,
-            )
-            self._writers[words_max] = ContenderClient(
-                entry, Summarizing(words_max), Budget(None), kept=None
-            )
-        return self._writers[words_max]
+
+def _text_of(reply: ChatReply) -> str:
+    if not reply.text.strip() and reply.finish == "length":
+        detail = "The tokens of the server all went into its thoughts."
+        raise ProviderFailed("truncated", detail)
+    return reply.text
 
 
 async def find_served(url: str, wanted: str, key: str) -> str:
@@ -300,7 +300,3 @@ def _cut(sentence: str, words_max: int) -> list[str]:
     for piece in textwrap.wrap(sentence, width, break_on_hyphens=False):
         cut.extend([piece] if len(piece) == 1 else _cut(piece, words_max))
     return cut
-
-
-def _parameters(words_max: int) -> Mapping[str, Any]:
-    return parameters_of(ContenderConfig(model="any"), summary_tokens_max(words_max))

@@ -1,6 +1,6 @@
 """The model card: what a model is, what it was trained on, and how well it did, with intervals."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +16,10 @@ from precis.models.licences import licence_of
 from precis.models.prompt import prompt_of
 from precis.models.record import TrainingRecord
 from precis.models.reference import NamedCheckpoint
+from precis.records.nouns import Figure
 from precis.records.results import TRAINED, newest_results
-from precis.statistics.standings import Contender, Standing, summarise
+from precis.report import wording
+from precis.statistics.standings import Contender, Standing, figure_of, rows_by, summarise
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,13 @@ class BenchmarkOfModel:
 
     Attributes:
         standings: best first.
+        words, over_length: means of each contender's summaries.
         night: the day that it was made.
     """
 
     standings: tuple[Standing, ...]
+    words: Mapping[Contender, float | None]
+    over_length: Mapping[Contender, float | None]
     judge: str
     protocol: str
     night: str
@@ -47,8 +52,17 @@ def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
     frame = newest_results(model.store, model.name, held_out & own).filter(held_out)
     if frame.is_empty():
         return None
+    standings = tuple(summarise(frame))
+    words = {}
+    over_length = {}
+    for one in standings:
+        rows = rows_by(frame, one.contender)
+        words[one.contender] = figure_of(rows, Figure("words", "words"))
+        over_length[one.contender] = figure_of(rows, Figure("over length", "over_length"))
     return BenchmarkOfModel(
-        tuple(summarise(frame)),
+        standings,
+        words,
+        over_length,
         frame["judge"][0],
         frame["protocol"][0],
         f"{frame['night'][0]:%Y-%m-%d}",
@@ -189,7 +203,7 @@ def _describe_record(record: TrainingRecord) -> Iterator[tuple[str, str]]:
 def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> str:
     if benchmarked is None:
         return f"## Results\n\n{_describe_validation(model)}\n"
-    rows = [_standing(one, model) for one in benchmarked.standings]
+    rows = [_standing(one, benchmarked, model) for one in benchmarked.standings]
     heads = ("contender", "accuracy", "95 % interval", "words", "over length", "documents")
     return (
         "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
@@ -209,7 +223,9 @@ def _describe_validation(model: NamedCheckpoint) -> str:
     return "No benchmark and no validation of this checkpoint was made."
 
 
-def _standing(one: Standing, model: NamedCheckpoint) -> tuple[str, ...]:
+def _standing(
+    one: Standing, benchmarked: BenchmarkOfModel, model: NamedCheckpoint
+) -> tuple[str, ...]:
     is_this = one.contender == Contender(TRAINED, model.step)
     mark = "**" if is_this else ""
     accuracy = one.accuracy
@@ -218,8 +234,8 @@ def _standing(one: Standing, model: NamedCheckpoint) -> tuple[str, ...]:
         f"{mark}{'this model' if is_this else one.contender}{mark}",
         f"{mark}{accuracy.mean:.1%}{mark}" if accuracy else "not scored",
         f"{accuracy.low:.1%} to {accuracy.high:.1%}" if accuracy else "",
-        f"{one.words:.0f}" if one.words is not None else "",
-        f"{one.over_length:.1%}" if one.over_length is not None else "",
+        wording.number(benchmarked.words[one.contender]),
+        wording.percent(benchmarked.over_length[one.contender]),
         f"{one.documents}{f', {unscored} unscored' if unscored else ''}",
     )
 

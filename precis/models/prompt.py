@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from precis.benchmark.contender import parameters_of
-from precis.config import ContenderConfig
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.models.record import TrainingRecord
 from precis.words import WORDS_MAX
@@ -27,7 +25,8 @@ def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
         "messages": summary_messages(DOCUMENT, words_max),
         "document": DOCUMENT,
         "words_max": words_max,
-        **parameters_of(ContenderConfig(model=DOCUMENT), summary_tokens_max(words_max)),
+        "temperature": 0.0,
+        "max_tokens": summary_tokens_max(words_max),
     }
 
 

@@ -2,15 +2,12 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from precis.benchmark.contender import ContenderSpec
 from precis.records.rollout import Call, Rollout, Score, Split
-from precis.records.summary import JudgedSummary, Summary
-from precis.records.verdict import Ranked
-from precis.task import Task
 
 
 @dataclass(frozen=True)
@@ -113,72 +110,22 @@ def _notes_of(rollout: Rollout) -> dict[str, str]:
     return notes
 
 
-def completion_of_contender(
-    judged: JudgedSummary, entry: ContenderSpec, run: str, task: Task
-) -> CompletionRecord | None:
-    """A contender's summary; None where it has none, or had it from an earlier benchmark."""
-    if judged.summary is None or judged.kept:
-        return None
+def completions_of_contender(
+    rollout: Rollout, entry: ContenderSpec, run: str
+) -> Iterator[CompletionRecord]:
+    """Every call of a contender's rollout."""
     contender = str(entry.contender)
-    return _record(
-        judged,
-        judged.summary,
-        id=_id(run, contender, judged.document.id),
-        run=run,
-        model=entry.endpoint.model,
-        messages=task.messages(judged.document),
-        parameters=entry.parameters,
-        notes={"split": "benchmark", "contender": contender},
-    )
-
-
-def _record(
-    judged: JudgedSummary,
-    summary: Summary,
-    *,
-    id: str,
-    run: str,
-    model: str,
-    messages: Sequence[Mapping[str, str]],
-    parameters: Mapping[str, Any],
-    notes: Mapping[str, str],
-) -> CompletionRecord:
-    return CompletionRecord(
-        id=id,
-        run=run,
-        model=model,
-        messages=messages,
-        parameters=parameters,
-        text=summary.text,
-        finish=summary.finish,
-        ended_at=summary.written_at or 0.0,
-        seconds=summary.seconds or 0.0,
-        prompt_tokens=summary.prompt_tokens or 0,
-        completion_tokens=summary.completion_tokens or 0,
-        usd=summary.usd,
-        scores=_scores(judged),
-        notes={**notes, **_notes(judged)},
-    )
-
-
-def _scores(judged: JudgedSummary) -> dict[str, float]:
-    scores: dict[str, float] = {}
-    reward = judged.reward
-    if reward is not None:
-        scores["reward" if isinstance(judged.verdict, Ranked) else "accuracy"] = reward
-    second = judged.second.reward if judged.second else None
-    if second is not None:
-        scores["second_accuracy"] = second
-    return {**scores, "words": judged.words}
-
-
-def _notes(judged: JudgedSummary) -> dict[str, str]:
-    notes = {"scenario": judged.document.id, "topic": judged.document.topic}
-    if judged.verdict.cause:
-        notes["unscored"] = judged.verdict.cause
-    if judged.disqualified:
-        notes["disqualified"] = judged.disqualified
-    return notes
+    notes = {"split": "benchmark", "contender": contender, **_notes_of(rollout)}
+    for turn, call in enumerate(rollout.calls):
+        record = _of_call(
+            rollout,
+            call,
+            id=_id(run, contender, rollout.scenario.id, str(turn)),
+            run=run,
+            model=entry.endpoint.model,
+            notes={**notes, "turn": str(turn)},
+        )
+        yield replace(record, parameters={**record.parameters, **entry.parameters})
 
 
 def _id(*parts: str) -> str:

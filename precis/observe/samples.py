@@ -10,8 +10,6 @@ from precis.records.rollout import Rollout
 from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
 
-_STANDING_COLUMNS = ("contender", "accuracy", "low", "high", "words", "documents", "usd", "ranked")
-
 
 def sample_table(
     rollouts: Sequence[Sequence[Rollout]],
@@ -38,7 +36,10 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
         if standing.accuracy:
             metrics[f"benchmark/{standing.contender}"] = standing.accuracy.mean
     log.log(None, metrics)
-    log.table(None, "benchmark/standings", _STANDING_COLUMNS, list(_standings(benchmark)))
+    words = benchmark.words
+    scenarios = words.nouns.scenarios
+    columns = ("contender", words.measure, "low", "high", *benchmark.columns, scenarios, "usd")
+    log.table(None, "benchmark/standings", (*columns, "ranked"), list(_standings(benchmark)))
     paths = {}
     for chart_name, chart in benchmark.charts().items():
         paths[f"benchmark/{chart_name}"] = path = folder / f"{chart_name}.png"
@@ -52,4 +53,5 @@ def _standings(benchmark: Benchmark) -> Iterator[tuple[Any, ...]]:
     for each in benchmark.standings:
         accuracy = each.accuracy
         figures = (accuracy.mean, accuracy.low, accuracy.high) if accuracy else (None,) * 3
-        yield (name(each.contender), *figures, each.words, each.documents, each.usd, each.complete)
+        others = [column[each.contender] for column in benchmark.columns.values()]
+        yield (name(each.contender), *figures, *others, each.documents, each.usd, each.complete)

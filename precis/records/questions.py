@@ -1,6 +1,7 @@
 """The second table of a benchmark of summaries: a row for each question that one was asked."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -8,7 +9,6 @@ import polars as pl
 
 from precis.errors import StoreError
 from precis.records.results import Provenance, metric, read_results
-from precis.records.summary import JudgedSummary
 from precis.records.verdict import Disqualified
 
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
@@ -41,30 +41,46 @@ def questions_key(model: str, night: str) -> str:
     return f"{model}/questions/{night}.parquet"
 
 
-def questions_of(judged: Iterable[JudgedSummary], provenance: Provenance) -> pl.DataFrame:
-    """What a contender's summaries were asked and answered, ordered."""
+@dataclass(frozen=True)
+class QuestionRow:
+    """A question about a rollout.
+
+    Attributes:
+        gold: the answer that is expected.
+        answerable: whether it earns anything.
+        answer: what was answered; None where the rollout has no score.
+        correct: whether that is right; None where the rollout has no score.
+    """
+
+    question_id: str
+    question: str
+    gold: str
+    answerable: bool
+    answer: str | None = None
+    correct: bool | None = None
+
+
+def questions_of(
+    asked: Iterable[tuple[str, Sequence[QuestionRow]]], provenance: Provenance
+) -> pl.DataFrame:
+    """Return what was asked about a contender's rollouts, ordered.
+
+    Args:
+        asked: the questions by the scenario's id.
+    """
     rows: list[dict[str, Any]] = []
-    for one in judged:
-        rows += _rows(one, provenance)
+    for scenario_id, questions in asked:
+        for one in questions:
+            rows.append(
+                {
+                    "run": provenance.run,
+                    "model": provenance.model,
+                    "step": provenance.step,
+                    "scenario_id": scenario_id,
+                    **asdict(one),
+                }
+            )
     return pl.DataFrame(rows, schema=QUESTIONS, orient="row").sort(_KEY, nulls_last=False)
-
-
-def _rows(judged: JudgedSummary, provenance: Provenance) -> Iterator[dict[str, Any]]:
-    answers = {answer.question_id: answer for answer in judged.verdict.answers}
-    for question in judged.document.questions:
-        answer = answers.get(question.id)
-        yield {
-            "run": provenance.run,
-            "model": provenance.model,
-            "step": provenance.step,
-            "scenario_id": judged.document.id,
-            "question_id": question.id,
-            "question": question.text,
-            "gold": question.answer,
-            "answerable": question.answerable,
-            "answer": answer.answer if answer else None,
-            "correct": answer.correct if answer else None,
-        }
 
 
 def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:

@@ -17,8 +17,8 @@ from typing import Any
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.summary import JudgedSummary, Summary
-from precis.records.verdict import Ranked, Scored
+from precis.records.nouns import Figure
+from precis.records.rollout import Rollout, Score
 from precis.store import Store
 from precis.store.files import files_of
 
@@ -94,40 +94,49 @@ def results_key(model: str, night: str) -> str:
     return f"{model}/results/{night}.parquet"
 
 
-def row_of(judged: JudgedSummary, provenance: Provenance) -> Row:
-    """A summary's row."""
-    summary = judged.summary or Summary("", finish="none")
-    verdict = judged.verdict
-    scored = verdict if isinstance(verdict, Scored) else None
+def row_of(
+    rollout: Rollout,
+    provenance: Provenance,
+    figure: Figure,
+    *,
+    text: str,
+    topic: str = "",
+    kept: bool = False,
+) -> Row:
+    """Return a rollout's row.
+
+    Args:
+        figure: what it is measured by.
+        text: the rollout, for a person to read.
+        kept: whether all its answers were there from an earlier benchmark.
+    """
+    calls = rollout.calls
+    score = rollout.score if isinstance(rollout.score, Score) else None
+    dollars = [call.usd for call in calls]
+    metrics: dict[str, float] = {"turns": len(calls)}
+    if score is not None:
+        success = {} if score.success is None else {"success": float(score.success)}
+        metrics.update({**success, **score.metrics})
+    part = figure.part_of(score)
+    whole = figure.whole_of(score)
+    is_measured = part is not None and bool(whole)
     return {
         **asdict(provenance),
-        "scenario_id": judged.document.id,
-        "topic": judged.document.topic,
-        "score": judged.prose * scored.correct if scored else None,
-        "weight": scored.asked if scored else None,
-        "metrics": json.dumps(_metrics(judged)),
-        "cause": "ranked" if isinstance(verdict, Ranked) else verdict.cause,
-        "text": summary.text,
-        "finish": summary.finish,
-        "seconds": summary.seconds,
-        "prompt_tokens": summary.prompt_tokens,
-        "completion_tokens": summary.completion_tokens,
-        "usd": summary.usd,
-        "served_by": summary.served_by,
-        "kept": judged.kept,
+        "scenario_id": rollout.scenario.id,
+        "topic": topic,
+        "score": part if is_measured else None,
+        "weight": whole if is_measured else None,
+        "metrics": json.dumps(metrics),
+        "cause": rollout.score.cause,
+        "text": text,
+        "finish": calls[-1].finish if calls else "none",
+        "seconds": sum(call.seconds for call in calls) if calls else None,
+        "prompt_tokens": sum(call.usage.prompt_tokens for call in calls) if calls else None,
+        "completion_tokens": sum(call.usage.completion_tokens for call in calls) if calls else None,
+        "usd": None if not calls or None in dollars else sum(one or 0.0 for one in dollars),
+        "served_by": calls[-1].served_by if calls else None,
+        "kept": kept,
     }
-
-
-def _metrics(judged: JudgedSummary) -> dict[str, float]:
-    """What else is known of a summary: how many questions it answers, prose or not, and of the
-    unanswerable ones how many it left unanswered."""
-    metrics = judged.metrics
-    if isinstance(judged.verdict, Scored):
-        metrics["answered"] = judged.verdict.correct
-        others = [one for one in judged.verdict.answers if not one.answerable]
-        metrics["unanswerable"] = len(others)
-        metrics["declined"] = sum(one.correct for one in others)
-    return metrics
 
 
 def metric(name: str) -> pl.Expr:

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
-from precis.report.curve import StepPoint, learning_curve
+from precis.report.curve import CurveWords, StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, over_nights
 from precis.report.topics import Topics, by_topic
-from precis.report.wording import name
+from precis.report.wording import Words, name
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, Standing, contenders_of
 
@@ -20,7 +20,10 @@ _ROW = 0.40
 
 
 def curve_picture(
-    standings: Iterable[Standing], curve: Sequence[StepPoint], ceiling: float | None
+    standings: Iterable[Standing],
+    curve: Sequence[StepPoint],
+    ceiling: float | None,
+    words: Words,
 ) -> dict[str, Chart]:
     """`learning-curve`, where something was trained; the other contenders are level lines."""
     if not curve:
@@ -29,38 +32,40 @@ def curve_picture(
     for each in select_ranked(standings):
         if each.contender.step is None and each.accuracy and each.accuracy.mean:
             levels[each.contender.model] = each.accuracy.mean
-    return {"learning-curve": learning_curve(curve, levels, ceiling)}
+    title = f"Held-out {words.measure}, by training step"
+    shown = CurveWords(title, _subtitle(words), words.is_share)
+    return {"learning-curve": learning_curve(curve, levels, ceiling, shown)}
 
 
 def bars_picture(
-    shown: Iterable[Standing], trained: Contender | None, ceiling: float | None
+    shown: Iterable[Standing], trained: Contender | None, ceiling: float | None, words: Words
 ) -> dict[str, Chart]:
     """`comparison`: every ranked contender as a bar."""
     bars = []
     for each in select_ranked(shown):
         if each.accuracy:
             bars.append(Bar(name(each.contender), each.accuracy, each.contender == trained))
-    return {"comparison": comparison(bars, ceiling)}
+    return {"comparison": comparison(bars, ceiling, words)}
 
 
 def topics_picture(
-    topics: Topics, shown: Iterable[Standing], trained: Contender | None
+    topics: Topics, shown: Iterable[Standing], trained: Contender | None, words: Words
 ) -> dict[str, Chart]:
     """`topics`, where there are two or more: the trained policy and the best of the others."""
     order = contenders_of(select_ranked(shown))
     two = sorted(order, key=lambda each: each != trained)[:2]
-    if not two or len(topics) < 2:
+    if not two or len(topics) < 2 or not words.is_share:
         return {}
-    return {"topics": by_topic(topics, two, list(map(name, two)))}
+    return {"topics": by_topic(topics, two, list(map(name, two)), words)}
 
 
 def nights_picture(
-    nights: Sequence[NightlyAccuracy], worse: Iterable[Contender]
+    nights: Sequence[NightlyAccuracy], worse: Iterable[Contender], words: Words
 ) -> dict[str, Chart]:
     """`nights`, where there are two or more."""
     if len({each.night for each in nights}) < 2:
         return {}
-    return {"nights": over_nights(nights, [each.model for each in worse])}
+    return {"nights": over_nights(nights, [each.model for each in worse], words)}
 
 
 def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
@@ -78,43 +83,44 @@ class Bar:
 
 
 def comparison(
-    bars: Iterable[Bar],
-    ceiling: float | None = None,
-    title: str = "Facts that survive the summary",
+    bars: Iterable[Bar], ceiling: float | None = None, words: Words | None = None
 ) -> Chart:
-    """Accuracy of all contenders, best first, with 95 % intervals."""
+    """The measure of all contenders, best first, with 95 % intervals."""
+    words = words or Words()
+    title = f"{words.measure.capitalize()} on held-out {words.nouns.scenarios}"
     ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
     size = (_WIDTH, 1.25 + _ROW * max(1, len(ordered)))
-    alt = "; ".join(f"{bar.label} {bar.accuracy}" for bar in ordered)
-    return Chart(partial(_draw_bars, ordered, ceiling, title, size), size, f"{title}: {alt}")
+    alt = "; ".join(f"{bar.label} {words.interval(bar.accuracy)}" for bar in ordered)
+    return Chart(partial(_draw_bars, ordered, ceiling, words, title, size), size, f"{title}: {alt}")
 
 
 def _draw_bars(
     bars: Sequence[Bar],
     ceiling: float | None,
+    words: Words,
     title: str,
     size: Size,
     figure: Figure,
     theme: Theme,
 ) -> None:
-    subtitle = "Share of answerable questions answered from the summary alone; 95% interval"
-    headline(figure, theme, size, title, subtitle)
+    headline(figure, theme, size, title, f"{_subtitle(words)}; 95% interval")
     labels = [shorten(bar.label) for bar in bars]
     widest = max(map(len, labels), default=0)
     axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
-    axes.set_xlim(0, 1)
+    low, high = _range(bars, words)
+    axes.set_xlim(low, high)
     axes.set_ylim(max(1, len(bars)) - 0.5, -0.5)
     axes.set_xticks([])
     axes.set_yticks(range(len(bars)), labels)
     for row, (bar, tick) in enumerate(zip(bars, axes.get_yticklabels(), strict=True)):
         tick.set(color=theme.ink, weight="bold" if bar.emphasised else "normal")
-        _draw_bar(axes, theme, row, bar)
+        _draw_bar(axes, theme, row, bar, words)
     if ceiling is not None:
         axes.axvline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
         axes.text(
             ceiling,
             -0.62,
-            f"full document {ceiling:.0%}",
+            f"ceiling {ceiling:.0%}",
             color=theme.muted,
             size=9,
             ha="center",
@@ -122,7 +128,20 @@ def _draw_bars(
         )
 
 
-def _draw_bar(axes: Axes, theme: Theme, row: int, bar: Bar) -> None:
+def _subtitle(words: Words) -> str:
+    return words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
+
+
+def _range(bars: Sequence[Bar], words: Words) -> tuple[float, float]:
+    """The ends of the axis: 0 to 1 for a share."""
+    if words.is_share or not bars:
+        return 0.0, 1.0
+    low = min(0.0, *(bar.accuracy.low for bar in bars))
+    high = max(0.0, *(bar.accuracy.high for bar in bars))
+    return low, high if high > low else low + 1.0
+
+
+def _draw_bar(axes: Axes, theme: Theme, row: int, bar: Bar, words: Words) -> None:
     colour = theme.accent if bar.emphasised else theme.bar
     accuracy = bar.accuracy
     axes.barh(row, accuracy.mean, height=0.62, color=colour)
@@ -136,10 +155,15 @@ def _draw_bar(axes: Axes, theme: Theme, row: int, bar: Bar) -> None:
         solid_capstyle="butt",
     )
     weight = "bold" if bar.emphasised else "normal"
-    axes.text(1.04, row, f"{accuracy.mean:.1%}", color=theme.ink, va="center", weight=weight)
+    right = axes.get_xlim()[0] + 1.04 * (axes.get_xlim()[1] - axes.get_xlim()[0])
+    value = words.figure(accuracy.mean)
+    axes.text(right, row, value, color=theme.ink, va="center", weight=weight)
+    ends = words.bounds(accuracy)
+    if words.is_share:
+        ends = f"{accuracy.low:.0%} to {accuracy.high:.0%}"
     axes.annotate(
-        f"{accuracy.low:.0%} to {accuracy.high:.0%}",
-        (1.04, row),
+        ends,
+        (right, row),
         (52, 0),
         textcoords="offset points",
         color=theme.muted,

@@ -1,21 +1,30 @@
 """One benchmark, ready to be shown: what the page and the artifact have in common."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from precis.records.nouns import Figure
 from precis.records.questions import QUESTIONS
 from precis.report import benchmark_charts
 from precis.report.charts import Chart
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
 from precis.report.topics import Topics, accuracy_by_topic
-from precis.report.wording import bounds, chance, name, percent, point_bounds, points
+from precis.report.wording import Words, bounds, chance, heading, name, number, percent
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange, Regression
-from precis.statistics.standings import Contender, Standing, contenders_of, rows_by, summarise
+from precis.statistics.standings import (
+    Contender,
+    Standing,
+    contenders_of,
+    figure_of,
+    metric_names,
+    rows_by,
+    summarise,
+)
 
 
 @dataclass(frozen=True)
@@ -33,10 +42,10 @@ class Benchmark:
 
     Attributes:
         frame: all rows, in `precis.records.results.SCHEMA`.
-        questions: what the summaries were asked, in `precis.records.questions.QUESTIONS`.
+        questions: what was asked about the rollouts, in `precis.records.questions.QUESTIONS`.
         standings: every contender and checkpoint, best first.
         curve: what is known of each training step.
-        ceiling: the judge's accuracy when it reads the full document; None where not measured.
+        ceiling: the best that any policy could reach; None where not known.
         trained: the last checkpoint; None where nothing was trained.
         ahead: how far the last checkpoint is ahead of each other contender that is shown.
         pairs: how far each ranked contender is ahead of each that ranks below it.
@@ -46,7 +55,8 @@ class Benchmark:
             trained; None where there is nothing to compare, or too few documents to say.
         nights: accuracy by night, tonight included; empty without earlier nights.
         changes: what became of each contender since the nights before, worst first.
-        words_max: the longest summary that can score.
+        words: those of the environment.
+        columns: the table's further figures as they are written, by heading and contender.
     """
 
     frame: pl.DataFrame
@@ -61,7 +71,8 @@ class Benchmark:
     documents_needed: int | None
     nights: tuple[NightlyAccuracy, ...] = ()
     changes: tuple[NightlyChange, ...] = ()
-    words_max: int | None = None
+    words: Words = field(default_factory=Words)
+    columns: Mapping[str, Mapping[Contender, str]] = field(default_factory=dict)
 
     @property
     def shown(self) -> list[Standing]:
@@ -77,10 +88,10 @@ class Benchmark:
         """The charts that have something to show, by file name."""
         worse = [each.contender for each in self.regressions]
         return {
-            **benchmark_charts.curve_picture(self.standings, self.curve, self.ceiling),
-            **benchmark_charts.bars_picture(self.shown, self.trained, self.ceiling),
-            **benchmark_charts.topics_picture(self.topics, self.shown, self.trained),
-            **benchmark_charts.nights_picture(self.nights, worse),
+            **benchmark_charts.curve_picture(self.standings, self.curve, self.ceiling, self.words),
+            **benchmark_charts.bars_picture(self.shown, self.trained, self.ceiling, self.words),
+            **benchmark_charts.topics_picture(self.topics, self.shown, self.trained, self.words),
+            **benchmark_charts.nights_picture(self.nights, worse, self.words),
         }
 
     def headlines(self) -> list[Headline]:
@@ -88,13 +99,14 @@ class Benchmark:
         own = self._trained_standing()
         if own is None or own.accuracy is None:
             return []
-        detail = f"{bounds(own.accuracy)}, {own.documents} documents"
-        headlines = [Headline(name(own.contender), percent(own.accuracy.mean), detail)]
+        words = self.words
+        detail = f"{words.bounds(own.accuracy)}, {own.documents} {words.nouns.scenarios}"
+        headlines = [Headline(name(own.contender), words.figure(own.accuracy.mean), detail)]
         for other in self._rivals():
             if other in self.ahead:
-                headlines.append(_lead(other, self.ahead[other]))
+                headlines.append(_lead(other, self.ahead[other], words))
         if self.ceiling is not None:
-            headlines.append(_share(own.accuracy, self.ceiling, own.documents))
+            headlines.append(_share(own.accuracy, self.ceiling, own.documents, words))
         return headlines
 
     def _trained_standing(self) -> Standing | None:
@@ -115,10 +127,10 @@ def benchmark_of(
     frame: pl.DataFrame,
     curve: Sequence[StepPoint] = (),
     ceiling: float | None = None,
-    words_max: int | None = None,
     before: pl.DataFrame | None = None,
     changes: Sequence[NightlyChange] = (),
     questions: pl.DataFrame | None = None,
+    words: Words | None = None,
 ) -> Benchmark:
     """Summarise the rows of one run.
 
@@ -126,13 +138,14 @@ def benchmark_of(
         frame: rows in `precis.records.results.SCHEMA`.
         curve: the training's steps; where the benchmark measured a checkpoint too, its accuracy
             takes the place of the training's own.
-        ceiling: the judge's accuracy when it reads the full document.
-        words_max: the longest summary that can score.
+        ceiling: the best that any policy could reach.
         before: the rows of the nights before, to be drawn with those of `frame`; in all of them
             the column `night` says when the benchmark began.
         changes: what became of each contender since (`precis.statistics.nights.changes`).
         questions: rows in `precis.records.questions.QUESTIONS`; None for none.
+        words: those of the environment.
     """
+    words = words or Words()
     standings = tuple(summarise(frame))
     trained = _last_checkpoint(standings)
     shown = contenders_of(side_by_side(standings))
@@ -150,8 +163,26 @@ def benchmark_of(
         documents_needed=_documents_needed(frame, trained, ranked),
         nights=() if before is None else tuple(nights_of([before, frame])),
         changes=tuple(changes),
-        words_max=words_max,
+        words=words,
+        columns=_columns(frame, standings, words),
     )
+
+
+def _columns(
+    frame: pl.DataFrame, standings: Sequence[Standing], words: Words
+) -> dict[str, dict[Contender, str]]:
+    figures = words.columns
+    if figures is None:
+        known = {words.measure, "success"}
+        figures = [Figure(name, name) for name in metric_names(frame) if name not in known]
+    columns: dict[str, dict[Contender, str]] = {}
+    for figure in figures:
+        column = {}
+        for each in standings:
+            value = figure_of(rows_by(frame, each.contender), figure)
+            column[each.contender] = percent(value) if figure.is_share else number(value)
+        columns[heading(figure.name)] = column
+    return columns
 
 
 def _last_checkpoint(standings: Sequence[Standing]) -> Contender | None:
@@ -187,18 +218,19 @@ def _merge(
     return tuple(by_step[step] for step in sorted(by_step))
 
 
-def _share(accuracy: Interval, ceiling: float, documents: int) -> Headline:
-    """How much of what the judge can answer at all the summaries keep."""
+def _share(accuracy: Interval, ceiling: float, documents: int, words: Words) -> Headline:
+    """How much of what can be had at all the policy reaches."""
     label = "Share of the ceiling"
     if not ceiling:
-        return Headline(label, "–", "the judge answers nothing, even from the full documents")
+        return Headline(label, "–", "the ceiling is 0")
     if documents < DOCUMENTS_MIN:
-        return Headline(label, "–", f"too few documents to say ({documents})")
+        return Headline(label, "–", f"too few {words.nouns.scenarios} to say ({documents})")
     share = accuracy / ceiling
-    detail = f"{bounds(share)}, of the {percent(ceiling)} from the full document"
+    detail = f"{bounds(share)}, of the {words.figure(ceiling)} that can be reached"
     return Headline(label, percent(share.mean), detail)
 
 
-def _lead(other: Contender, ahead: Difference) -> Headline:
-    detail = f"{point_bounds(ahead.accuracy)}, {chance(ahead)}"
-    return Headline(f"Ahead of {name(other)}", points(ahead.accuracy), detail)
+def _lead(other: Contender, ahead: Difference, words: Words) -> Headline:
+    detail = f"{words.gap_bounds(ahead.accuracy)}, {chance(ahead)}"
+    gap = f"{words.gap(ahead.accuracy)}{words.unit}"
+    return Headline(f"Ahead of {name(other)}", gap, detail)

@@ -90,10 +90,8 @@ class CurveWords:
         is_share: whether that is between 0 and 1, and shown as a percentage.
     """
 
-    title: str = "What the summaries keep, by training step"
-    subtitle: str = (
-        "Share of answerable questions answered from the summary alone, on held-out documents"
-    )
+    title: str = "Held-out score, by training step"
+    subtitle: str = "On held-out scenarios, greedy"
     is_share: bool = True
 
     def figure(self, value: float, digits: int = 0) -> str:
@@ -101,21 +99,21 @@ class CurveWords:
         return f"{value:.{digits}%}" if self.is_share else f"{value:.3g}"
 
 
-_SUMMARIES = CurveWords()
+_PLAIN = CurveWords()
 
 
 def learning_curve(
     points: Iterable[StepPoint],
     baselines: Mapping[str, float] | None = None,
     ceiling: float | None = None,
-    words: CurveWords = _SUMMARIES,
+    words: CurveWords = _PLAIN,
 ) -> Chart:
     """Held-out score by step with its 95 % band, the training reward faintly behind it.
 
     Args:
         points: in any order; may be empty.
         baselines: contenders that do not train, drawn as level lines.
-        ceiling: the judge's accuracy when it reads the full document.
+        ceiling: the best that any policy could reach.
         words: what the curve is of.
     """
     ordered = sorted(points, key=lambda point: point.step)
@@ -134,10 +132,13 @@ def _draw_curve(
 ) -> None:
     headline(figure, theme, _CURVE_SIZE, words.title, f"{words.subtitle}; 95% interval")
     names = [name for name, _ in baselines]
-    widest = max(map(len, [*names, "full document"]))
+    widest = max(map(len, [*names, "the ceiling"]))
     right = max(2.0, 0.35 + _CHARACTER * (widest + len("  99%")))
     axes = axes_in(figure, theme, _CURVE_SIZE, (_LEFT, _BOTTOM, right, _TOP))
-    labels = [*_levels(axes, theme, baselines, ceiling), *_curves(axes, theme, points, words)]
+    labels = [
+        *_levels(axes, theme, baselines, ceiling, words),
+        *_curves(axes, theme, points, words),
+    ]
     levels = [level for _, level in baselines]
     if ceiling:
         levels.append(ceiling)
@@ -214,15 +215,19 @@ def _smooth(values: Sequence[float]) -> Sequence[float]:
 
 
 def _levels(
-    axes: Axes, theme: Theme, baselines: Sequence[tuple[str, float]], ceiling: float | None
+    axes: Axes,
+    theme: Theme,
+    baselines: Sequence[tuple[str, float]],
+    ceiling: float | None,
+    words: CurveWords,
 ) -> list[Label]:
     labels = []
     for name, level in baselines:
         axes.axhline(level, color=theme.muted, linewidth=1, linestyle=(0, (5, 3)), alpha=0.8)
-        labels.append(Label(f"{name}  {level:.0%}", level, theme.muted))
+        labels.append(Label(f"{name}  {words.figure(level)}", level, theme.muted))
     if ceiling is not None:
         axes.axhline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
-        labels.append(Label(f"full document  {ceiling:.0%}", ceiling, theme.ink))
+        labels.append(Label(f"the ceiling  {words.figure(ceiling)}", ceiling, theme.ink))
     return labels
 
 

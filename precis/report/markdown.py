@@ -4,14 +4,12 @@ Pictures travel inside the text as PNG data.
 """
 
 import base64
-from collections.abc import Sequence
 
 from precis.records.cloze import CRUDE, is_by_rules
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import Chart
 from precis.report.escaping import escape, table
-from precis.statistics.standings import Standing
 
 _DPI = 100
 _CHARTS = ("learning-curve", "comparison", "nights")
@@ -29,7 +27,7 @@ def benchmark_report(benchmark: Benchmark) -> str:
     for name, chart in benchmark.charts().items():
         if name in _CHARTS:
             parts.append(picture(chart))
-    parts.append(_standings(benchmark.standings))
+    parts.append(_standings(benchmark))
     if any(map(is_by_rules, benchmark.questions["question_id"].drop_nulls())):
         parts.append(escape(CRUDE))
     return "\n\n".join(parts) + "\n"
@@ -41,27 +39,17 @@ def picture(chart: Chart) -> str:
     return f"![{escape(chart.alt)}](data:image/png;base64,{data})"
 
 
-def _standings(standings: Sequence[Standing]) -> str:
-    head = [
-        "Contender",
-        "Accuracy (95% interval)",
-        "Words",
-        "Prose",
-        "Over length",
-        "Honest",
-        "Not scored",
-    ]
-    return table(head, list(map(_standing, standings)))
-
-
-def _standing(standing: Standing) -> list[str]:
-    name = wording.name(standing.contender)
-    return [
-        name if standing.complete else f"{name} (incomplete)",
-        str(standing.accuracy or ""),
-        wording.number(standing.words),
-        wording.percent(standing.prose),
-        wording.percent(standing.over_length),
-        wording.percent(standing.honesty),
-        wording.causes(standing.unscored),
-    ]
+def _standings(benchmark: Benchmark) -> str:
+    measure = f"{benchmark.words.measure.capitalize()} (95% interval)"
+    head = ["Contender", measure, *benchmark.columns, "Not scored"]
+    rows = []
+    for each in benchmark.standings:
+        name = wording.name(each.contender)
+        row = [
+            name if each.complete else f"{name} (incomplete)",
+            benchmark.words.interval(each.accuracy),
+            *(column[each.contender] for column in benchmark.columns.values()),
+            wording.causes(each.unscored),
+        ]
+        rows.append(row)
+    return table(head, rows)

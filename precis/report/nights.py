@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from precis.records.nouns import Nouns
 from precis.report.charts import (
     Chart,
     Size,
@@ -21,7 +22,7 @@ from precis.report.charts import (
     shorten,
 )
 from precis.report.labels import Label, label_ends
-from precis.report.wording import name
+from precis.report.wording import Words, name
 from precis.statistics.intervals import Interval
 from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import contenders, newest, rows_by, summarise
@@ -69,18 +70,21 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
     return found
 
 
-def over_nights(nights: Iterable[NightlyAccuracy], worse: Iterable[str] = ()) -> Chart:
+def over_nights(
+    nights: Iterable[NightlyAccuracy], worse: Iterable[str] = (), words: Words | None = None
+) -> Chart:
     """A line for each contender, named at its end; those in `worse` carry a triangle."""
     lines: dict[str, list[NightlyAccuracy]] = {}
     times = set()
     for each in sorted(nights, key=lambda each: each.night):
         lines.setdefault(each.model, []).append(each)
         times.add(each.night)
-    title = "Accuracy, night by night"
+    words = words or Words()
+    title = f"{words.measure.capitalize()}, night by night"
     flagged = frozenset(worse)
-    newest = [f"{model} {line[-1].accuracy.mean:.1%}" for model, line in lines.items()]
+    newest = [f"{model} {words.figure(line[-1].accuracy.mean)}" for model, line in lines.items()]
     alt = f"{title}, {len(times)} nights; the last: {'; '.join(newest)}"
-    return Chart(partial(_draw, lines, flagged, title), (_WIDTH, _HEIGHT), alt)
+    return Chart(partial(_draw, lines, flagged, title, words), (_WIDTH, _HEIGHT), alt)
 
 
 def _newest(frame: pl.DataFrame) -> pl.DataFrame:
@@ -92,13 +96,12 @@ def _draw(
     lines: Mapping[str, Sequence[NightlyAccuracy]],
     worse: frozenset[str],
     title: str,
+    words: Words,
     figure: Figure,
     theme: Theme,
 ) -> None:
     size: Size = (_WIDTH, _HEIGHT)
-    subtitle = (
-        "Share of answerable questions answered from the summary alone, on held-out documents"
-    )
+    subtitle = words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
     headline(figure, theme, size, title, subtitle)
     widest = max((len(shorten(model)) for model in lines), default=0)
     axes = axes_in(
@@ -108,11 +111,11 @@ def _draw(
     for line in lines.values():
         nights.extend(line)
     times = sorted({each.night for each in nights})
-    _scale(axes, theme, nights, times)
+    _scale(axes, theme, nights, times, words)
     labels = []
     for index, line in enumerate(lines.values()):
         dashes = _STYLES[index % len(_STYLES)]
-        labels.append(_line(axes, theme, line, times, worse, dashes))
+        labels.append(_line(axes, theme, line, times, worse, dashes, words))
     low, high = axes.get_ylim()
     label_ends(axes, labels, gap=(high - low) * min(_LABEL_GAP, 1 / max(1, len(labels))))
 
@@ -124,6 +127,7 @@ def _line(
     times: Sequence[datetime],
     worse: frozenset[str],
     dashes: Sequence[float],
+    words: Words,
 ) -> Label:
     last = line[-1]
     colour = theme.accent if last.trained else theme.muted
@@ -154,17 +158,24 @@ def _line(
         )
     mark = "▼ " if last.model in worse else ""
     named = theme.second if mark else colour
-    figure = f"{last.accuracy.mean:.0%}" if last.night == times[-1] else "not tonight"
+    figure = _rounded(last.accuracy.mean, words) if last.night == times[-1] else "not tonight"
     return Label(f"{mark}{shorten(last.model)}  {figure}", last.accuracy.mean, named, last.trained)
 
 
 def _scale(
-    axes: Axes, theme: Theme, nights: Sequence[NightlyAccuracy], times: Sequence[datetime]
+    axes: Axes,
+    theme: Theme,
+    nights: Sequence[NightlyAccuracy],
+    times: Sequence[datetime],
+    words: Words,
 ) -> None:
     """Nights stand side by side, however far apart they are in time."""
     shown = range(0, len(times), max(1, -(-len(times) // _TICKS_MAX)))
     axes.set_xticks(list(shown), [_when(times[place], times) for place in shown])
     axes.set_xlim(-0.05, max(len(times) - 1, 1))
+    axes.grid(axis="y", color=theme.grid, linewidth=0.9)
+    if not words.is_share:
+        return
     ends: list[float] = []
     for night in nights:
         ends.extend(_reach(night))
@@ -174,7 +185,10 @@ def _scale(
     high = -(-(max(ends) + 0.03) // 0.1) * 0.1
     axes.set_ylim(max(0.0, low), min(1.0, high))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.grid(axis="y", color=theme.grid, linewidth=0.9)
+
+
+def _rounded(value: float, words: Words) -> str:
+    return f"{value:.0%}" if words.is_share else words.figure(value)
 
 
 def _when(night: datetime, nights: Sequence[datetime]) -> str:
@@ -188,7 +202,7 @@ def _reach(night: NightlyAccuracy) -> tuple[float, ...]:
     return (accuracy.low, accuracy.high) if night.trained else (accuracy.mean,)
 
 
-def nightly_section(changes: Sequence[NightlyChange], nights: int) -> str:
+def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns) -> str:
     """Markdown: every contender that can be compared, worst first; empty where none can be."""
     if not changes:
         return ""
@@ -196,7 +210,8 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int) -> str:
         "",
         f"**{verdict_in_words(changes, nights)}**",
         "",
-        f"| Since {_earlier(nights)} | Points | 95 % interval | p, corrected | Documents |",
+        f"| Since {_earlier(nights)} | Points | 95 % interval | p, corrected "
+        f"| {nouns.scenarios.capitalize()} |",
         "| --- | --- | --- | --- | --- |",
     ]
     for each in changes:

@@ -23,7 +23,7 @@ def report_html(
     title: str = "Précis benchmark",
     published: Mapping[str, float] | None = None,
 ) -> str:
-    """The benchmark as a self-contained page: figures, charts, standings, and every summary.
+    """The benchmark as a self-contained page: figures, charts, standings, and every rollout.
 
     Args:
         benchmark: what to show.
@@ -44,6 +44,7 @@ def report_html(
         sources=_sources(benchmark),
         reader=pack(reader_data(benchmark)),
         wording=wording,
+        words=benchmark.words,
         smallest=_smallest(benchmark),
         resamples=statistics.RESAMPLES,
         nights_before=len({each.night for each in benchmark.nights}) - 1,

@@ -52,25 +52,24 @@ def _contender(
         "name": wording.name(contender),
         "topics": _by_topic(benchmark, contender),
         "summaries": _summaries(
-            rows_by(benchmark.frame, contender), rows_by(benchmark.questions, contender), common
+            rows_by(benchmark.frame, contender),
+            rows_by(benchmark.questions, contender),
+            common,
+            benchmark.words,
         ),
     }
 
 
 def _documents(benchmark: Benchmark) -> list[dict[str, Any]]:
-    topics = benchmark.frame.select("scenario_id", "topic").unique()
-    questions = benchmark.questions.unique(["scenario_id", "question_id"]).join(
-        topics, on="scenario_id"
-    )
-    ordered = questions.sort("topic", "scenario_id", "question_id")
+    questions = benchmark.questions.unique(["scenario_id", "question_id"])
+    asked: dict[str, list[dict[str, Any]]] = {}
+    for row in questions.sort("scenario_id", "question_id").iter_rows(named=True):
+        one = {name: row[name] for name in ("question", "gold", "answerable")}
+        asked.setdefault(row["scenario_id"], []).append(one)
+    scenarios = benchmark.frame.select("scenario_id", "topic").unique()
     documents = []
-    for rows in ordered.partition_by("scenario_id", maintain_order=True):
-        document = {
-            "id": rows["scenario_id"][0],
-            "topic": rows["topic"][0],
-            "questions": rows.select("question", "gold", "answerable").to_dicts(),
-        }
-        documents.append(document)
+    for name, topic in scenarios.sort("topic", "scenario_id").iter_rows():
+        documents.append({"id": name, "topic": topic or "", "questions": asked.get(name, [])})
     return documents
 
 
@@ -80,7 +79,10 @@ def _by_topic(benchmark: Benchmark, contender: Contender) -> dict[str, list[str]
     for topic, accuracies in benchmark.topics.items():
         if contender in accuracies:
             accuracy = accuracies[contender]
-            topics[topic] = [wording.percent(accuracy.mean), wording.bounds(accuracy)]
+            topics[topic] = [
+                benchmark.words.figure(accuracy.mean),
+                benchmark.words.bounds(accuracy),
+            ]
     return topics
 
 
@@ -100,27 +102,31 @@ def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
     sentences = {}
     for (first, second), difference in differences.items():
         key = f"{shown.index(first)}-{shown.index(second)}"
-        sentences[key] = wording.ahead(first, second, difference)
+        sentences[key] = benchmark.words.ahead(first, second, difference)
     return sentences
 
 
 def _summaries(
-    rows: pl.DataFrame, questions: pl.DataFrame, common: frozenset[str]
+    rows: pl.DataFrame, questions: pl.DataFrame, common: frozenset[str], words: wording.Words
 ) -> dict[str, Any]:
     answers: dict[str, list[list[Any]]] = {}
     for row in questions.sort("scenario_id", "question_id").iter_rows(named=True):
         answered = [row["answer"], row["correct"], list(map(list, _spans(row, common)))]
         answers.setdefault(row["scenario_id"], []).append(answered)
     summaries = {}
-    for scenario, text, cause, encoded in (
-        rows.sort("scenario_id").select("scenario_id", "text", "cause", "metrics").iter_rows()
-    ):
-        metrics = json.loads(encoded)
+    for row in rows.sort("scenario_id").iter_rows(named=True):
+        scenario = row["scenario_id"]
+        metrics = json.loads(row["metrics"])
         why = [one for one in get_args(Disqualified) if metrics.get(one)]
+        length = f", {metrics['words']:.0f} words" if "words" in metrics else ""
+        score = ""
+        if row["score"] is not None and not answers.get(scenario):
+            score = f"{words.measure} {words.figure(row['score'] / row['weight'])}"
         summaries[scenario] = {
-            "summary": text,
-            "words": int(metrics["words"]),
-            "cause": cause,
+            "summary": row["text"],
+            "score": score,
+            "length": length,
+            "cause": row["cause"],
             "disqualified": why[0] if why else None,
             "answers": answers.get(scenario, []),
         }

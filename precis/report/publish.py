@@ -10,6 +10,9 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.page import report_files
 from precis.store import Store
 
+_COLUMNS_MAX = 3
+"""Of the figures beside the measure, in a terminal."""
+
 
 def own_folder(folder: str, benchmark_id: str) -> str:
     """Where one benchmark's report lies for good, below the folder of the newest."""
@@ -45,14 +48,15 @@ def store_report(
             store.put(f"{each}{name}", content)
 
 
-def standings_lines(benchmark: Benchmark) -> tuple[tuple[str, str, str, str], ...]:
-    """Contender, accuracy with interval, words, share over the limit; best first."""
-    return tuple(
-        (
-            wording.name(standing.contender),
-            str(standing.accuracy or "not scored"),
-            wording.number(standing.words),
-            wording.percent(standing.over_length),
-        )
-        for standing in benchmark.shown
-    )
+def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
+    """The table's headings, and a line for each contender, best first: its measure with interval,
+    and the first figures besides."""
+    words = benchmark.words
+    columns = list(benchmark.columns.items())[:_COLUMNS_MAX]
+    measure = f"{words.measure.capitalize()} (95 % interval)"
+    lines = [("Contender", measure, *(heading for heading, _ in columns))]
+    for each in benchmark.shown:
+        name = wording.name(each.contender)
+        score = words.interval(each.accuracy) or "not scored"
+        lines.append((name, score, *(column[each.contender] for _, column in columns)))
+    return lines

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.wording import Words
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, accuracy_of, rows_by, scores_by_scenario
 
@@ -24,14 +25,16 @@ def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> T
     topics: dict[str, dict[Contender, Interval]] = {}
     for contender in contenders:
         rows = rows_by(frame, contender)
-        for topic in sorted(rows["topic"].drop_nulls().unique()):
+        for topic in sorted(rows["topic"].drop_nulls().replace("", None).drop_nulls().unique()):
             accuracy = accuracy_of(scores_by_scenario(rows.filter(pl.col("topic") == topic)))
             if accuracy is not None:
                 topics.setdefault(topic, {})[contender] = accuracy
     return dict(sorted(topics.items()))
 
 
-def by_topic(topics: Topics, two: Sequence[Contender], names: Sequence[str]) -> Chart:
+def by_topic(
+    topics: Topics, two: Sequence[Contender], names: Sequence[str], words: Words | None = None
+) -> Chart:
     """All contenders on each topic as dots, one or two of them named.
 
     Args:
@@ -43,7 +46,7 @@ def by_topic(topics: Topics, two: Sequence[Contender], names: Sequence[str]) -> 
     first = two[0]
     ordered = sorted(topics, key=lambda topic: -_mean(topics[topic].get(first)))
     size = (_WIDTH, 1.75 + _ROW * max(1, len(ordered)))
-    title = "Facts that survive, by topic"
+    title = f"{(words or Words()).measure.capitalize()}, by topic"
     means = [f"{each} {topics[each][first].mean:.0%}" for each in ordered if first in topics[each]]
     draw = partial(_draw, topics, ordered, two, names, title, size)
     return Chart(draw, size, f"{title}, {names[0]}: {'; '.join(means)}")

@@ -2,10 +2,71 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from precis.records.ledger import Ledger, StepRecord
+from precis.records.nouns import Figure, Nouns
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words and figures of a benchmark's report.
+
+    Attributes:
+        measure: what contenders are measured by: `accuracy`, `win rate`.
+        is_share: whether that is between 0 and 1, and shown as a percentage.
+        columns: further figures of the table; None takes the mean of every metric.
+        method: how the measure comes about, in a sentence or two.
+    """
+
+    nouns: Nouns = field(default_factory=Nouns)
+    measure: str = "accuracy"
+    is_share: bool = True
+    columns: Sequence[Figure] | None = None
+    method: str = ""
+
+    def figure(self, value: float | None) -> str:
+        """A value of the measure as it is written."""
+        return percent(value) if self.is_share else number(value)
+
+    def bounds(self, interval: Interval) -> str:
+        """The ends of an interval of the measure."""
+        return f"{self.figure(interval.low)} to {self.figure(interval.high)}"
+
+    def interval(self, interval: Interval | None) -> str:
+        """A value with its interval; empty for None."""
+        if interval is None:
+            return ""
+        return f"{self.figure(interval.mean)} ({self.bounds(interval)})"
+
+    def gap(self, difference: Interval) -> str:
+        """A difference of the measure: percentage points of a share."""
+        if self.is_share:
+            return f"{100 * difference.mean:+.1f}"
+        return f"{difference.mean:+.3g}"
+
+    def gap_bounds(self, difference: Interval) -> str:
+        """The ends of the interval of a difference."""
+        if self.is_share:
+            return point_bounds(difference)
+        return f"{difference.low:+.3g} to {difference.high:+.3g}"
+
+    @property
+    def unit(self) -> str:
+        """What a difference is counted in, to follow its number."""
+        return " points" if self.is_share else ""
+
+    def ahead(self, first: Contender, second: Contender, found: Difference) -> str:
+        """A comparison as a sentence."""
+        side = "ahead of" if found.accuracy.mean >= 0 else "behind"
+        gap = self.gap(found.accuracy).lstrip("+-")
+        return (
+            f"{name(first)} is {gap}{self.unit} {side} {name(second)} on {found.documents} "
+            f"{self.nouns.scenarios}: a difference of {self.gap_bounds(found.accuracy)} "
+            f"(95% interval; corrected {chance(found)})."
+        )
 
 
 def name(contender: Contender) -> str:
@@ -41,17 +102,6 @@ def point_bounds(difference: Interval) -> str:
 def chance(difference: Difference) -> str:
     """The p-value as it is usually written."""
     return "p < 0.001" if difference.p_value < 0.001 else f"p = {difference.p_value:.3f}"
-
-
-def ahead(first: Contender, second: Contender, found: Difference) -> str:
-    """A comparison as a sentence."""
-    gap = 100 * found.accuracy.mean
-    side = "ahead of" if gap >= 0 else "behind"
-    return (
-        f"{name(first)} is {abs(gap):.1f} points {side} {name(second)} on {found.documents} "
-        f"documents: a difference of {point_bounds(found.accuracy)} (95% interval; corrected "
-        f"{chance(found)})."
-    )
 
 
 def causes(unscored: Mapping[str, int]) -> str:

@@ -1,35 +1,41 @@
-"""Which documents a run trains on, kept in the store beside its ledger.
+"""Which scenarios a run trains on, kept in the store beside its ledger.
 
-A benchmark on documents of its own looks there for those that the model may have learned by heart.
+A benchmark on others looks there for those that the model may have learned by heart.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable
 
-from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger
 from precis.store import Store, open_store
 
 
-def keep_trained_on(store: Store, ledger: Ledger, corpus: Corpus) -> None:
-    """Note the training documents of a run, and those of the run that it was begun with."""
+def keep_trained_on(store: Store, ledger: Ledger, contents: Iterable[str]) -> None:
+    """Note what a run trains on, with that of the run that it was begun with.
+
+    Args:
+        contents: of its scenarios, as their environment says (`Environment.content_of`).
+    """
     key = _key(ledger.model)
     if store.get(key) is not None:
         return
-    digests = set(map(_digest, (*corpus.train, *corpus.warm_start)))
+    digests = set(map(_digest, contents))
     origin = ledger.origin
     if origin:
         digests |= _read_note(open_store(origin.store), origin.model) or set()
     store.put(key, json.dumps(sorted(digests)).encode())
 
 
-def trained_on(store: Store, model: str, documents: Iterable[Document]) -> list[Document] | None:
-    """Those of the documents that a model may have been trained on; None where nobody knows."""
+def trained_on(store: Store, model: str, contents: Iterable[str]) -> list[bool] | None:
+    """Return for each of the contents whether a model may have been trained on it.
+
+    None where the store does not say.
+    """
     digests = _read_note(store, model)
     if digests is None:
         return None
-    return [document for document in documents if _digest(document) in digests]
+    return [_digest(content) in digests for content in contents]
 
 
 def _read_note(store: Store, model: str) -> set[str] | None:
@@ -41,6 +47,5 @@ def _key(model: str) -> str:
     return f"{model}/trained-on.json"
 
 
-def _digest(document: Document) -> str:
-    """Of the text alone: other questions on a text that was trained on are no clean test."""
-    return hashlib.sha256(" ".join(document.text.split()).encode()).hexdigest()[:16]
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

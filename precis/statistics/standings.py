@@ -1,22 +1,24 @@
 """From rows of results to the table: one line for each contender."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from precis.records.nouns import Figure
 from precis.records.results import metric
 from precis.statistics.bootstrap import Floats
-from precis.statistics.intervals import Interval, ratio_interval
+from precis.statistics.intervals import Interval, ratio_interval, share_interval
 
 UNSCORED_SHARE_MAX = 0.1
-"""A contender with a larger share of unscored summaries is incomplete, and not ranked."""
+"""A contender with a larger share of unscored rollouts is incomplete, and not ranked."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Who wrote the summaries: a model, and its checkpoint's step where it is trained here."""
+    """Whose rollouts they are: a model, and its checkpoint's step where it is trained here."""
 
     model: str
     step: int | None = None
@@ -30,34 +32,43 @@ class Standing:
     """One line of the table.
 
     Attributes:
-        accuracy: share of answerable questions answered from the summary alone; None where no
-            summary was scored.
-        honesty: share of unanswerable questions that the summary did not seem to answer.
-        words: mean length of the scored summaries.
-        over_length: share of the scored summaries over the word limit.
-        prose: mean share of a summary that is prose, and so of its score that it keeps.
-        answered: share of the questions that the summaries answer, prose or not.
-        documents: how many documents were scored.
-        unscored: documents without a verdict, by cause; they are in no other figure.
-        usd: what writing the summaries cost; None where unknown.
-        usd_per_1000: what a thousand documents cost at that price; None where unknown.
-        seconds: median time to write one; None where unknown.
+        accuracy: the measure: the sum of the scores over that of the weights; None where no
+            rollout has a score.
+        documents: how many scenarios have a score.
+        unscored: scenarios without one, by cause; they are in no other figure.
+        usd: what the rollouts cost; None where unknown.
+        usd_per_1000: what a thousand rollouts cost at that price; None where unknown.
+        seconds: median time that the contender took for one; None where unknown.
         complete: whether so few are unscored that the contender can be ranked.
     """
 
     contender: Contender
     accuracy: Interval | None
-    honesty: float | None
-    words: float | None
-    over_length: float | None
-    prose: float | None
-    answered: float | None
     documents: int
     unscored: Mapping[str, int]
     usd: float | None
     usd_per_1000: float | None
     seconds: float | None
     complete: bool
+
+
+def metric_names(frame: pl.DataFrame) -> list[str]:
+    """The names of the rows' metrics, in the order in which they first appear."""
+    names: dict[str, None] = {}
+    for encoded in frame["metrics"].drop_nulls():
+        names.update(dict.fromkeys(json.loads(encoded)))
+    return list(names)
+
+
+def figure_of(rows: pl.DataFrame, figure: Figure) -> float | None:
+    """A figure of the metrics of a contender's scored rollouts; None where none has them."""
+    scored = rows.filter(pl.col("cause").is_null())
+    parts = scored.select(metric(figure.part)).to_series()
+    if not figure.whole:
+        return _mean(parts)
+    part = _total(parts)
+    whole = _total(scored.select(metric(figure.whole)).to_series())
+    return part / whole if part is not None and whole else None
 
 
 def summarise(
@@ -111,17 +122,10 @@ def rows_by(frame: pl.DataFrame, contender: Contender) -> pl.DataFrame:
 def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
     scored = group.filter(pl.col("cause").is_null())
     counts = scores_by_scenario(group)
-    unanswerable = _total(scored.select(metric("unanswerable")).to_series())
-    declined = _total(scored.select(metric("declined")).to_series())
     missing = group["cause"].drop_nulls().value_counts(sort=True)
     return Standing(
         contender=Contender(group["model"][0], group["step"][0]),
         accuracy=accuracy_of(counts),
-        honesty=(declined or 0.0) / unanswerable if unanswerable else None,
-        words=_mean(scored.select(metric("words")).to_series()),
-        over_length=_mean(scored.select(metric("over_length")).to_series()),
-        prose=_mean(scored.select(metric("prose")).to_series()),
-        answered=_answered(scored),
         documents=len(scored),
         unscored=dict(missing.iter_rows()),
         usd=_total(group["usd"]),
@@ -135,19 +139,17 @@ def accuracy_of(counts: pl.DataFrame) -> Interval | None:
     """The score over scenarios as `scores_by_scenario` counts them; None without any."""
     if counts.is_empty():
         return None
-    return ratio_interval(counts["score"].to_numpy(), counts["weight"].to_numpy())
+    scores = counts["score"].to_numpy()
+    weights = counts["weight"].to_numpy()
+    if np.all(weights == 1) and np.all((scores == 0) | (scores == 1)):
+        return share_interval(int(scores.sum()), len(scores))  # each is won or lost
+    return ratio_interval(scores, weights)
 
 
 def _rank(standing: Standing) -> tuple[bool, float, str, int]:
     accuracy = standing.accuracy.mean if standing.accuracy else -1.0
     step = -1 if standing.contender.step is None else standing.contender.step
     return not standing.complete, -accuracy, standing.contender.model, step
-
-
-def _answered(scored: pl.DataFrame) -> float | None:
-    answered = _total(scored.select(metric("answered")).to_series())
-    asked = _total(scored["weight"])
-    return answered / asked if answered is not None and asked else None
 
 
 def _mean(values: pl.Series) -> float | None:

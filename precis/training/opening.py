@@ -11,7 +11,7 @@ from precis.cluster.local import LocalHost, scratch_folder
 from precis.cluster.site import TrainerAddress, TrainerHost
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
-from precis.config import RunConfig, TrainConfig
+from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
@@ -19,7 +19,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
 from precis.processes.child import Launch, child_service
-from precis.records.documents import Corpus, load_corpus
+from precis.records.documents import Corpus, load_corpus, load_others
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
 from precis.store import open_store
@@ -35,9 +35,13 @@ _log = logging.getLogger(__name__)
 
 
 async def read_documents(config: RunConfig) -> Corpus:
-    """Read the corpus and split it into training and held-out documents."""
+    """Read the corpus, split into training and held-out documents, or a benchmark's own."""
     left_out: list[str] = []
-    corpus = await asyncio.to_thread(load_corpus, config.documents, left_out.append)
+    own = config.test_documents if isinstance(config, BenchmarkConfig) else None
+    if own is not None:
+        corpus = await asyncio.to_thread(load_others, own, left_out.append)
+    else:
+        corpus = await asyncio.to_thread(load_corpus, config.documents, left_out.append)
     for sentence in left_out:
         _log.warning("%s", sentence)
     return corpus
@@ -50,9 +54,9 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
 
 @asynccontextmanager
 async def open_environment(
-    config: TrainConfig, launch: Launch = child_service, read: Read = read_documents
+    config: RunConfig, launch: Launch = child_service, read: Read = read_documents
 ) -> AsyncIterator[Environment]:
-    """The environment that a run trains for, with all that it needs, while the block lasts.
+    """The environment of a run or a benchmark, with all that it needs, while the block lasts.
 
     Args:
         launch: starts the judge's stand-in.
@@ -67,16 +71,14 @@ async def open_environment(
             yield environment
         return
     corpus = await read(config)
-    async with (
-        start_services(config, standins_log(config), launch) as services,
-        Summaries.of(config, corpus, services) as summaries,
-    ):
-        yield summaries
-
-
-def standins_log(config: RunConfig) -> Path:
-    """The file for what the stand-ins print."""
-    return work_folder(config) / "standins.log"
+    log = work_folder(config) / "standins.log"
+    async with start_services(config, log, launch) as services:
+        if isinstance(config, TrainConfig):
+            summaries = Summaries.of(config, corpus, services)
+        else:
+            summaries = Summaries(corpus, config.rollouts, services)
+        async with summaries:
+            yield summaries
 
 
 @asynccontextmanager

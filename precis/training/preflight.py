@@ -4,16 +4,13 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from precis.benchmark.measure import measure_ceiling
 from precis.benchmark.teacher import teacher_of
 from precis.checks import Check, check_wandb
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import TrainConfig
 from precis.environments.protocol import Environment
-from precis.environments.summaries.environment import Summaries
-from precis.environments.summaries.judge import JudgeClient
-from precis.environments.summaries.judge.ceiling import CEILING_DOCUMENTS, check_ceiling
+from precis.environments.summaries.warm_start.documents import WarmStart
 from precis.errors import ConfigError
 from precis.models.licences import check_licence
 from precis.records.ledger import find_ledger
@@ -24,6 +21,9 @@ from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import check_origin
 from precis.training.run import identity_of
+
+_CEILING_SCENARIOS = 50
+"""Held-out scenarios that a look at the ceiling takes; the benchmark takes all of them."""
 
 
 class Preflight:
@@ -53,22 +53,16 @@ class Preflight:
         }
         if self.config.trainer.kind == "tinker":
             checks["Tinker"] = self.tinker
-        if isinstance(self._environment, Summaries):
-            checks |= self._of_summaries(self._environment)
+        checks |= self._environment.trials
+        warm_start = self._environment.warm_start
+        if warm_start is not None:
+            checks["warm start"] = partial(check_warm_start, self.config, warm_start)
         if self.config.cluster.where == "local" and self.config.trainer.kind == "art":
             checks["GPU"] = self.gpus_here
         if self.config.cluster.where == "sky":
             checks["SkyPilot's keys"] = self.infra
             checks["GPU"] = self.gpu
             checks["budget"] = self.budget
-        return checks
-
-    def _of_summaries(self, summaries: Summaries) -> dict[str, Check]:
-        checks: dict[str, Check] = {"judge": partial(check_judge, summaries.judge)}
-        if summaries.second:
-            checks["second judge"] = partial(check_second_judge, summaries.judge, summaries.second)
-        if summaries.warm_start is not None:
-            checks["warm start"] = partial(check_warm_start, self.config, summaries)
         return checks
 
     async def scenarios(self) -> str:
@@ -141,44 +135,23 @@ class Preflight:
         return await budget_lasts(self.config.cluster, self.config.budget_usd)
 
     async def ceiling(self) -> str:
-        """What the judge answers from the full documents, on a sample where there are many.
+        """The best that a policy could reach, on a sample where there are many scenarios.
 
-        To be called once all others are well: it costs calls of the judge.
+        To be called once all others are well: it may cost calls of a judge.
         """
-        if not isinstance(self._environment, Summaries):
-            return "not measured"
+        environment = self._environment
         store = open_store(self.config.store)
-        judge = self._environment.judge
-        corpus = self._environment.corpus
-        found = await measure_ceiling(store, judge, corpus, CEILING_DOCUMENTS)
+        found = await environment.ceiling(store, _CEILING_SCENARIOS)
         if found is None:
-            return "not measured: the judge failed on a document"
-        warning = check_ceiling(found, self.config.ceiling_min, judge.identity["model"])
+            return "not measured"
+        warning = environment.check_ceiling(found, self.config.ceiling_min)
         if warning:
             self._warn(warning)
-        return f"the judge answers {found:.0%} of the questions from the full documents"
+        return f"{found:.0%} {environment.nouns.reward} can be reached"
 
 
-async def check_judge(judge: JudgeClient) -> str:
-    """Whether the judge answers a trial question."""
-    await judge.check()
-    return judge.identity["model"]
-
-
-async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
-    """Whether the second judge answers a trial question, and is another one than the first."""
-    model = second.identity["model"]
-    if model == first.identity["model"]:
-        raise ConfigError(
-            f"The second judge is the first one again, {model}: it would see what the reward sees.",
-            "Give second_judge another model, best another maker's, or leave it out.",
-        )
-    await second.check()
-    return model
-
-
-async def check_warm_start(config: TrainConfig, summaries: Summaries) -> str:
+async def check_warm_start(config: TrainConfig, warm_start: WarmStart) -> str:
     """Whether there are summaries to begin with, or documents and somebody to write them."""
-    teacher = teacher_of(config, summaries.task)
-    found = str(summaries.warm_start)
+    teacher = teacher_of(config)
+    found = str(warm_start)
     return f"{found}, by {teacher.spec.contender}" if teacher else found

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from precis.environments.summaries.environment import Summaries
 from precis.errors import ConfigError, CorruptCheckpoint
 from precis.models.record import training_record, write_record
 from precis.records.ledger import StepRecord
@@ -42,9 +41,8 @@ async def resume(
     """
     await run.read_ledger()
     await begin_from_origin(run, _log.warning)
-    if isinstance(run.environment, Summaries):
-        corpus = run.environment.corpus
-        await asyncio.to_thread(keep_trained_on, run.store, run.ledger, corpus)
+    learned = run.environment.learned
+    await asyncio.to_thread(keep_trained_on, run.store, run.ledger, learned)
     step = await asyncio.to_thread(
         upload_kept, run.store, run.ledger, run.kept_folder, run.lease.id
     )

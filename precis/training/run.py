@@ -10,7 +10,6 @@ from precis.config import RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
-from precis.environments.summaries.environment import Summaries
 from precis.errors import BudgetReached
 from precis.processes.kill_points import reached
 from precis.records.documents import Document
@@ -76,7 +75,7 @@ class Run:
         self.recorder = recorder
         self.drawn = tuple(environment.scenarios("train"))
         self.held_out = tuple(environment.scenarios("validation"))
-        self.warm_start = environment.warm_start if isinstance(environment, Summaries) else None
+        self.warm_start = environment.warm_start
         self.store = store
         self.lease = lease
         self.trainer = trainer
@@ -271,7 +270,7 @@ class Run:
 
 def identity_of(config: TrainConfig, environment: Environment) -> str:
     """The digest of what decides the result of a run."""
-    warm_start = environment.warm_start if isinstance(environment, Summaries) else None
+    warm_start = environment.warm_start
     summaries = warm_start.digest if warm_start else ""
     return config.identity(environment.digest, environment.identity, summaries)
 

@@ -51,7 +51,7 @@ class CheckpointServer:
         await self._retrying(self._fetch)
 
     async def with_checkpoint(
-        self, contender: Contender, work: Callable[[ContenderSpec, RemoteTrainer], Awaitable[T]]
+        self, contender: Contender, work: Callable[[ContenderSpec], Awaitable[T]]
     ) -> T:
         """Do what needs a checkpoint; where the trainer is lost, do all of it again.
 
@@ -61,7 +61,7 @@ class CheckpointServer:
 
         async def work_where_it_is_now() -> T:
             spec = next(one for one in self.contenders if one.contender == contender)
-            return await work(spec, self._trainer.client)
+            return await work(spec)
 
         return await self._retrying(work_where_it_is_now)
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from precis.config import RolloutsConfig
-from precis.environments.protocol import Environment, Figure
+from precis.environments.protocol import Environment
 from precis.errors import JudgeUnavailable
 from precis.records.ledger import Ledger, Metric, StepRecord, Validation
+from precis.records.nouns import REWARD, SUCCESS, Figure, default_figure
 from precis.records.rollout import Rollout, Score
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
@@ -17,10 +18,6 @@ from precis.statistics.intervals import ratio_interval, share_interval
 from precis.trainer.backend import SERVICE_USD
 from precis.trainer.protocol import TrainedStep
 from precis.training.batch import TrainingBatch
-
-_REWARD = "reward of a rollout"
-_SUCCESS = "success of a rollout"
-"""What a figure is of where the environment names none of its metrics; no name of one."""
 
 
 def step_record(
@@ -161,7 +158,7 @@ def validation_of(
         what = environment.nouns.rollout
         raise JudgeUnavailable(f"No held-out {what} could be judged: {dict(unscored)}.")
     metrics: dict[str, Metric] = {}
-    for figure in environment.figures or [_default_figure(scores, environment)]:
+    for figure in environment.figures or [default_figure(scores, environment.nouns)]:
         found = _measure(figure, scores)
         if found is not None:
             metrics[figure.name] = found
@@ -178,18 +175,10 @@ def validation_of(
     )
 
 
-def _default_figure(scores: Sequence[Score | None], environment: Environment) -> Figure:
-    """The share of successes; where nobody counts them, the mean reward."""
-    nouns = environment.nouns
-    if all(one is None or one.success is not None for one in scores):
-        return Figure(nouns.success, _SUCCESS, is_share=True)
-    return Figure(nouns.reward, _REWARD)
-
-
 def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
     """A figure over the scenarios whose rollouts have it; None where none has."""
-    parts = [_value(figure.part, one) for one in scores]
-    wholes = [_value(figure.whole, one) if figure.whole else 1.0 for one in scores]
+    parts = list(map(figure.part_of, scores))
+    wholes = list(map(figure.whole_of, scores))
     known = [
         (part, whole)
         for part, whole in zip(parts, wholes, strict=True)
@@ -197,10 +186,10 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
     ]
     if not known:
         return None
-    if not figure.whole and figure.part not in (_SUCCESS, _REWARD):
+    if not figure.whole and figure.part not in (SUCCESS, REWARD):
         mean = statistics.fmean(part for part, _ in known)
         return Metric(value=mean, is_share=figure.is_share)
-    if figure.part == _SUCCESS:
+    if figure.part == SUCCESS:
         interval = share_interval(sum(part == 1 for part, _ in known), len(known))
     else:
         interval = ratio_interval([part for part, _ in known], [whole for _, whole in known])
@@ -215,16 +204,6 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
         ),
         judge=figure.judge,
     )
-
-
-def _value(name: str, score: Score | None) -> float | None:
-    if score is None:
-        return None
-    if name == _REWARD:
-        return score.reward
-    if name == _SUCCESS:
-        return None if score.success is None else float(score.success)
-    return score.metrics.get(name)
 
 
 def mean_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:

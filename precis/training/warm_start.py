@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from precis.benchmark.teacher import Teacher, teacher_of
 from precis.config import WarmStartConfig
-from precis.environments.summaries.environment import Summaries, scenario_of
+from precis.environments.summaries.environment import scenario_of
+from precis.environments.summaries.task import Summarizing
 from precis.environments.summaries.warm_start.best_of_n import choose_best
 from precis.environments.summaries.warm_start.demonstrations import (
     Demonstration,
@@ -72,7 +73,7 @@ async def collect_summaries(
     Raises:
         BudgetReached: the teacher's next summary might lead past the budget.
     """
-    teacher = teacher_of(run.config, _summaries(run).task)
+    teacher = teacher_of(run.config)
     if teacher is not None:
         demonstrations = await _ask(run, teacher, documents)
     else:
@@ -102,7 +103,7 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
     )
     run.described = record
-    answers = trajectories(shown, warm_start.documents, _summaries(run).task)
+    answers = trajectories(shown, warm_start.documents, Summarizing(run.config.rollouts.words_max))
     reached("before training", record.step)
     start = time.perf_counter()
     result = await run.trainer.client.train_sft(
@@ -140,7 +141,9 @@ async def _ask(run: Run, teacher: Teacher, documents: Sequence[Document]) -> lis
     left = None if run.config.budget_usd is None else max(0.0, run.config.budget_usd - run.usd)
     budget = Budget(left)
     try:
-        return await teacher.write(documents, run.store, budget)
+        scenarios = list(map(scenario_of, documents))
+        unjudged = run.environment.unjudged()
+        return await teacher.write(unjudged, scenarios, run.recorder, run.store, budget)
     finally:
         run.taught += budget.spend
 
@@ -150,11 +153,6 @@ async def _sample(
 ) -> list[list[Rollout]]:
     settings = run.config.rollouts.model_copy(update={"rollouts_per_group": each})
     return await sample_scenarios(run, step, step, scenarios, settings)
-
-
-def _summaries(run: Run) -> Summaries:
-    assert isinstance(run.environment, Summaries)
-    return run.environment
 
 
 def _warm_start(run: Run) -> WarmStart:

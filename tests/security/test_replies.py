@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted_contender
+from precis.benchmark.measure import measure
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.judge.ruler import RulerJudge
 from precis.environments.summaries.prompt import summary_messages
-from precis.environments.summaries.task import Summarizing
 from precis.errors import PrecisError
 from precis.llm.budget import Budget
 from precis.llm.redaction import Redactor
@@ -40,7 +40,6 @@ from tests.support.environments import summaries
 KEY = "sk-or-v1-4f8c1d9b7a2e6035c8"
 DOCUMENT = Document("d", "News", "The mayor spoke.", (Question("q", "Who?", "the mayor", True),))
 DEADLINE_S = 20.0
-TASK = Summarizing(350)
 
 Ask = Callable[[str], Awaitable[object]]
 
@@ -61,9 +60,16 @@ async def ask_ruler(url: str) -> object:
 
 async def ask_contender(url: str) -> object:
     config = ContenderConfig(model="m", provider="url", base_url=url, tries_max=1)
-    entry = hosted_contender(config, {"CONTENDER_API_KEY": KEY}, TASK.tokens_max)
-    async with ContenderClient(entry, TASK, Budget(None), None) as writer:
-        return await writer.write(DOCUMENT)
+    spec = hosted_contender(config, {"CONTENDER_API_KEY": KEY})
+    rollouts = RolloutsConfig()
+    environment = summaries(Corpus((), (DOCUMENT,)), judge=None)
+    async with (
+        ContenderClient(spec, rollouts, Budget(None), None) as contender,
+        Recorder() as recorder,
+    ):
+        scenarios = environment.scenarios("validation")
+        (attempt,) = await measure(recorder, contender, environment, scenarios)
+    return attempt.rollout.score
 
 
 async def ask_policy(url: str) -> object:

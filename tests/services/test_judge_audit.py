@@ -10,9 +10,9 @@ from precis.config import DocumentsConfig
 from precis.environments.summaries.rewards import score_zero
 from precis.records.documents import read_documents
 from precis.records.results import Provenance
-from precis.records.summary import JudgedSummary, Summary
 from precis.text import sentences
 from tests.support.results import write_tables
+from tests.support.summaries import JudgedSummary, Summary
 
 pytestmark = pytest.mark.services
 

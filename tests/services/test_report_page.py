@@ -10,9 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from precis.records.documents import Document, Question
-from precis.records.questions import questions_of
-from precis.records.results import Provenance, frame_of, row_of
-from precis.records.summary import JudgedSummary, Summary
+from precis.records.results import Provenance, frame_of
 from precis.records.verdict import Answer, Scored
 from precis.report.benchmark_view import benchmark_of
 from precis.report.curve import StepPoint
@@ -20,6 +18,7 @@ from precis.report.page import report_html
 from precis.text import count_words
 from tests.services.needs import need
 from tests.support.reports import HOSTILE, questions, rows
+from tests.support.summaries import JudgedSummary, Summary, questions_of, row_of
 
 DOCUMENTS = 12
 

@@ -12,15 +12,14 @@ from precis.records.results import (
     frame_of,
     results_before,
     results_key,
-    row_of,
     scan_results,
     write_results,
 )
-from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
 from precis.store.s3 import S3Store
 from tests.services.s3_server import new_store, s3_server
 from tests.support.answers import DOCUMENT, SUMMARY, provenance
+from tests.support.summaries import JudgedSummary, row_of
 
 
 def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from precis.records.documents import Document, Question
 from precis.records.results import (
     Provenance,
 )
-from precis.records.summary import Summary
+from tests.support.summaries import Summary
 
 DOCUMENT = Document(
     id="d1",

@@ -6,9 +6,9 @@ import polars as pl
 
 from precis.records.documents import Document, Question
 from precis.records.results import Provenance
-from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Answer, Scored, Verdict
 from tests.support.results import answers, write_tables
+from tests.support.summaries import JudgedSummary, Summary
 
 FROM = Provenance(
     run="r",

@@ -7,10 +7,9 @@ import polars as pl
 from markdown_it import MarkdownIt
 
 from precis.records.documents import Document, Question
-from precis.records.questions import questions_of
-from precis.records.results import Provenance, Row, row_of
-from precis.records.summary import JudgedSummary, Summary
+from precis.records.results import Provenance, Row
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
+from tests.support.summaries import JudgedSummary, Summary, questions_of, row_of
 
 HOSTILE = "</script><script>alert(1)</script> | *b* `c` ![x](y)"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 
-from precis.records.questions import answers_in, questions_of
-from precis.records.results import SCHEMA, Provenance, frame_of, row_of, write_results
-from precis.records.summary import JudgedSummary
+from precis.records.questions import answers_in
+from precis.records.results import SCHEMA, Provenance, frame_of, write_results
+from tests.support.summaries import JudgedSummary, questions_of, row_of
 
 Verdicts = Mapping[str, Sequence[bool | None]]
 

@@ -18,10 +18,8 @@ ABOUT_SUMMARIES = {
     "precis.models",
     "precis.questions",
     "precis.rehearsal",
-    "precis.task",
     "precis.training",
     "tasks",
-    "flows",
     "cli",
 }
 
@@ -93,8 +91,7 @@ def test_records_know_nobody_above_them(graph: dict[str, set[str]]) -> None:
 def test_only_what_is_about_summarizing_knows_the_summaries() -> None:
     """Another environment than summaries must need no change to anything else.
 
-    `precis.task` hands the task to a benchmark. The embedded policy is a summarizer, and the
-    rehearsal's judges serve its baselines; what is trained is exported with its prompt, and writes
+    The embedded policy is a summarizer; what is trained is exported with its prompt, and writes
     summaries for whoever asks.
     """
     known = modules()
@@ -104,15 +101,6 @@ def test_only_what_is_about_summarizing_knows_the_summaries() -> None:
         if any(name.startswith(SUMMARIES) for name in imported):
             knowing.add(package_of(module))
     assert knowing - {"precis.environments"} == ABOUT_SUMMARIES
-
-
-def test_who_samples_and_measures_is_handed_the_task() -> None:
-    """`task_of` decides which one; everybody else takes what it gives."""
-    deciding = set()
-    for module, path in modules().items():
-        if "task_of(" in path.read_text("utf-8"):
-            deciding.add(module)
-    assert deciding == {"precis.task", "precis.benchmark.run"}
 
 
 def test_precis_has_at_most_a_dozen_modules_of_its_own() -> None:

@@ -1,29 +1,47 @@
 """Summarizing: one call for a document's summary, and a judge who answers questions from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from precis.config import RolloutsConfig, TrainConfig
+from precis.config import BenchmarkConfig, RolloutsConfig, TrainConfig
 from precis.environments.clock import clock_stopped
-from precis.environments.protocol import Environment, Figure, Nouns
+from precis.environments.protocol import Environment, Figure, Nouns, QuestionRow
+from precis.environments.summaries.baselines import USUAL_BASELINES, baselines
+from precis.environments.summaries.forecast import (
+    forecast_judging,
+    forecast_second_judge,
+    forecast_service,
+)
+from precis.environments.summaries.judge.ceiling import check_ceiling, measure_ceiling
+from precis.environments.summaries.judge.kept import KeptVerdicts
+from precis.environments.summaries.judge.trial import check_judge, check_second_judge
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import show_summary
 from precis.environments.summaries.task import Summarizing
 from precis.environments.summaries.warm_start.documents import WarmStart, prepare_warm_start
 from precis.environments.trajectories import trajectory_of
+from precis.llm.budget import Budget
+from precis.llm.forecast import Estimate, Forecast
+from precis.llm.server import Complete
 from precis.processes.kill_points import reached
 from precis.records.cloze import crudeness_of
 from precis.records.documents import Corpus, Document
 from precis.records.rollout import Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
 from precis.records.verdict import Disqualified, Scored
+from precis.settings.tinker import TinkerTrainer
+from precis.store import Store
+from precis.store.kept import KeptRecords
 from precis.text import copied_share, count_words
 
 if TYPE_CHECKING:
     import art
 
-_UNJUDGED = "unjudged"
+UNJUDGED = "unjudged"
+"""The cause of a summary that nobody has ruled on."""
 
 
 class Summaries(Environment):
@@ -35,6 +53,8 @@ class Summaries(Environment):
             ranks the summaries of a training document against each other instead; and a second
             judge for the held-out documents, who decides no reward.
         warm_start: what is imitated before the first step.
+        verdicts: rule in the judge's place for a benchmark, which asks about what is no prose, too:
+            what that would earn says what a judge pays for mere words.
 
     Attributes:
         task: prompt, limits, and what can be said of a summary without a judge.
@@ -46,6 +66,7 @@ class Summaries(Environment):
         rollouts: RolloutsConfig,
         services: Services,
         warm_start: WarmStart | None = None,
+        verdicts: KeptVerdicts | None = None,
     ) -> None:
         self.task = Summarizing(rollouts.words_max, rollouts.length_ramp)
         self.corpus = corpus
@@ -54,6 +75,8 @@ class Summaries(Environment):
         self.ruler = services.ruler
         self.second = services.second
         self.warm_start = warm_start
+        self._verdicts = verdicts
+        self._is_unjudged = False
         self._held_out = {document.id for document in corpus.validation}
         everyone = (*corpus.train, *corpus.warm_start, *corpus.validation)
         self._documents = {document.id: document for document in everyone}
@@ -92,8 +115,32 @@ class Summaries(Environment):
         return [*figures, Figure("words", "words"), *shares]
 
     @property
+    def columns(self) -> Sequence[Figure]:
+        return (
+            Figure("words", "words"),
+            Figure("over_length", "over_length", is_share=True),
+            Figure("prose", "prose", is_share=True),
+            Figure("answered, prose or not", "answered", "asked", is_share=True),
+            Figure("honest", "declined", "unanswerable", is_share=True),
+        )
+
+    @property
+    def method(self) -> str:
+        return (
+            "Every language model was given the same prompt: a summary in at most "
+            f"{self.task.words_max} words; a longer one scores zero. The judge answered the "
+            "questions from the summary alone. Accuracy is the share of answerable questions that "
+            "it answered rightly, as far as the summary is prose. Honest is the share of "
+            "unanswerable questions that stayed unanswered; it earns nothing."
+        )
+
+    @property
     def identity(self) -> Mapping[str, str]:
         return self.judge.identity
+
+    @property
+    def rules(self) -> str:
+        return self.judge.protocol
 
     @property
     def digest(self) -> str:
@@ -121,28 +168,30 @@ class Summaries(Environment):
         )
         text = reply.choices[0].message.content or ""
         why = self.task.disqualify(text, document)
-        if why:
+        if why and not (self._verdicts and why == "not_prose"):
             zero = self.task.score_zero(document)
             return self._score(document, text, zero, zero, why)
         is_held_out = document.id in self._held_out
-        if self.ruler and not is_held_out:
-            return Unscored(_UNJUDGED, "No judge was asked yet.")
-        reached("summary sampled", await model.get_step())
+        if self._is_unjudged or (self.ruler and not is_held_out):
+            return Unscored(UNJUDGED, "No judge was asked yet.")
+        if not self._verdicts:
+            reached("summary sampled", await model.get_step())
+        ruling = self._verdicts or self.judge
         # Judges have deadlines of their own, and one that is out is not the policy's fault.
         with clock_stopped():
-            verdict = await self.judge.score(document, text)
+            verdict = await ruling.score(document, text)
             if isinstance(verdict, Unscored):
                 return verdict
             second: Scored | Unscored | None = None
             if self.second and is_held_out:
                 second = await self.second.score(document, text)
-        return self._score(document, text, verdict, second)
+        return self._score(document, text, verdict, second, why)
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
         """Have the ruler rank those that are in order; the disqualified earn nothing without it."""
         import art
 
-        entered = [one for one in group if one.score.cause == _UNJUDGED]
+        entered = [one for one in group if one.score.cause == UNJUDGED]
         if self.ruler is None or not entered:
             return group
         ranked = await self.ruler.score_group(art.TrajectoryGroup(map(trajectory_of, entered)))
@@ -156,6 +205,85 @@ class Summaries(Environment):
                 share = metrics["prose"] * self.task.reward_share(one.text)
                 scores[one.index] = Score(share * ranked[place], metrics=metrics)
         return [replace(one, score=scores.get(one.index, one.score)) for one in group]
+
+    def baselines(self) -> Mapping[str, Complete]:
+        return baselines()
+
+    @property
+    def usual_baselines(self) -> Sequence[str]:
+        return USUAL_BASELINES
+
+    def for_benchmark(
+        self, config: BenchmarkConfig, kept: KeptRecords, budget: Budget, *, dry: bool = False
+    ) -> Environment:
+        # What the lexical judge says is free and certain.
+        judge = config.judge
+        keeps = None if judge.provider == "lexical" else kept
+        verdicts = KeptVerdicts(self.judge, judge, self.task.words_max, keeps, budget, dry)
+        services = Services(self.judge)
+        return Summaries(self.corpus, config.rollouts, services, verdicts=verdicts)
+
+    def unjudged(self) -> "Summaries":
+        """Return these summaries with nobody to rule on them."""
+        copied = copy(self)
+        copied._is_unjudged = True
+        return copied
+
+    def forecast(self, rollouts: int) -> Forecast | None:
+        documents = self.corpus.validation
+        return self._verdicts.forecast(documents, rollouts) if self._verdicts else None
+
+    def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
+        """Return what a training service and the judges will be asked for."""
+        held_out = self.corpus.validation
+        apart = len(self.warm_start.documents) if self.warm_start else 0
+        found: list[Estimate] = []
+        if isinstance(config.trainer, TinkerTrainer):
+            found.append(forecast_service(config, config.trainer, next_step, held_out))
+        if config.judge.provider != "lexical":
+            model = self.judge.identity["model"]
+            found.append(forecast_judging(config, next_step, held_out, model, apart))
+        if self.second and config.second_judge and config.second_judge.provider != "lexical":
+            model = self.second.identity["model"]
+            ahead = forecast_second_judge(config, next_step, held_out, model)
+            found += [ahead] if ahead else []
+        return found
+
+    @property
+    def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
+        """Trial questions to the judges."""
+        trials: dict[str, Callable[[], Awaitable[str]]] = {
+            "judge": partial(check_judge, self.judge)
+        }
+        if self.second:
+            trials["second judge"] = partial(check_second_judge, self.judge, self.second)
+        return trials
+
+    async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
+        """Return the judge's accuracy when it reads the held-out documents in full."""
+        return await measure_ceiling(store, self.judge, self.corpus, scenarios_max)
+
+    def check_ceiling(self, ceiling: float, least: float) -> str:
+        return check_ceiling(ceiling, least, self.judge.identity["model"]) or ""
+
+    def content_of(self, scenario: Scenario) -> str:
+        """Return the text alone: other questions on a text that was trained on test nothing."""
+        return " ".join(str(scenario["text"]).split())
+
+    @property
+    def learned(self) -> Sequence[str]:
+        """The texts of the steps and of the warm start."""
+        documents = (*self.corpus.train, *self.corpus.warm_start)
+        return [self.content_of(scenario_of(one)) for one in documents]
+
+    def topic_of(self, scenario: Scenario) -> str:
+        return str(scenario["topic"])
+
+    def text_of(self, rollout: Rollout) -> str:
+        return rollout.text
+
+    def questions(self, rollout: Rollout) -> Sequence[QuestionRow]:
+        return questions_about(rollout)
 
     def show(self, rollout: Rollout) -> str:
         """The summary, with its questions and verdicts."""
@@ -185,6 +313,13 @@ class Summaries(Environment):
             if self.second and isinstance(second, Scored):
                 metrics["second_correct"] = measured * second.is_prose * second.correct
                 metrics["second_asked"] = second.asked
+        if self._verdicts:
+            others = [one for one in verdict.answers if not one.answerable]
+            # What is no prose by measure was judged too, and the judge may agree.
+            metrics["judged_not_prose"] = float(not verdict.is_prose)
+            metrics["answered"] = verdict.correct
+            metrics["unanswerable"] = len(others)
+            metrics["declined"] = sum(one.correct for one in others)
         details = {"answers": list(map(asdict, verdict.answers)), "disqualified": why}
         return Score(share * prose * verdict.accuracy, None, metrics, details)
 
@@ -205,3 +340,23 @@ def scenario_of(document: Document) -> Scenario:
     questions = list(map(asdict, document.questions))
     data = {"topic": document.topic, "text": document.text, "questions": questions}
     return Scenario(document.id, data)
+
+
+def questions_about(rollout: Rollout) -> list[QuestionRow]:
+    """Return what a summary was asked, and what its judge answered."""
+    score = rollout.score
+    answers = score.details.get("answers", ()) if isinstance(score, Score) else ()
+    by_id = {one["question_id"]: one for one in answers}
+    rows = []
+    for one in rollout.scenario["questions"]:
+        found = by_id.get(one["id"], {})
+        row = QuestionRow(
+            one["id"],
+            one["text"],
+            one["answer"],
+            one["answerable"],
+            found.get("answer"),
+            found.get("correct"),
+        )
+        rows.append(row)
+    return rows

@@ -1,12 +1,11 @@
-"""The rehearsal's stand-ins for hosted models: two judges of rules and the baselines, as one
-OpenAI-compatible provider on the loopback."""
+"""The rehearsal's stand-ins for hosted judges: two judges of rules, as one OpenAI-compatible
+provider on the loopback."""
 
 import os
 from typing import Annotated, Any
 
 import typer
 
-from precis.environments.summaries.baselines import baselines
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, PASSAGE_MODEL
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.processes.child import TOKEN_VARIABLE, serve
@@ -19,8 +18,7 @@ def standins_app(key: str | None) -> Any:
     Args:
         key: the bearer token to ask for; None asks for none.
     """
-    judges = {LEXICAL_MODEL: lexical_judge(), PASSAGE_MODEL: lexical_judge(PASSAGES)}
-    models = {**judges, **baselines()}
+    models = {LEXICAL_MODEL: lexical_judge(), PASSAGE_MODEL: lexical_judge(PASSAGES)}
 
     async def complete(request: ChatRequest) -> Completion:
         if request.model not in models:

@@ -27,7 +27,7 @@ function listDocuments() {
   const listed = data.documents
     .filter((each) => topic === "" || each.topic === topic)
     .filter((each) => !control("differing").checked || verdictsDiffer(left, right, each.id));
-  fill(control("document"), listed.map((each) => [each.id, `${each.id} (${each.topic})`]));
+  fill(control("document"), listed.map((each) => [each.id, each.topic ? `${each.id} (${each.topic})` : each.id]));
   show();
 }
 
@@ -55,7 +55,7 @@ function move(by) {
 }
 
 rememberOverall([...document.querySelectorAll("#standings tr[data-contender]")]);
-const topics = [...new Set(data.documents.map((each) => each.topic))].sort();
+const topics = [...new Set(data.documents.map((each) => each.topic))].filter(Boolean).sort();
 fill(control("topic"), [["", "all topics"], ...topics.map((topic) => [topic, topic])]);
 listModels();
 for (const [index, name] of ["left", "right"].entries()) {

@@ -43,10 +43,11 @@ function verdict(question, answer, result) {
 
 function score(chosen, result) {
   if (result.cause) return `not scored: ${result.cause}`;
+  if (!result.answers.length) return result.score;
   const asked = result.answers.filter((_, index) => chosen.questions[index].answerable);
   const right = asked.filter(([, correct]) => correct).length;
   const why = result.disqualified ? `, scored zero: ${result.disqualified.replaceAll("_", " ")}` : "";
-  return `${right} of ${asked.length} right, ${result.words} words${why}`;
+  return `${right} of ${asked.length} right${result.length}${why}`;
 }
 
 function questionItem(each, answer, result) {
@@ -59,7 +60,7 @@ function questionItem(each, answer, result) {
 
 function side(contender, chosen) {
   const result = contender && chosen ? contender.summaries[chosen.id] : undefined;
-  if (!result) return [element("p", "aside", "No summary of this document.")];
+  if (!result) return [element("p", "aside", "Nothing here.")];
   const questions = document.createElement("ol");
   questions.append(
     ...chosen.questions.map((each, index) => questionItem(each, result.answers[index], result)),
@@ -73,6 +74,9 @@ function side(contender, chosen) {
 }
 
 function verdictsDiffer(left, right, id) {
-  const ruled = (contender) => contender?.summaries[id]?.answers.map(([, correct]) => correct);
+  const ruled = (contender) => {
+    const result = contender?.summaries[id];
+    return [result?.score, result?.answers.map(([, correct]) => correct)];
+  };
   return JSON.stringify(ruled(left)) !== JSON.stringify(ruled(right));
 }

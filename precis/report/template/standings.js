@@ -13,13 +13,11 @@ function topicFigures(contender, topic, documents) {
   const found = documents.filter((each) => each.topic === topic)
     .map((each) => contender.summaries[each.id]).filter(Boolean);
   const scored = found.filter((each) => !each.cause);
-  const words = scored.reduce((sum, each) => sum + each.words, 0);
   const [accuracy, interval] = contender.topics[topic] ?? ["", ""];
   const missing = found.length - scored.length;
   return {
     accuracy,
     interval,
-    words: scored.length ? String(Math.round(words / scored.length)) : "",
     documents: String(scored.length),
     unscored: missing ? String(missing) : "",
   };
@@ -32,7 +30,7 @@ function filterStandings(data, topic, models) {
     const index = Number(row.dataset.contender);
     row.hidden = !models.has(index);
     const figures = topic && topicFigures(data.contenders[index], topic, data.documents);
-    for (const name of ["accuracy", "interval", "words", "documents", "unscored"]) {
+    for (const name of ["accuracy", "interval", "documents", "unscored"]) {
       const cell = row.querySelector(`.${name}`);
       cell.textContent = figures ? figures[name] : cell.dataset.overall;
     }

@@ -21,6 +21,7 @@ from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.environments.protocol import Environment, Scenario, Split
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.environment import scenario_of
+from precis.environments.summaries.task import Summarizing
 from precis.environments.trajectories import trajectory_of
 from precis.models.record import training_record, write_record
 from precis.records.documents import Document, load_corpus
@@ -28,7 +29,6 @@ from precis.records.ledger import Ledger, write_ledger
 from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sampled
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
-from precis.task import task_of
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.run import PROJECT
@@ -131,7 +131,7 @@ class Writing(Environment):
     """Has summaries written, and judges none of them."""
 
     def __init__(self, settings: RolloutsConfig) -> None:
-        self._task = task_of(settings)
+        self._task = Summarizing(settings.words_max, settings.length_ramp)
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         return []

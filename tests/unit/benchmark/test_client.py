@@ -1,47 +1,50 @@
 """Contenders over real HTTP: how they are asked, what they cost, what is asked for only once."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from precis.benchmark.cache import ResultCache
 from precis.benchmark.client import ContenderClient
-from precis.benchmark.contender import (
-    ContenderSpec,
-    hosted_contender,
-    local_contender,
-    parameters_of,
-)
+from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.extractive import serve_rehearsed
 from precis.benchmark.forecast import estimate_cost
-from precis.benchmark.measure import measure
+from precis.benchmark.lineup import serve_baselines
+from precis.benchmark.measure import Attempt, measure
 from precis.benchmark.presets import PRESETS, endpoint_of
-from precis.benchmark.referee import BenchmarkJudge
-from precis.config import BenchmarkConfig, ContenderConfig, DocumentsConfig, JudgeConfig
+from precis.config import (
+    BenchmarkConfig,
+    ContenderConfig,
+    DocumentsConfig,
+    JudgeConfig,
+    RolloutsConfig,
+)
+from precis.environments.protocol import Environment
+from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import telegraph
-from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored, Verdict
-from precis.environments.summaries.task import Summarizing
+from precis.environments.summaries.environment import Summaries
+from precis.environments.summaries.judge import Answer, Scored, Verdict
+from precis.environments.summaries.judge.kept import KeptVerdicts
 from precis.errors import BudgetReached, ConfigError, StaleAdapter
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
-from precis.records.documents import Document, Question, read_documents
+from precis.records.documents import Corpus, Document, Question, read_documents
 from precis.records.ledger import Ledger, write_ledger
+from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.records.spend import Price, Spend, price_of
-from precis.records.summary import JudgedSummary, Summary
 from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
+from precis.store.kept import KeptRecords
+from tests.support.environments import services
 from tests.support.provider import Provider
-
-TASK = Summarizing(350)
 
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key", "OPENROUTER_API_KEY": "sk-or"}
 DOCUMENTS = [
@@ -83,15 +86,7 @@ def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
 def entry(url: str, **settings: Any) -> ContenderSpec:
     known = {"provider": "url", "model": "m", "backoff_s": 0.001, "prices": (1.0, 10.0)}
     config = ContenderConfig.model_validate({**known, "base_url": url, **settings})
-    return hosted_contender(config, KEYS, tokens_max=TASK.tokens_max)
-
-
-@asynccontextmanager
-async def writer(
-    of: ContenderSpec, *, kept: ResultCache | None = None, budget: Budget | None = None
-) -> AsyncIterator[ContenderClient]:
-    async with ContenderClient(of, TASK, budget or Budget(None), kept) as opened:
-        yield opened
+    return hosted_contender(config, KEYS)
 
 
 class Judge:
@@ -105,50 +100,87 @@ class Judge:
         return Scored((Answer(document.questions[0].id, "the mayor", True, True),))
 
 
-def referee(
-    judge: Judge, kept: ResultCache | None = None, budget: Budget | None = None
-) -> BenchmarkJudge:
-    asked = cast(JudgeClient, judge)
-    return BenchmarkJudge(asked, JudgeConfig(), TASK, budget or Budget(None), kept)
+def environment(
+    judge: Judge | None = None,
+    *,
+    documents: Sequence[Document] = DOCUMENTS,
+    kept: KeptRecords | None = None,
+    dry: bool = False,
+) -> Summaries:
+    asked: Any = judge or Judge()
+    config = JudgeConfig(provider="google")
+    verdicts = KeptVerdicts(asked, config, 350, kept, Budget(None), dry)
+    corpus = Corpus((), tuple(documents))
+    return Summaries(corpus, RolloutsConfig(), services(asked), verdicts=verdicts)
 
 
-async def opened(folder: Path) -> ResultCache:
-    kept = ResultCache(open_store(str(folder)))
+@asynccontextmanager
+async def asking(
+    of: ContenderSpec,
+    *,
+    kept: KeptRecords | None = None,
+    budget: Budget | None = None,
+    dry: bool = False,
+) -> AsyncIterator[ContenderClient]:
+    limit = budget or Budget(None)
+    async with ContenderClient(of, RolloutsConfig(), limit, kept, dry) as opened:
+        yield opened
+
+
+async def attempts(
+    contender: ContenderClient, of: Environment, scenarios: Sequence[Scenario] | None = None
+) -> list[Attempt]:
+    async with Recorder() as recorder:
+        held_out = of.scenarios("validation") if scenarios is None else scenarios
+        return await measure(recorder, contender, of, held_out)
+
+
+async def opened(folder: Path) -> KeptRecords:
+    kept = KeptRecords(open_store(str(folder)))
     await kept.open()
     return kept
 
 
-def texts(outcomes: list[JudgedSummary]) -> list[str | None]:
-    return [one.summary.text if one.summary else None for one in outcomes]
+def causes(found: Sequence[Attempt]) -> list[str]:
+    return [one.rollout.score.cause for one in found if one.rollout.score.cause]
 
 
-async def test_a_summary_says_what_it_took(url: str) -> None:
-    async with writer(entry(url)) as asked:
-        written = await asked.write(DOCUMENTS[0])
-    assert isinstance(written, Summary)
-    assert (written.text, written.finish, written.completion_tokens) == (
-        "The mayor did.",
-        "stop",
-        3,
-    )
-    assert written.prompt_tokens is not None
-    assert written.usd == pytest.approx((written.prompt_tokens * 1.0 + 3 * 10.0) / 1e6)
+def texts(found: Sequence[Attempt]) -> list[str]:
+    return [one.rollout.text for one in found]
 
 
-def test_a_reasoning_model_gets_no_temperature_and_room_to_think() -> None:
-    plain = parameters_of(ContenderConfig(model="x"), TASK.tokens_max)
-    thinking = {"reasoning": True, "reasoning_effort": "low", "thinking_tokens_max": 1000}
-    routed = ContenderConfig.model_validate({"model": "x", **thinking})
-    direct = routed.model_copy(update={"provider": "openai"})
-    assert plain == {"temperature": 0.0, "max_tokens": 764}
-    assert parameters_of(routed, 764) == {
-        "max_tokens": 1764,
-        "reasoning": {"effort": "low"},
-    }
-    assert parameters_of(direct, 764) == {
-        "max_completion_tokens": 1764,
-        "reasoning_effort": "low",
-    }
+async def test_a_rollout_says_what_it_took(url: str) -> None:
+    async with asking(entry(url)) as contender:
+        (one,) = await attempts(contender, environment(documents=DOCUMENTS[:1]))
+    (call,) = one.rollout.calls
+    assert (call.text, call.finish, call.usage.completion_tokens) == ("The mayor did.", "stop", 3)
+    assert call.usd == pytest.approx((call.usage.prompt_tokens * 1.0 + 3 * 10.0) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        ({}, {"temperature": 0.0, "max_tokens": 764}),
+        (
+            {"reasoning": True, "reasoning_effort": "low", "thinking_tokens_max": 1000},
+            {"max_completion_tokens": 1764, "reasoning_effort": "low"},
+        ),
+        (
+            {"reasoning": True, "reasoning_effort": "low", "provider": "openrouter"},
+            {"max_tokens": 764 + 8192, "reasoning": {"effort": "low"}},
+        ),
+    ],
+)
+async def test_a_reasoning_model_gets_no_temperature_and_room_to_think(
+    settings: dict[str, Any], sent: dict[str, Any], url: str, provider: Provider
+) -> None:
+    keys = {**KEYS, "OPENROUTER_API_KEY": "sk-secret-key"}
+    config = entry(url, **settings).settings.model_copy(update={"base_url": url})
+    async with asking(hosted_contender(config, keys)) as contender:
+        await attempts(contender, environment(documents=DOCUMENTS[:1]))
+    (request,) = provider.requests
+    known = {"model", "messages"}
+    assert request.model_dump(exclude_unset=True, exclude=known) == sent
 
 
 def test_every_preset_has_an_endpoint_and_a_price() -> None:
@@ -172,13 +204,13 @@ def test_two_contenders_of_one_name_are_refused() -> None:
 
 
 async def test_what_fails_is_tried_again_and_then_unscored(url: str, provider: Provider) -> None:
+    one = environment(documents=DOCUMENTS[:1])
     provider.answer = failing(500, 429)
-    async with writer(entry(url)) as asked:
-        assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
+    async with asking(entry(url)) as contender:
+        assert causes(await attempts(contender, one)) == []
     provider.answer = failing(*[503] * 3)
-    async with writer(entry(url, tries_max=3)) as asked:
-        lost = await asked.write(DOCUMENTS[0])
-    assert isinstance(lost, Unscored) and lost.cause == "generation_server_error"
+    async with asking(entry(url, tries_max=3)) as contender:
+        assert causes(await attempts(contender, one)) == ["generation_server_error"]
     assert len(provider.requests) == 6
 
 
@@ -186,32 +218,34 @@ async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
     url: str, provider: Provider
 ) -> None:
     provider.answer = failing(*[401] * 9)
-    async with writer(entry(url, limits={"in_flight": 1})) as asked:
-        outcomes = await measure(asked, referee(Judge()), DOCUMENTS)
-        again = await asked.write(DOCUMENTS[0])
-    assert {cast(Unscored, one.verdict).cause for one in outcomes} == {"generation_rejected"}
-    assert isinstance(again, Unscored)
-    assert "CONTENDER_API_KEY" in again.detail and "contender 'm'" in again.detail
-    assert "sk-secret-key" not in again.detail
-    assert len(provider.requests) <= len(DOCUMENTS)
+    async with asking(entry(url, limits={"in_flight": 1})) as contender:
+        found = await attempts(contender, environment())
+        asked = len(provider.requests)
+        (again,) = await attempts(contender, environment(documents=DOCUMENTS[:1]))
+    assert set(causes(found)) == {"generation_rejected"}
+    score = again.rollout.score
+    assert isinstance(score, Unscored) and len(provider.requests) == asked < 2 * len(DOCUMENTS)
+    assert "CONTENDER_API_KEY" in score.detail and "contender 'm'" in score.detail
+    assert "sk-secret-key" not in score.detail
 
 
 async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
     url: str, provider: Provider
 ) -> None:
     provider.answer = lambda request: Choice("", finish_reason="length")
-    async with writer(entry(url, reasoning=True, tries_max=1)) as asked:
-        lost = await asked.write(DOCUMENTS[0])
-    assert isinstance(lost, Unscored) and lost.cause == "generation_truncated"
+    async with asking(entry(url, reasoning=True, tries_max=1)) as contender:
+        found = await attempts(contender, environment(documents=DOCUMENTS[:1]))
+    assert causes(found) == ["generation_truncated"]
 
 
 async def test_an_empty_summary_is_a_zero_that_takes_no_judge(url: str, provider: Provider) -> None:
     provider.answer = lambda request: Choice("")
     judge = Judge()
-    async with writer(entry(url)) as asked:
-        (outcome,) = await measure(asked, referee(judge), DOCUMENTS[:1])
-    assert (outcome.disqualified, judge.asked) == ("empty", 0)
-    assert isinstance(outcome.verdict, Scored) and outcome.verdict.correct == 0
+    async with asking(entry(url)) as contender:
+        (one,) = await attempts(contender, environment(judge, documents=DOCUMENTS[:1]))
+    score = one.rollout.score
+    assert isinstance(score, Score) and (score.reward, judge.asked) == (0, 0)
+    assert score.metrics["empty"] == 1
 
 
 async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_known(
@@ -220,32 +254,21 @@ async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_know
     document = read_documents(DocumentsConfig(source="bundled"))[0]
     provider.answer = lambda request: Choice(telegraph(document.text, 350))
     judge = Judge()
-    async with writer(entry(url)) as asked:
-        (outcome,) = await measure(asked, referee(judge), [document])
-    assert (outcome.disqualified, outcome.prose, outcome.reward, judge.asked) == (
-        "not_prose",
-        0.0,
-        0.0,
-        1,
-    )
-    assert isinstance(outcome.verdict, Scored) and outcome.verdict.correct == 1
+    async with asking(entry(url)) as contender:
+        (one,) = await attempts(contender, environment(judge, documents=[document]))
+    score = one.rollout.score
+    assert isinstance(score, Score) and (score.reward, judge.asked) == (0, 1)
+    assert (score.metrics["not_prose"], score.metrics["answered"]) == (1, 1)
 
 
 async def test_another_checkpoint_than_the_one_asked_for_is_an_error(
     url: str, provider: Provider
 ) -> None:
     provider.serves_as = "m@3"
-    trained = local_contender(
-        Contender("trained", 4),
-        "m@4",
-        url,
-        "sk-secret-key",
-        tokens_max=TASK.tokens_max,
-        in_flight=2,
-    )
-    async with writer(trained) as asked:
+    trained = local_contender(Contender("trained", 4), "m@4", url, "sk-secret-key", in_flight=2)
+    async with asking(trained) as contender:
         with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
-            await asked.write(DOCUMENTS[0])
+            await attempts(contender, environment())
 
 
 async def test_what_was_paid_for_is_paid_for_once(
@@ -254,10 +277,10 @@ async def test_what_was_paid_for_is_paid_for_once(
     judge = Judge()
     for night in (1, 2):
         kept = await opened(tmp_path)
-        async with writer(entry(url), kept=kept) as asked:
-            outcomes = await measure(asked, referee(judge, kept), DOCUMENTS)
-        assert texts(outcomes) == ["The mayor did."] * 4
-        assert [one.kept for one in outcomes] == [night == 2] * 4
+        async with asking(entry(url), kept=kept) as contender:
+            found = await attempts(contender, environment(judge, kept=kept))
+        assert texts(found) == ["The mayor did."] * 4
+        assert [one.kept for one in found] == [night == 2] * 4
         kept.close()
     assert (len(provider.requests), judge.asked) == (4, 4)
 
@@ -275,53 +298,84 @@ async def test_only_what_changed_is_asked_for_anew(
         (replace(entry(url), identity="another checkpoint"), DOCUMENTS[:1]),
     ]:
         before = len(provider.requests)
-        async with writer(of, kept=kept) as asked:
-            await measure(asked, referee(judge, kept), documents)
+        async with asking(of, kept=kept) as contender:
+            await attempts(contender, environment(judge, documents=documents, kept=kept))
         requests.append(len(provider.requests) - before)
     assert requests == [4, 1, 1, 1]
     assert judge.asked == 5
     kept.close()
 
 
+async def test_each_turn_of_an_agent_is_paid_for_once(
+    url: str, provider: Provider, tmp_path: Path
+) -> None:
+    """Where a game is cut off after two of its turns, the next one goes on from there."""
+
+    class Talk(Environment):
+        turns = 2
+
+        def scenarios(self, split: Split) -> Sequence[Scenario]:
+            return [Scenario("a")]
+
+        async def rollout(self, model: Any, scenario: Scenario) -> float:
+            messages: list[Any] = [{"role": "user", "content": "Who?"}]
+            for _ in range(self.turns):
+                reply = await model.openai_client().chat.completions.create(
+                    model=model.get_inference_name(), messages=messages
+                )
+                messages.append({"role": "assistant", "content": reply.choices[0].message.content})
+            return 1.0
+
+    kept, talk = await opened(tmp_path), Talk()
+    for turns, asked, is_kept in ((2, 2, False), (3, 3, False), (3, 3, True)):
+        talk.turns = turns
+        async with asking(entry(url), kept=kept) as contender:
+            (one,) = await attempts(contender, talk)
+        assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
+        assert one.kept == is_kept
+    kept.close()
+
+
 async def test_a_failure_is_never_kept(url: str, provider: Provider, tmp_path: Path) -> None:
     kept = await opened(tmp_path)
     provider.answer = failing(503)
-    async with writer(entry(url, tries_max=1), kept=kept) as asked:
-        assert isinstance(await asked.write(DOCUMENTS[0]), Unscored)
-        assert await asked.find_kept(DOCUMENTS[0]) is None
-        assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
-        assert await asked.find_kept(DOCUMENTS[0]) is not None
+    one = environment(documents=DOCUMENTS[:1])
+    async with asking(entry(url, tries_max=1), kept=kept) as contender:
+        assert causes(await attempts(contender, one)) == ["generation_server_error"]
+        assert causes(await attempts(contender, one)) == []
+        assert [found.kept for found in await attempts(contender, one)] == [True]
     kept.close()
 
 
-async def test_a_damaged_record_is_asked_for_again(url: str, tmp_path: Path) -> None:
+async def test_a_damaged_record_is_asked_for_again(
+    url: str, provider: Provider, tmp_path: Path
+) -> None:
+    one = environment(documents=DOCUMENTS[:1])
     kept = await opened(tmp_path)
-    async with writer(entry(url), kept=kept) as asked:
-        await asked.write(DOCUMENTS[0])
+    async with asking(entry(url), kept=kept) as contender:
+        await attempts(contender, one)
     kept.close()
-    for file in (tmp_path / "kept" / "summaries").iterdir():
-        file.write_text('{"text": "half')
+    for file in (tmp_path / "kept" / "replies").iterdir():
+        file.write_text('{"body": {"half')
     kept = await opened(tmp_path)
-    async with writer(entry(url), kept=kept) as asked:
-        assert await asked.find_kept(DOCUMENTS[0]) is None
-        assert isinstance(await asked.write(DOCUMENTS[0]), Summary)
+    async with asking(entry(url), kept=kept) as contender:
+        assert causes(await attempts(contender, one)) == []
+    assert len(provider.requests) == 2
     kept.close()
 
 
 async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> None:
     of = entry(url, limits={"in_flight": 4}, prices=(0.0, 1000.0))
     budget = Budget(2.0)
-    async with writer(of, budget=budget) as asked:
-        outcomes = await measure(asked, referee(Judge()), DOCUMENTS)
-    causes = [one.verdict.cause for one in outcomes if isinstance(one.verdict, Unscored)]
+    async with asking(of, budget=budget) as contender:
+        found = await attempts(contender, environment())
     # A request may cost up to 0.764 $ and costs 0.003: not all four fit at the same time, but one
     # after the other they do.
-    assert causes == [] and budget.usd == pytest.approx(0.012)
+    assert causes(found) == [] and budget.usd == pytest.approx(0.012)
     budget = Budget(0.7695)
-    async with writer(of, budget=budget) as asked:
-        outcomes = await measure(asked, referee(Judge()), DOCUMENTS)
-    causes = [one.verdict.cause for one in outcomes if isinstance(one.verdict, Unscored)]
-    assert causes == ["budget", "budget"]
+    async with asking(of, budget=budget) as contender:
+        found = await attempts(contender, environment())
+    assert causes(found) == ["budget", "budget"]
     assert budget.usd <= 0.7695
 
 
@@ -336,28 +390,31 @@ async def test_a_budget_counts_what_judging_costs() -> None:
 
 
 async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
-    url: str, tmp_path: Path
+    url: str, provider: Provider, tmp_path: Path
 ) -> None:
     kept, judge = await opened(tmp_path), Judge()
+    async with asking(entry(url), kept=kept) as contender:
+        await attempts(contender, environment(judge, documents=DOCUMENTS[:3], kept=kept))
+    asked = len(provider.requests)
+    unpriced = replace(entry(url, name="x"), price=None, identity="x")
     async with (
-        writer(entry(url), kept=kept) as priced,
-        writer(replace(entry(url, name="x"), price=None, identity="x"), kept=kept) as unpriced,
+        asking(entry(url), kept=kept, dry=True) as one,
+        asking(replace(unpriced, contender=Contender("x")), kept=kept, dry=True) as another,
+        Recorder() as recorder,
     ):
-        await measure(priced, referee(judge, kept), DOCUMENTS[:3])
-        config = JudgeConfig(provider="google")
-        judged_by = referee(judge, kept)
-        ahead = await estimate_cost([priced, unpriced], judged_by, DOCUMENTS, config, "m", TASK)
-    assert (ahead.summaries, ahead.kept, ahead.unpriced) == (5, 3, ("x",))
-    assert ahead.judging is not None and ahead.judging.calls == 10
-    assert "5 summaries are to be paid for, about $" in str(ahead)
-    assert ahead.usd == pytest.approx(466 * 10 / 1e6, rel=0.2)
+        ahead = await estimate_cost(recorder, [one, another], environment(kept=kept, dry=True))
+    assert (ahead.rollouts, ahead.kept, ahead.unpriced) == (5, 3, ("x",))
+    assert ahead.scoring is not None and ahead.scoring.calls == 10
+    assert "5 summaries are to be paid for, up to $" in str(ahead)
+    assert ahead.usd == pytest.approx(764 * 10 / 1e6, rel=0.2)
+    assert len(provider.requests) == asked, "a forecast has asked somebody"
     kept.close()
 
 
 def test_prices_may_be_given() -> None:
     config = ContenderConfig(model="vendor/new", provider="openrouter", prices=(1.0, 2.0))
-    assert hosted_contender(config, KEYS, 764).price == Price(1.0, 2.0)
-    assert hosted_contender(ContenderConfig(model="vendor/new"), KEYS, 764).price is None
+    assert hosted_contender(config, KEYS).price == Price(1.0, 2.0)
+    assert hosted_contender(ContenderConfig(model="vendor/new"), KEYS).price is None
 
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
@@ -365,9 +422,23 @@ async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) ->
     folder = save(tmp_path / "small", initial_state(SENTENCES.layout, 1), SENTENCES.layout)
     commit(store, "small", 0, folder, "digest", None)
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
-    async with serve_rehearsed(store, config, TASK, "corpus") as (small,), writer(small) as asked:
-        written = await asked.write(DOCUMENTS[0])
-    assert isinstance(written, Summary) and written.text == DOCUMENTS[0].text
+    one = environment(documents=DOCUMENTS[:1])
+    async with (
+        serve_rehearsed(store, config, "corpus") as (small,),
+        asking(small) as contender,
+    ):
+        assert texts(await attempts(contender, one)) == [DOCUMENTS[0].text]
     with pytest.raises(ConfigError, match="other documents"):
-        async with serve_rehearsed(store, config, TASK, "another corpus"):
+        async with serve_rehearsed(store, config, "another corpus"):
+            raise AssertionError("unreachable")
+
+
+async def test_an_environments_own_baselines_take_part() -> None:
+    one = environment(documents=DOCUMENTS[:1])
+    async with serve_baselines(BenchmarkConfig(), one) as found:
+        assert [str(each.contender) for each in found] == list(one.usual_baselines)
+        async with asking(found[0]) as contender:
+            assert texts(await attempts(contender, one)) == [DOCUMENTS[0].text]
+    with pytest.raises(ConfigError, match=r"no baseline 'best'\. Give `baselines` some of empty"):
+        async with serve_baselines(BenchmarkConfig(baselines=("best",)), one):
             raise AssertionError("unreachable")

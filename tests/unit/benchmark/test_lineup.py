@@ -17,6 +17,7 @@ from precis.run.trained_on import keep_trained_on
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
 from tests.support.corpora import corpus
+from tests.support.environments import summaries
 from tests.support.runs import make_run
 
 HELD_OUT = corpus()
@@ -37,14 +38,14 @@ def line_up(
     """The steps that take part, how many documents were seen, and the warnings."""
     warnings: list[str] = []
     config = BenchmarkConfig.model_validate({"model": "m", **settings})
-    found = line_up_trained(store, config, corpus, warnings.append)
+    found = line_up_trained(store, config, summaries(corpus, judge=None), warnings.append)
     assert found is not None
-    return found.steps, found.documents_seen, warnings
+    return found.steps, found.seen, warnings
 
 
 def test_no_checkpoint_takes_part_where_none_is_wanted(store: FolderStore) -> None:
     config = BenchmarkConfig(model="nobody", checkpoints="none")
-    assert line_up_trained(store, config, HELD_OUT, print) is None
+    assert line_up_trained(store, config, summaries(HELD_OUT, judge=None), print) is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_documents_of_its_own_may_be_unknown_to_the_store(store: FolderStore) ->
 
 def test_documents_that_were_trained_on_are_counted_and_told(store: FolderStore) -> None:
     ledger = make_run(FolderStore(store.root.parent / "other"), "m", 1)
-    keep_trained_on(store, ledger, Corpus(train=HELD_OUT.validation, validation=()))
+    keep_trained_on(store, ledger, [one.text for one in HELD_OUT.validation])
     _, seen, (warning,) = line_up(store)
     assert seen == 2
     assert "trained on 2 of these 2 documents" in warning
@@ -92,7 +93,7 @@ def test_documents_of_its_own_that_nothing_was_trained_on_are_said_to_be_so(
     store: FolderStore,
 ) -> None:
     ledger = make_run(FolderStore(store.root.parent / "other"), "m", 1)
-    keep_trained_on(store, ledger, corpus())
+    keep_trained_on(store, ledger, [one.text for one in corpus().train])
     documents = corpus().validation  # held out
     given = {"source": "own.csv"}
     _, seen, warnings = line_up(store, Corpus((), documents), test_documents=given)
@@ -114,15 +115,17 @@ def test_the_report_says_how_many_of_its_documents_were_trained_on(
 ) -> None:
     given = {"test_documents": {"source": "own.csv"}} if own else {}
     run: Any = SimpleNamespace(
-        config=BenchmarkConfig.model_validate({"model": "m", **given}), corpus=HELD_OUT
+        config=BenchmarkConfig.model_validate({"model": "m", **given}),
+        environment=summaries(HELD_OUT, judge=None),
     )
     trained = TrainedLineup(Ledger(model="m", config="c", corpus="k"), (1,), seen)
-    assert report._documents(run, trained) == said
+    assert report.count_scenarios(run, trained) == said
 
 
 def test_a_model_that_is_not_there_is_said_to_be_missing(store: FolderStore) -> None:
+    environment = summaries(HELD_OUT, judge=None)
     with pytest.raises(UnusableRun, match="no run 'nobody'"):
-        line_up_trained(store, BenchmarkConfig(model="nobody"), HELD_OUT, print)
+        line_up_trained(store, BenchmarkConfig(model="nobody"), environment, print)
 
 
 def test_a_checkpoints_digest_follows_from_its_files(store: FolderStore) -> None:
@@ -134,10 +137,10 @@ def test_a_checkpoints_digest_follows_from_its_files(store: FolderStore) -> None
 
 def test_what_one_process_serves_is_measured_in_turn_and_the_hosted_at_once() -> None:
     def local(name: str, url: str) -> ContenderSpec:
-        return local_contender(Contender(name), name, url, "key", tokens_max=9, in_flight=1)
+        return local_contender(Contender(name), name, url, "key", in_flight=1)
 
     asked = ContenderConfig(model="x", provider="url", base_url="http://far.example/v1")
-    hosted = hosted_contender(asked, {"CONTENDER_API_KEY": "key"}, tokens_max=9)
+    hosted = hosted_contender(asked, {"CONTENDER_API_KEY": "key"})
     first = local("lead-350", "http://127.0.0.1:1/v1")
     second = local("centroid", "http://127.0.0.1:1/v1")
     trained = local("trained", "http://127.0.0.1:2/v1")

@@ -1,23 +1,25 @@
 """A teacher over real HTTP: asked once for each document, within the budget."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from precis.benchmark.teacher import Teacher, forecast_teacher
-from precis.config import ContenderConfig
-from precis.environments.summaries.task import Summarizing
+from precis.config import ContenderConfig, RolloutsConfig
+from precis.environments.recorder import Recorder
+from precis.environments.summaries.warm_start.demonstrations import Demonstration
 from precis.errors import BudgetReached, ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, Choice, completions_app
+from precis.records.documents import Corpus, Document
 from precis.store import FolderStore
 from tests.support.bridges import document
+from tests.support.environments import summaries
 from tests.support.provider import Provider
 
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key"}
-TASK = Summarizing(30)
 DOCUMENTS = [document(number) for number in range(4)]
 
 
@@ -37,8 +39,17 @@ async def teacher(provider: Provider) -> AsyncIterator[Teacher]:
         prices=(1.0, 1.0),
         tries_max=1,
     )
-    yield Teacher(config, KEYS, TASK, 0.2)
+    yield Teacher(config, KEYS, RolloutsConfig(words_max=30))
     await server.stop()
+
+
+async def taught(
+    teacher: Teacher, documents: Sequence[Document], store: FolderStore, budget: Budget
+) -> list[Demonstration]:
+    environment = summaries(Corpus((), tuple(documents)), judge=None, words_max=30).unjudged()
+    async with Recorder() as recorder:
+        scenarios = environment.scenarios("validation")
+        return await teacher.write(environment, scenarios, recorder, store, budget)
 
 
 async def test_a_summary_is_paid_for_once_in_a_store(
@@ -46,12 +57,12 @@ async def test_a_summary_is_paid_for_once_in_a_store(
 ) -> None:
     store = FolderStore(tmp_path)
     first = Budget(None)
-    written = await teacher.write(DOCUMENTS, store, first)
+    written = await taught(teacher, DOCUMENTS, store, first)
     assert {one.summary for one in written} == {"The mayor did."}
     assert (first.spend.calls, len(provider.requests)) == (4, 4)
     assert first.spend.usd > 0
     again = Budget(None)
-    assert await teacher.write(DOCUMENTS, store, again) == written
+    assert await taught(teacher, DOCUMENTS, store, again) == written
     assert (again.spend.calls, len(provider.requests)) == (0, 4)
 
 
@@ -59,7 +70,7 @@ async def test_a_summary_that_would_earn_nothing_is_left_out(
     teacher: Teacher, provider: Provider, tmp_path: Path
 ) -> None:
     provider.answer = lambda request: Choice("mayor " * 31)
-    (one,) = await teacher.write(DOCUMENTS[:1], FolderStore(tmp_path), Budget(None))
+    (one,) = await taught(teacher, DOCUMENTS[:1], FolderStore(tmp_path), Budget(None))
     assert one.cause == "over_length"
 
 
@@ -69,11 +80,11 @@ async def test_what_was_paid_for_is_kept_where_the_budget_ends(
     store = FolderStore(tmp_path)
     enough_for_some = Budget(0.0004)
     with pytest.raises(BudgetReached, match="Raise budget_usd"):
-        await teacher.write(DOCUMENTS, store, enough_for_some)
+        await taught(teacher, DOCUMENTS, store, enough_for_some)
     asked = len(provider.requests)
     assert 0 < asked < 4
     assert enough_for_some.usd <= 0.0004
-    await teacher.write(DOCUMENTS, store, Budget(None))
+    await taught(teacher, DOCUMENTS, store, Budget(None))
     assert len(provider.requests) == 4
 
 
@@ -85,14 +96,15 @@ async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(
 
     provider.answer = answer
     with pytest.raises(RolloutError, match="wrote only 0 of 4"):
-        await teacher.write(DOCUMENTS, FolderStore(tmp_path), Budget(None))
+        await taught(teacher, DOCUMENTS, FolderStore(tmp_path), Budget(None))
 
 
 def test_a_teacher_without_its_key_is_refused() -> None:
+    config = ContenderConfig(model="m", provider="url", base_url="http://x/v1")
     with pytest.raises(ConfigError, match="CONTENDER_API_KEY"):
-        Teacher(ContenderConfig(model="m", provider="url", base_url="http://x/v1"), {}, TASK, 0.2)
+        Teacher(config, {}, RolloutsConfig())
 
 
 async def test_the_forecast_prices_the_teacher(teacher: Teacher) -> None:
-    said = str(forecast_teacher(teacher.spec, DOCUMENTS, TASK))
+    said = str(forecast_teacher(teacher.spec, DOCUMENTS, RolloutsConfig(words_max=30)))
     assert said.startswith("The teacher m will be asked for 4 summaries, about $0.00")

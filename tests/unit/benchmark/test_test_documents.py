@@ -1,5 +1,6 @@
 """A benchmark on documents of its own, and the settings that it takes from the model's run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from precis.benchmark.measure import with_settings_of_its_run
 from precis.config import BenchmarkConfig, OtherDocuments, TrainConfig
 from precis.errors import ConfigError, DocumentsError, UnusableRun
-from precis.records.documents import Corpus, load_corpus, load_others
+from precis.records.documents import Document, load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, write_ledger
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.store import FolderStore
@@ -44,21 +45,24 @@ def test_some_of_them_are_drawn_by_the_seed(tmp_path: Path) -> None:
         load_others(OtherDocuments(source=path, count=13))
 
 
+def texts(documents: Sequence[Document]) -> list[str]:
+    return [document.text for document in documents]
+
+
 def test_the_store_knows_what_a_model_was_trained_on(store: FolderStore) -> None:
     known = corpus()
-    assert trained_on(store, "m", known.train) is None
-    keep_trained_on(store, ledger(), known)
-    assert trained_on(store, "m", known.validation) == []
-    assert trained_on(store, "m", known.train) == list(known.train)
+    assert trained_on(store, "m", texts(known.train)) is None
+    keep_trained_on(store, ledger(), texts(known.train))
+    assert not any(trained_on(store, "m", texts(known.validation)) or ())
+    assert trained_on(store, "m", texts(known.train)) == [True] * len(known.train)
 
 
 def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:
     known = corpus()
-    keep_trained_on(store, ledger(), known)
+    keep_trained_on(store, ledger(), texts(known.train))
     origin = Origin(model="m", step=3, store=store.url, files="f" * 64, corpus="k")
-    turned_round = Corpus(train=known.validation, validation=known.train)
-    keep_trained_on(store, ledger("n").begin_from(origin), turned_round)
-    assert trained_on(store, "n", known.train) == list(known.train)
+    keep_trained_on(store, ledger("n").begin_from(origin), texts(known.validation))
+    assert trained_on(store, "n", texts(known.train)) == [True] * len(known.train)
 
 
 def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) -> None:

@@ -115,16 +115,3 @@ def test_a_run_that_had_come_further_is_not_shown_at_step_two_of_one() -> None:
 def test_one_step_on_one_document_is_counted_in_the_singular() -> None:
     assert rehearsal._counted(1, "step") == "1 step"
     assert rehearsal._counted(2, "step") == "2 steps"
-
-
-def test_a_run_without_a_benchmark_shows_its_first_validation_and_its_last() -> None:
-    console = Console(file=io.StringIO(), force_terminal=False, width=100)
-    ledger = Ledger(model="m", config="c", corpus="k")
-    for step, accuracy in ((0, 0.25), (5, 0.5), (10, 0.75)):
-        ledger = ledger.add_validation(validation(step, accuracy))
-    console.print(rehearsal._validations_table(ledger, "10 steps"))
-    assert isinstance(console.file, io.StringIO)
-    shown = console.file.getvalue()
-    assert "Held-out accuracy" in shown and "Held-out words" in shown
-    assert "25.0% (40.0% to 60.0%)" in shown and "75.0% (40.0% to 60.0%)" in shown
-    assert "50.0% (40.0%" not in shown

@@ -313,10 +313,12 @@ def test_what_only_summaries_have_is_refused(given: dict[str, Any], complaint: s
         TrainConfig.model_validate(settings)
 
 
-def test_a_benchmark_is_of_summaries() -> None:
+def test_a_benchmark_of_an_agent_knows_no_documents() -> None:
     run = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
-    with pytest.raises(ValidationError, match="a benchmark measures summaries"):
-        BenchmarkConfig.of(run)
+    given = BenchmarkConfig.of(run).model_dump()
+    for name, value in {"test_documents": {"source": "x.csv"}, "extractive": "small"}.items():
+        with pytest.raises(ValidationError, match=f"{name} is a setting of summaries"):
+            BenchmarkConfig.model_validate({**given, name: value})
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "agents.md"

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import art
 import httpx
@@ -20,6 +20,7 @@ from precis.environments import recorder as recorder_module
 from precis.environments.recorder import Recorder, score_of
 from precis.environments.session import Limits
 from precis.errors import JudgeRejected, StaleAdapter, TrainerError, TrainerLost
+from precis.llm.client import ChatClient
 from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
 from precis.records.spend import Price
@@ -597,7 +598,7 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
 
 async def test_what_a_call_costs_is_kept(recorder: Recorder) -> None:
     async with asked(ScriptedPolicy()) as policy:
-        policy.client._prices = {MODEL: Price(prompt=0.0, completion=1.0)}
+        cast(ChatClient, policy.client)._prices = {MODEL: Price(prompt=0.0, completion=1.0)}
         rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
     assert rollout.calls[0].usd == pytest.approx(3e-6)
     assert rollout.calls[0].seconds > 0

@@ -15,14 +15,14 @@ from precis.models.licences import check_licence, licence_of, restriction_of
 from precis.models.record import read_record, write_record
 from precis.models.reference import Reference, find_model
 from precis.records.documents import Document, Question
-from precis.records.results import Provenance, frame_of, results_key, row_of, write_results
-from precis.records.summary import JudgedSummary, Summary
+from precis.records.results import Provenance, frame_of, results_key, write_results
 from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
 from precis.store import FolderStore
 from tests.support.command import run_precis
 from tests.support.hub_server import HubServer
 from tests.support.local_server import served
 from tests.support.runs import train_policy
+from tests.support.summaries import JudgedSummary, Summary, row_of
 from tests.support.tiny_model import put_run, store_with_adapter, write_adapter
 
 TOKEN = "hf_token_of_the_test"

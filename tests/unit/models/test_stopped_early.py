@@ -10,6 +10,7 @@ from precis.models.reference import Reference, find_model
 from precis.records.ledger import ledger_key, load_ledger, write_ledger
 from precis.store import FolderStore
 from tests.support.corpora import corpus
+from tests.support.environments import summaries
 from tests.support.tiny_model import put_run, write_adapter
 
 
@@ -43,5 +44,5 @@ def test_a_benchmark_ends_with_it(
 ) -> None:
     store = store_with(tmp_path, stopped_early)
     config = BenchmarkConfig(model="mine", store=store.url)
-    lineup = line_up_trained(store, config, corpus(), print)
+    lineup = line_up_trained(store, config, summaries(corpus(), judge=None), print)
     assert lineup is not None and lineup.steps == steps

@@ -9,7 +9,7 @@ import pytest
 
 from precis.environments.summaries.rewards import score_zero
 from precis.errors import StoreError
-from precis.records.questions import QUESTIONS, answers_in, questions_of
+from precis.records.questions import QUESTIONS, answers_in
 from precis.records.results import (
     KEY,
     SCHEMA,
@@ -19,15 +19,14 @@ from precis.records.results import (
     read_results,
     results_before,
     results_key,
-    row_of,
     scan_results,
     write_results,
 )
-from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored, Unscored
 from precis.store import Blob, FolderStore, Store, open_store
 from tests.support.answers import DOCUMENT, SUMMARY, provenance
 from tests.support.results import tables
+from tests.support.summaries import JudgedSummary, questions_of, row_of
 
 SCORED = Scored((Answer("q1", "May", True, True), Answer("q2", "the city", False, False)))
 

@@ -31,13 +31,13 @@ def curve() -> Chart:
 
 def test_lines_are_named_where_they_end() -> None:
     shown = texts(curve().svg())
-    for label in ("trained  71%", "training reward", "lead-350  47%", "full document  93%"):
+    for label in ("trained  71%", "training reward", "lead-350  47%", "the ceiling  93%"):
         assert label in shown
 
 
 def test_bars_show_name_accuracy_and_interval_best_first() -> None:
     shown = texts(comparison(reversed(BARS), ceiling=0.93).svg())
-    assert {"74.0%", "69% to 79%", "47.0%", "41% to 53%", "full document 93%"} <= set(shown)
+    assert {"74.0%", "69% to 79%", "47.0%", "41% to 53%", "ceiling 93%"} <= set(shown)
     assert shown.index("trained, step 30") < shown.index("lead-350")
 
 

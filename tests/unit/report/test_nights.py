@@ -1,5 +1,6 @@
 """What a benchmark says of the nights before it."""
 
+from precis.records.nouns import Nouns
 from precis.report.nights import nightly_section, regression_payload, verdict_in_words
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.nights import NightlyChange
@@ -35,8 +36,8 @@ def test_a_night_without_one_says_so() -> None:
 
 
 def test_every_comparison_is_shown_worst_first() -> None:
-    section = nightly_section([WORSE, SAME], 2)
+    section = nightly_section([WORSE, SAME], 2, Nouns())
     rows = [line for line in section.splitlines() if line.startswith("| ")]
     assert "trained, step 9 | -10.0 | -13.0 to -7.0 | < 0.001 | 91" in rows[2]
     assert "gpt-4o | +1.0 | -4.0 to +6.0 | 0.600 | 91" in rows[3]
-    assert nightly_section([], 0) == ""
+    assert nightly_section([], 0, Nouns()) == ""

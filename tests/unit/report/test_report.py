@@ -109,7 +109,7 @@ def test_the_page_says_how_many_documents_a_small_difference_takes(
     benchmark: Benchmark, page: str
 ) -> None:
     assert benchmark.documents_needed is not None
-    assert f"takes about {benchmark.documents_needed} documents" in " ".join(page.split())
+    assert f"takes about {benchmark.documents_needed} scenarios" in " ".join(page.split())
 
 
 def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
@@ -182,7 +182,7 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
 def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Benchmark) -> None:
     ahead = reader_data(benchmark)["ahead"]
     assert ahead["0-1"].startswith(
-        "trained, step 9 is 43.8 points ahead of lead-350 on 8 documents"
+        "trained, step 9 is 43.8 points ahead of lead-350 on 8 scenarios"
     )
     assert wording.chance(benchmark.ahead[Contender("lead-350")]) in ahead["0-1"]
     assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of untrained start")

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from precis.benchmark.measure import BenchmarkId, report_folder
 from precis.config import BenchmarkConfig
 from precis.records.documents import Corpus, Document, Question
-from precis.records.results import Provenance, Row, frame_of, row_of
-from precis.records.summary import JudgedSummary, Summary
+from precis.records.results import Provenance, Row, frame_of
 from precis.records.verdict import Answer, Scored
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
@@ -24,6 +23,7 @@ from precis.report.markdown import benchmark_report
 from precis.report.page import report_files, report_html
 from precis.report.publish import own_folder, store_report
 from precis.store import FolderStore
+from tests.support.summaries import JudgedSummary, Summary, row_of
 
 CSS = Path(__file__).parents[3] / "precis/report/template/report.css"
 
@@ -52,7 +52,7 @@ def benchmark(
             *rows(name, None, other, topic),
         ]
     ).with_columns(pl.lit(0.01).alias("usd"))
-    return benchmark_of(frame, [StepPoint(0, reward=0.5), StepPoint(4)], words_max=350, **more)
+    return benchmark_of(frame, [StepPoint(0, reward=0.5), StepPoint(4)], **more)
 
 
 def share(found: Benchmark) -> str:
@@ -61,12 +61,12 @@ def share(found: Benchmark) -> str:
 
 
 def test_a_share_of_the_ceiling_takes_more_than_a_document() -> None:
-    assert share(benchmark([1], [0], ceiling=0.25)) == "– too few documents to say (1)"
+    assert share(benchmark([1], [0], ceiling=0.25)) == "– too few scenarios to say (1)"
     assert "91.1%" in share(benchmark([3, 4] * 4, [2] * 8, ceiling=0.96))
 
 
 def test_a_ceiling_of_zero_is_said() -> None:
-    assert "the judge answers nothing" in share(benchmark([0] * 8, [0] * 8, ceiling=0.0))
+    assert "the ceiling is 0" in share(benchmark([0] * 8, [0] * 8, ceiling=0.0))
 
 
 def test_a_ceiling_that_was_not_measured_has_no_card() -> None:
@@ -83,7 +83,7 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
     found = benchmark(trained, other)
     page = " ".join(report_html(found).split())
     assert found.documents_needed is None
-    assert "Too few documents, or too much alike, to say how many" in page
+    assert "Too few scenarios, or too much alike, to say how many" in page
 
 
 @pytest.mark.parametrize(("name", "topic"), [(80, 100), (100, 400), (2000, 2000)])
@@ -152,9 +152,9 @@ def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) 
 def test_other_documents_than_were_held_out_have_a_report_of_their_own() -> None:
     corpus = Corpus(train=(), validation=(Document("d", "News", "Text.", ()),))
     other = BenchmarkConfig.model_validate({"test_documents": {"source": "other.jsonl"}})
-    standard = report_folder("m", 4, BenchmarkConfig(), corpus)
+    standard = report_folder("m", 4, BenchmarkConfig(), corpus.digest)
     assert standard == "m/benchmarks/0004/"
-    assert report_folder("m", 4, other, corpus) == f"m/benchmarks/0004-{corpus.digest[:8]}/"
+    assert report_folder("m", 4, other, corpus.digest) == f"m/benchmarks/0004-{corpus.digest[:8]}/"
 
 
 def test_the_page_says_where_a_narrow_screen_scrolls() -> None:

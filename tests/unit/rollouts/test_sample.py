@@ -10,6 +10,7 @@ import pytest
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import local_contender
+from precis.benchmark.measure import measure
 from precis.config import DocumentsConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import lead, telegraph
@@ -176,11 +177,13 @@ async def test_validation_is_greedy_and_sends_the_request_that_a_benchmark_sends
         "m@0",
         str(client.base_url).rstrip("/"),
         client.api_key,
-        tokens_max=environment.task.tokens_max,
         in_flight=2,
     )
-    async with ContenderClient(spec, environment.task, Budget(None), None) as contender:
-        await contender.write(DOCUMENT)
+    async with (
+        ContenderClient(spec, RolloutsConfig(), Budget(None), None) as contender,
+        Recorder() as recorder,
+    ):
+        await measure(recorder, contender, environment, environment.scenarios("validation"))
     validated, benchmarked = policy.requests
     assert validated.temperature == 0
     assert validated == benchmarked

@@ -16,20 +16,14 @@ from precis.commands.main import app as precis
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
-from precis.records.results import (
-    Provenance,
-    frame_of,
-    results_key,
-    row_of,
-    write_results,
-)
-from precis.records.summary import JudgedSummary, Summary
+from precis.records.results import Provenance, frame_of, results_key, write_results
 from precis.records.verdict import Answer, Scored
 from precis.run.reports import report_file
 from precis.store import FolderStore
 from precis.training.deletion import delete
 from precis.training.run import work_folder
 from tests.support.runs import NOW, hold, make_run, precis_runs
+from tests.support.summaries import JudgedSummary, Summary, row_of
 
 
 @pytest.fixture

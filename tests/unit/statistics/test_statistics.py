@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from precis.records.nouns import Figure
 from precis.statistics.bootstrap import bca_bounds
 from precis.statistics.comparisons import all_pairs, difference, differences, documents_to_see
 from precis.statistics.intervals import (
@@ -12,9 +13,10 @@ from precis.statistics.intervals import (
     holm,
     paired_difference,
     ratio_interval,
+    share_interval,
     smallest_difference,
 )
-from precis.statistics.standings import Contender, Standing, summarise
+from precis.statistics.standings import Contender, Standing, figure_of, summarise
 from tests.support.results import rows
 
 SHARES = st.floats(0, 1, allow_nan=False)
@@ -177,12 +179,15 @@ def test_an_interval_holds_its_mean_and_stays_a_share(correct: list[int]) -> Non
     assert interval.mean == pytest.approx(sum(correct) / (4 * len(correct)))
 
 
+WORDS = Figure("words", "words")
+
+
 def test_accuracy_counts_answerable_questions_only() -> None:
     frame = rows("a", {"d1": [True, True, True, False, False], "d2": [True, False] * 2 + [True]})
     standing = only(summarise(frame))
     assert standing.accuracy is not None
     assert standing.accuracy.mean == 5 / 8
-    assert standing.honesty == 0.5
+    assert figure_of(frame, Figure("honest", "declined", "unanswerable")) == 0.5
     assert standing.documents == 2
 
 
@@ -192,7 +197,7 @@ def test_an_unscored_summary_is_in_no_figure_and_is_counted() -> None:
     )
     standing = only(summarise(frame, unscored_share_max=0.5))
     assert standing.accuracy is not None
-    assert (standing.accuracy.mean, standing.words) == (1.0, 80)
+    assert (standing.accuracy.mean, figure_of(frame, WORDS)) == (1.0, 80)
     assert (standing.unscored, standing.complete) == ({"timeout": 1}, True)
 
 
@@ -207,9 +212,14 @@ def test_a_contender_with_too_many_unscored_is_not_ranked() -> None:
 
 
 def test_a_contender_without_any_verdict_has_no_accuracy() -> None:
-    standing = only(summarise(rows("a", {"d1": [None] * 5})))
-    assert standing.accuracy is None
-    assert standing.words is None
+    unscored = rows("a", {"d1": [None] * 5})
+    assert only(summarise(unscored)).accuracy is None
+    assert figure_of(unscored, WORDS) is None
+
+
+def test_what_is_won_or_lost_has_wilsons_interval() -> None:
+    won = rows("a", {f"d{n}": [n < 9] for n in range(10)})
+    assert only(summarise(won)).accuracy == share_interval(9, 10)
 
 
 def test_over_length_is_a_share_of_summaries() -> None:
@@ -219,7 +229,7 @@ def test_over_length_is_a_share_of_summaries() -> None:
             rows("a", {"d2": [True] * 5, "d3": [True] * 5, "d4": [True] * 5}),
         ]
     )
-    assert only(summarise(frame)).over_length == 0.25
+    assert figure_of(frame, Figure("over length", "over_length")) == 0.25
 
 
 def test_cost_and_time_are_taken_once_for_each_summary() -> None:

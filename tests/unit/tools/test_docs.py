@@ -18,13 +18,13 @@ from typer.core import TyperGroup
 
 from precis.commands.main import app
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
+from precis.environments.summaries.forecast import forecast_judging, forecast_second_judge
 from precis.environments.summaries.judge import endpoint_for
 from precis.records.documents import read_documents
 from precis.run.retention import kept
 from precis.settings.identity import decisive_settings
 from precis.sweep.config import SweepConfig
 from precis.sweep.trials import check_trials, plan_trials
-from precis.training.forecast import forecast_judging, forecast_second_judge
 from tests.support.repository import PAGES, ROOT
 
 MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())

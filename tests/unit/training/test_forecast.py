@@ -3,11 +3,15 @@
 from typing import Any
 
 from precis.config import TrainConfig
+from precis.environments.summaries.forecast import (
+    ServiceForecast,
+    forecast_judging,
+    forecast_service,
+)
 from precis.records.ledger import Ledger
 from precis.records.warm_start import WarmStartRecord
 from precis.run.outlook import RunPlan, outlook
 from precis.settings.tinker import TinkerTrainer
-from precis.training.forecast import ServiceForecast, forecast_judging, forecast_service
 from tests.support.bridges import CORPUS
 from tests.support.ledgers import record
 

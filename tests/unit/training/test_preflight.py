@@ -142,11 +142,11 @@ async def test_serverless_training_needs_its_key_and_any_other_none(tmp_path: Pa
 async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None:
     warnings: list[str] = []
     found = await preflight(tmp_path / "high", Judge(right=2), warnings).ceiling()
-    assert "answers 100% of the questions" in found
+    assert found == "100% accuracy can be reached"
     assert warnings == []
     low = preflight(tmp_path / "low", Judge(right=0), warnings, ceiling_min=0)
     found = await low.ceiling()
-    assert "answers 0% of the questions" in found
+    assert found == "0% accuracy can be reached"
     assert len(warnings) == 1 and "rewards will be sparse" in warnings[0]
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from precis.config import TrainConfig
+from precis.environments.summaries.forecast import forecast_judging, forecast_second_judge
 from precis.errors import ConfigError
 from precis.records.documents import Corpus
-from precis.training.forecast import forecast_judging, forecast_second_judge
 from precis.training.preflight import Preflight
 from tests.support.environments import summaries_of
 from tests.support.reports import document

@@ -33,9 +33,7 @@ class Place:
         if self.lost:
             self.lost -= 1
             raise TrainerLost(f"Nobody answers at {trainer.url}.")
-        spec = local_contender(
-            NEWEST, "m@4", trainer.url, "token", tokens_max=9, in_flight=1, identity="digest"
-        )
+        spec = local_contender(NEWEST, "m@4", trainer.url, "token", in_flight=1, identity="digest")
         return [spec]
 
     async def show(self, name: str, message: str) -> None:
@@ -54,10 +52,10 @@ async def test_work_is_done_where_the_trainer_is(tmp_path: Path) -> None:
     server = await server_at(place, tmp_path)
     await server.fetch()
 
-    async def work(spec: ContenderSpec, trainer: RemoteTrainer) -> tuple[str, str]:
-        return spec.endpoint.base_url, trainer.url
+    async def work(spec: ContenderSpec) -> str:
+        return spec.endpoint.base_url
 
-    assert await server.with_checkpoint(NEWEST, work) == ("http://127.0.0.1:1",) * 2
+    assert await server.with_checkpoint(NEWEST, work) == "http://127.0.0.1:1"
     assert place.shown == []
 
 
@@ -67,11 +65,11 @@ async def test_work_is_done_again_where_the_trainer_came_up_again(tmp_path: Path
     await server.fetch()
     tried = []
 
-    async def work(spec: ContenderSpec, trainer: RemoteTrainer) -> str:
+    async def work(spec: ContenderSpec) -> str:
         tried.append(spec.endpoint.base_url)
         if len(tried) == 1:
             raise TrainerLost("It is gone.")
-        return trainer.url
+        return spec.endpoint.base_url
 
     assert await server.with_checkpoint(NEWEST, work) == "http://127.0.0.1:2"
     assert tried == ["http://127.0.0.1:1", "http://127.0.0.1:2"]

@@ -1,9 +1,15 @@
 """Whether a judge can read the documents at all: what it answers from their full texts."""
 
-from precis.errors import ConfigError
+import asyncio
+import hashlib
+import json
+from typing import Any
 
-CEILING_DOCUMENTS = 50
-"""Held-out documents that a look at the ceiling takes; the benchmark reads all of them."""
+from precis.environments.summaries.judge.client import JudgeClient
+from precis.errors import ConfigError
+from precis.records.documents import Corpus
+from precis.records.verdict import Scored
+from precis.store import Store
 
 _LOW = 0.5
 
@@ -31,3 +37,37 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
             f"{remedy}; or set ceiling_min to 0 to train all the same.",
         )
     return f"{found}: rewards will be sparse. {remedy}." if ceiling < _LOW else None
+
+
+async def measure_ceiling(
+    store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
+) -> float | None:
+    """The judge's accuracy when it reads the held-out documents in full: more can't be had.
+
+    Measured once for each corpus, judge and protocol, and kept in the store. None if the judge
+    failed on one of them; that is not kept.
+
+    Args:
+        documents_max: read no more than so many of them; None reads all.
+    """
+    documents = corpus.validation[:documents_max]
+    parts: list[Any] = [corpus.digest, judge.identity]
+    if len(documents) < len(corpus.validation):
+        parts.append(len(documents))
+    asked_of = json.dumps(parts, sort_keys=True).encode()
+    key = f"ceilings/{hashlib.sha256(asked_of).hexdigest()[:16]}.json"
+    kept = await asyncio.to_thread(store.get, key)
+    if kept:
+        return float(json.loads(kept.data)["accuracy"])
+    verdicts = list((await judge.ceiling(documents)).values())
+    correct = 0
+    asked = 0
+    for verdict in verdicts:
+        if not isinstance(verdict, Scored):
+            return None
+        correct += verdict.correct
+        asked += verdict.asked
+    accuracy = correct / asked
+    record = {"accuracy": accuracy, "judge": judge.identity, "corpus": corpus.digest}
+    await asyncio.to_thread(store.put, key, json.dumps(record).encode())
+    return accuracy

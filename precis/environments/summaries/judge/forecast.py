@@ -7,7 +7,6 @@ and `thinks` says so.
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,56 +19,13 @@ from precis.environments.summaries.judge.protocol import (
     grade_prompt,
     reading_prompt,
 )
+from precis.llm.forecast import Forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, prices_of, usd
 from precis.words import WORDS_MAX
 
 _MEASURED_MAX = 200
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """An estimate of a run's judging.
-
-    Attributes:
-        usd: dollars at list prices; None where the model's price is not known.
-        minutes: the least that the limits allow, with the judge never idle.
-        requests_per_day: the daily quota that was given, or None.
-        thinks: the model may think at length, which costs tokens that are not counted here.
-        role: who is asked, to begin a sentence with.
-    """
-
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    usd: float | None
-    minutes: float
-    requests_per_day: int | None
-    thinks: bool
-    role: str = "The judge"
-
-    @property
-    def days(self) -> int:
-        """How many days' quota the run needs; 1 where no quota was given."""
-        return math.ceil(self.calls / self.requests_per_day) if self.requests_per_day else 1
-
-    def __str__(self) -> str:
-        dollars = "at an unknown price" if self.usd is None else f"about ${self.usd:,.2f}"
-        thinking = ", and what the model thinks on top" if self.thinks else ""
-        tokens = self.prompt_tokens + self.completion_tokens
-        cost = (
-            f"{self.role} will be called about {self.calls:,} times: {tokens:,} tokens{thinking}, "
-            f"{dollars}, at least {self.minutes:,.0f} min at its limits."
-        )
-        return f"{cost} {self._quota()}" if self.days > 1 else cost
-
-    def _quota(self) -> str:
-        return (
-            f"The quota of {self.requests_per_day:,} requests a day does not suffice: the run "
-            f"needs {self.days} days of it. Raise the quota, or lower steps, rollouts_per_group "
-            "or val_size."
-        )
 
 
 @dataclass(frozen=True)
@@ -125,6 +81,7 @@ def forecast(
         requests_per_day=config.limits.requests_per_day,
         thinks=_thinks(config),
         role=role,
+        model=model,
     )
 
 

@@ -16,10 +16,10 @@ from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.rewards import score_zero
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger, write_ledger
-from precis.records.summary import JudgedSummary, Summary
 from precis.records.verdict import Unscored, Verdict
 from precis.store import FolderStore
 from tests.support.audits import document, judged, results, scored, write
+from tests.support.summaries import JudgedSummary, Summary
 
 
 def runs(file: Path, arguments: Sequence[str]) -> tuple[int, str]:

@@ -17,9 +17,9 @@ from precis.environments.summaries.judge.audit_sheet import agreement_with, as_s
 from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered
 from precis.environments.summaries.rewards import score_zero
 from precis.errors import ConfigError
-from precis.records.summary import JudgedSummary
 from precis.records.verdict import Answer, Scored
 from tests.support.audits import document, judged, results, write
+from tests.support.summaries import JudgedSummary
 
 EXPERIMENTS = 200
 

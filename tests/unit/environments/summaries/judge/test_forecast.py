@@ -4,7 +4,8 @@ import pytest
 
 from precis.config import JudgeConfig, RateLimits
 from precis.environments.summaries.judge import JudgeClient
-from precis.environments.summaries.judge.forecast import Forecast, forecast
+from precis.environments.summaries.judge.forecast import forecast
+from precis.llm.forecast import Forecast
 from precis.llm.providers import Endpoint
 from precis.llm.server import completions_app
 from precis.records.documents import Document, Question

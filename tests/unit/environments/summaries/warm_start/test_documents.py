@@ -9,6 +9,7 @@ import pytest
 from pyarrow import Table, parquet
 
 from precis.config import TrainConfig, WarmStartConfig
+from precis.environments.summaries.environment import scenario_of
 from precis.environments.summaries.task import Summarizing
 from precis.environments.summaries.warm_start.documents import WarmStart, prepare_warm_start
 from precis.errors import DocumentsError
@@ -18,6 +19,7 @@ from precis.rollouts.draw import draw_batch
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.store import FolderStore
 from tests.support.bridges import CORPUS
+from tests.support.environments import summaries
 
 TASK = Summarizing(20)
 
@@ -174,6 +176,9 @@ def test_documents_that_come_with_a_file_count_as_trained_on(tmp_path: Path) -> 
     _, corpus = prepared(source="file", file=file)
     store = FolderStore(tmp_path / "store")
     ledger = Ledger(model="m", config="c", corpus="k")
-    keep_trained_on(store, ledger, corpus)
+    environment = summaries(corpus, judge=None)
+    keep_trained_on(store, ledger, environment.learned)
     asked = [Document("x", "", text, ()), *CORPUS.train, *CORPUS.validation]
-    assert trained_on(store, ledger.model, asked) == [asked[0], *CORPUS.train]
+    contents = [environment.content_of(scenario_of(one)) for one in asked]
+    known = [True] * (1 + len(CORPUS.train)) + [False] * len(CORPUS.validation)
+    assert trained_on(store, ledger.model, contents) == known

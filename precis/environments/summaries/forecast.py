@@ -4,8 +4,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from precis.config import BenchmarkConfig, TrainConfig
-from precis.environments.summaries.judge.forecast import Forecast, forecast
+from precis.config import TrainConfig
+from precis.environments.summaries.baselines import USUAL_BASELINES
+from precis.environments.summaries.judge.forecast import forecast
+from precis.llm.forecast import Forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
 from precis.run.retention import kept
@@ -72,6 +74,15 @@ class ServiceForecast:
     trained: int
     usd: float | None
 
+    @property
+    def warnings(self) -> list[str]:
+        """That its prices are not given."""
+        if self.usd is not None:
+            return []
+        return [
+            "What the Tinker service charges is not counted. Give its prices in trainer.prices."
+        ]
+
     def __str__(self) -> str:
         dollars = "at prices that are not given" if self.usd is None else f"about ${self.usd:,.2f}"
         return (
@@ -108,7 +119,7 @@ def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
     contenders = 0
     if config.benchmark:
         checkpoints = kept(range(config.steps + 1), config.retention, {})
-        contenders = len(checkpoints) + len(BenchmarkConfig.of(config).baselines)
+        contenders = len(checkpoints) + len(USUAL_BASELINES)
     rollouts = _rollouts(config, next_step)
     return rollouts + (len(_validated(config, next_step)) + contenders) * held_out
 

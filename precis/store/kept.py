@@ -1,4 +1,4 @@
-"""Summaries and verdicts that were paid for, kept by their content in the store.
+"""Records that were paid for, kept by their content in the store.
 
 A key is the digest of all that decides a record, so what is found under it is what would be asked
 for. Each record is written before its successor is asked for: a run that is killed pays again for
@@ -9,11 +9,8 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any, TypeVar
 
-from precis.records.summary import Summary
-from precis.records.verdict import Answer, Scored
 from precis.store import Store
 
 T = TypeVar("T")
@@ -23,7 +20,7 @@ _THREADS = 16
 """Of objects that are read or written at the same time: one takes a store's latency, not a CPU."""
 
 
-class ResultCache:
+class KeptRecords:
     """The records of one store. What can't be read as a record counts as not there."""
 
     def __init__(self, store: Store) -> None:
@@ -40,32 +37,12 @@ class ResultCache:
         """
         self._known = set(await self._in_thread(self._store.keys, _PREFIX))
 
-    async def summary(self, key: str) -> Summary | None:
-        """The summary under a key, or None."""
-        return await self._get(f"summaries/{key}", lambda record: Summary(**record))
+    async def get(self, name: str, decode: Callable[[Any], T]) -> T | None:
+        """Return a record, or None.
 
-    async def keep_summary(self, key: str, summary: Summary) -> None:
-        """Raises StoreError where it can't be written."""
-        await self._put(f"summaries/{key}", asdict(summary))
-
-    async def verdict(self, key: str) -> Scored | None:
-        """The verdict under a key, or None."""
-        return await self._get(
-            f"verdicts/{key}",
-            lambda record: Scored(
-                tuple(Answer(**answer) for answer in record["answers"]), record["is_prose"]
-            ),
-        )
-
-    async def keep_verdict(self, key: str, verdict: Scored) -> None:
-        """Raises StoreError where it can't be written."""
-        await self._put(f"verdicts/{key}", asdict(verdict))
-
-    def close(self) -> None:
-        """End the threads."""
-        self._threads.shutdown(wait=False)
-
-    async def _get(self, name: str, decode: Callable[[Any], T]) -> T | None:
+        Args:
+            decode: raises ValueError, TypeError or KeyError for what is no such record.
+        """
         key = f"{_PREFIX}{name}.json"
         if key not in self._known:
             return None
@@ -77,12 +54,21 @@ class ResultCache:
         except (ValueError, TypeError, KeyError):
             return None
 
-    async def _put(self, name: str, record: dict[str, Any]) -> None:
+    async def put(self, name: str, record: Any) -> None:
+        """Keep a record, which is JSON.
+
+        Raises:
+            StoreError: it can't be written.
+        """
         key = f"{_PREFIX}{name}.json"
         data = json.dumps(record, ensure_ascii=False).encode()
         await self._in_thread(self._store.put, key, data)
         self._known.add(key)
         self._read[key] = data
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(wait=False)
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,96 @@
+"""The judge as a benchmark asks it: within its budget, and once for each summary in a store."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from precis.config import JudgeConfig
+from precis.environments.summaries.judge.client import JudgeClient
+from precis.environments.summaries.judge.forecast import forecast
+from precis.errors import BudgetReached
+from precis.llm.budget import Budget
+from precis.llm.forecast import Forecast
+from precis.records.documents import Document
+from precis.records.verdict import Answer, Scored, Unscored
+from precis.store.kept import KeptRecords
+
+
+class KeptVerdicts:
+    """Verdicts that were paid for already, and new ones.
+
+    Args:
+        judge: asked about what is not kept.
+        config: how it is asked.
+        words_max: how long a summary is at most.
+        kept: where verdicts are kept; None keeps none.
+        budget: what may still be spent.
+        dry: ask nobody.
+    """
+
+    def __init__(
+        self,
+        judge: JudgeClient,
+        config: JudgeConfig,
+        words_max: int,
+        kept: KeptRecords | None,
+        budget: Budget,
+        dry: bool = False,
+    ) -> None:
+        self._judge = judge
+        self._config = config
+        self._words_max = words_max
+        self._kept = kept
+        self._budget = budget
+        self._dry = dry
+
+    async def score(self, document: Document, summary: str) -> Scored | Unscored:
+        """Return the verdict on a summary, or why there is none.
+
+        Raises:
+            JudgeError: the judge rejects the key, the model or the request as such.
+            StoreError: the verdict can't be kept.
+        """
+        key = f"verdicts/{self._key(document, summary)}"
+        if self._kept:
+            kept = await self._kept.get(key, _decode)
+            if kept is not None:
+                return kept
+        if self._dry:
+            return Unscored("not_kept", "No earlier benchmark has asked for this verdict.")
+        try:
+            async with self._budget.reserve(self._estimate_usd(document)):
+                verdict = await self._judge.score(document, summary)
+        except BudgetReached as error:
+            return Unscored("budget", str(error))
+        if self._kept and isinstance(verdict, Scored):
+            await self._kept.put(key, asdict(verdict))
+        return verdict
+
+    def forecast(self, documents: Sequence[Document], summaries: int) -> Forecast | None:
+        """Return what so many verdicts take; None where they cost nothing."""
+        if self._config.provider == "lexical":
+            return None
+        return forecast(
+            self._config,
+            self._judge.identity["model"],
+            documents,
+            summaries=summaries,
+            summary_words=self._words_max,
+            ceiling=False,
+        )
+
+    def _estimate_usd(self, document: Document) -> float:
+        ahead = self.forecast([document], 1) if self._budget.is_limited else None
+        return (ahead.usd or 0.0) if ahead else 0.0
+
+    def _key(self, document: Document, text: str) -> str:
+        asked = {**self._judge.identity, "effort": self._config.reasoning_effort}
+        decisive = [asked, repr(document), text]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+def _decode(record: Any) -> Scored:
+    answers = tuple(Answer(**answer) for answer in record["answers"])
+    return Scored(answers, record["is_prose"])

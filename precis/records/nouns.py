@@ -1,0 +1,75 @@
+"""The words and figures in which ledger, results and reports speak of an environment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from precis.records.rollout import Score
+
+REWARD = "reward of a rollout"
+SUCCESS = "success of a rollout"
+"""What a figure is of where the environment names none of its metrics; no name of one."""
+
+
+@dataclass(frozen=True)
+class Nouns:
+    """The words of an environment, in which reports and messages speak of it.
+
+    Attributes:
+        rollout: one attempt: `game`, `summary`.
+        scenario: the start of one: `board`, `document`.
+        reward: the mean reward: `accuracy`.
+        success: the share of successes: `win rate`.
+        achieved: what that is the share of, in a phrase; empty for no more than its name.
+    """
+
+    rollout: str = "rollout"
+    rollouts: str = "rollouts"
+    scenario: str = "scenario"
+    scenarios: str = "scenarios"
+    reward: str = "reward"
+    success: str = "success rate"
+    achieved: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of many rollouts: the sum of one of their metrics over that of another.
+
+    Attributes:
+        name: what it is called in ledger and reports: `accuracy`.
+        part: the metric that is summed.
+        whole: the metric that it is a share of; each rollout counts as 1 if empty.
+        is_share: whether it is between 0 and 1, and shown as a percentage.
+        judge: the model that ruled, where that is another than the reward's.
+    """
+
+    name: str
+    part: str
+    whole: str = ""
+    is_share: bool = False
+    judge: str = ""
+
+    def part_of(self, score: Score | None) -> float | None:
+        """Return what a rollout adds to the figure's part; None where it has nothing to add."""
+        return _value(self.part, score)
+
+    def whole_of(self, score: Score | None) -> float | None:
+        """Return what a rollout adds to the figure's whole; None where it has nothing to add."""
+        return _value(self.whole, score) if self.whole else 1.0
+
+
+def default_figure(scores: Sequence[Score | None], nouns: Nouns) -> Figure:
+    """Return the share of successes; the mean reward if they are not counted."""
+    if all(one is None or one.success is not None for one in scores):
+        return Figure(nouns.success, SUCCESS, is_share=True)
+    return Figure(nouns.reward, REWARD)
+
+
+def _value(name: str, score: Score | None) -> float | None:
+    if score is None:
+        return None
+    if name == REWARD:
+        return score.reward
+    if name == SUCCESS:
+        return None if score.success is None else float(score.success)
+    return score.metrics.get(name)

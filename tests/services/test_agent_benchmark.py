@@ -1,0 +1,43 @@
+"""A benchmark of an agent: its checkpoints and its file's baselines, paired by scenario."""
+
+from pathlib import Path
+
+import polars as pl
+
+from tests.services.conftest import ROOT, Precis
+
+_BASELINE = """
+
+async def take_first(asked):
+    from precis.llm.server import Choice, Completion, ToolCall
+
+    cell = free(asked.messages[-1]["content"])[0]
+    call = ToolCall("call", "play", json.dumps({"cell": int(cell)}))
+    return Completion(asked.model, [Choice("", tool_calls=[call])])
+
+
+def baselines():
+    return {"first free": take_first}
+"""
+
+
+def test_a_rehearsal_of_an_agent_ends_in_a_benchmark(precis: Precis, tmp_path: Path) -> None:
+    file = tmp_path / "game.py"
+    file.write_text((ROOT / "examples" / "tic_tac_toe.py").read_text() + _BASELINE)
+    store = tmp_path / "store"
+    told = ["--environment", str(file), "--steps=2", f"--store={store}", "--model=games"]
+    output = precis.run("rehearse", *told)
+    for said in ("2 steps, 100 held-out boards", "Win rate (95 % interval)", "Illegal"):
+        assert said in output
+    folder = store / "games" / "benchmarks" / "0002"
+    rows = pl.read_parquet(folder / "results.parquet")
+    contenders = {("trained", step) for step in range(3)} | {("first free", None)}
+    assert set(rows.select("model", "step").iter_rows()) == contenders
+    won = rows.filter(pl.col("model") == "first free")["score"]
+    assert len(rows) == 4 * 100 and set(rows["weight"]) == {1.0}
+    assert won.is_in([0.0, 1.0]).all() and len(won.filter(won == 1.0)) > 30
+    page = (folder / "report.html").read_text()
+    for said in ("Read the games", "Win rate", "paired by board", "first free"):
+        assert said in page
+    for said in ("a summary", "summaries", "Accuracy"):
+        assert said not in page.partition("<body>")[2].partition("<script")[0], said
