@@ -1,0 +1,103 @@
+"""Runs in this process that begin by imitation of a teacher, or of a file."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.config import DocumentsConfig
+from precis.environments.summaries.baselines import baselines, lead
+from precis.errors import BudgetReached
+from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.records.documents import load_corpus
+from precis.records.ledger import load_ledger
+from tests.support.in_process import Life, one_process
+from tests.support.local_server import served
+
+KEY = "a-key-that-must-not-be-seen"
+DOCUMENTS = {"source": "bundled", "train_size": 12, "val_size": 3}
+
+
+@pytest.fixture(autouse=True)
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("CONTENDER_API_KEY", KEY)
+    with one_process(tmp_path / "home"):
+        yield
+
+
+def run(store: Path, settings: dict[str, Any], **warm_start: Any) -> Life:
+    warm = {"measured_documents": 2, **warm_start}
+    return Life(store, {"steps": 1, "documents": DOCUMENTS, "warm_start": warm, **settings})
+
+
+@contextmanager
+def teaching() -> Iterator[tuple[dict[str, Any], list[ChatRequest]]]:
+    """A teacher's settings, and all that it is asked within the block; it is dear."""
+    asked: list[ChatRequest] = []
+
+    async def complete(request: ChatRequest) -> Completion:
+        asked.append(request)
+        return await baselines()["lead-350"](request)
+
+    with served(completions_app(complete, lambda: ["t"], KEY)) as url:
+        address = {"model": "t", "provider": "url", "base_url": f"{url}/v1"}
+        yield {**address, "prices": [1e3, 1e3]}, asked
+
+
+async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledgers = []
+    with teaching() as (teacher, asked):
+        for seed, model in enumerate(("first", "second")):
+            settings = {"model": model, "seed": seed}
+            life = run(tmp_path / "store", settings, source="teacher", documents=5, teacher=teacher)
+            await life.live()
+            ledgers.append(load_ledger(life.store, model))
+    assert KEY not in caplog.text
+    assert len(asked) == 5
+    first, second = (ledger.steps[0].warm_start for ledger in ledgers)
+    assert first is not None
+    assert second is not None
+    assert (first.source, first.summaries, second.summaries) == ("teacher", 5, 5)
+    assert first.usd == ledgers[0].usd > 0
+    assert second.usd == ledgers[1].usd == 0
+
+
+async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(
+    tmp_path: Path,
+) -> None:
+    with teaching() as (teacher, asked):
+        warm = {"source": "teacher", "documents": 5, "teacher": teacher}
+        poor = run(tmp_path / "store", {"budget_usd": 4.0}, **warm)
+        with pytest.raises(BudgetReached) as stopped:
+            await poor.live()
+        assert "Raise budget_usd and start the run again to continue" in str(stopped.value)
+        paid = len(asked)
+        assert 0 < paid < 5
+        assert 0 < load_ledger(poor.store, "m").usd <= 4.0
+        await run(tmp_path / "store", {"budget_usd": 400.0}, **warm).live()
+    assert len(asked) == 5
+    ledger = load_ledger(poor.store, "m")
+    made = ledger.steps[0].warm_start
+    assert made is not None
+    assert made.usd == pytest.approx(ledger.usd)
+
+
+async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) -> None:
+    corpus = load_corpus(DocumentsConfig.model_validate(DOCUMENTS))
+    rows = []
+    for document in (*corpus.train[:4], *corpus.validation[:1]):
+        rows.append({"document_id": document.id, "summary": lead(document.text, 100)})
+    file = tmp_path / "summaries.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    life = run(tmp_path / "store", {}, source="file", file=str(file))
+    await life.live()
+    made = load_ledger(life.store, "m").steps[0].warm_start
+    assert made is not None
+    assert (made.source, made.documents, made.summaries) == ("file", 4, 4)
+    assert made.left_out == {"held_out": 1}
+    assert made.reward is None
