@@ -176,11 +176,14 @@ class Session:
 
     def _payload(self, body: Mapping[str, Any], turn: int, tokens_left: int) -> dict[str, Any]:
         policy = self._policy
-        wanted = body.get("max_completion_tokens") or body.get("max_tokens") or tokens_left
+        wanted = body.get("max_completion_tokens") or body.get("max_tokens")
         payload = {key: value for key, value in body.items() if key not in _DECIDED}
         payload["model"] = policy.client.endpoint.model
-        if "max_completion_tokens" not in policy.parameters:
-            payload["max_tokens"] = min(wanted, tokens_left)
+        # vLLM refuses a limit that its context has no room for, and gives all that is left where
+        # none is named: an adapter's context is mostly shorter than what a rollout may take.
+        is_bounded = wanted or policy.step is None
+        if is_bounded and "max_completion_tokens" not in policy.parameters:
+            payload["max_tokens"] = min(wanted or tokens_left, tokens_left)
         payload.update(policy.parameters)
         if policy.seed_of is not None:
             payload["seed"] = policy.seed_of(self._scenario, self._index, turn)

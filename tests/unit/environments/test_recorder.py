@@ -248,6 +248,21 @@ async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -
     assert "max_completion_tokens" not in second
 
 
+async def test_an_adapter_that_is_given_no_limit_answers_as_far_as_its_context_goes(
+    recorder: Recorder,
+) -> None:
+    """vLLM refuses a `max_tokens` above what its context leaves, such as all of a rollout's."""
+    scripted = ScriptedPolicy()
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        await ask(model)
+        return 1.0
+
+    await play(recorder, act, scripted)
+    assert scripted.requests[0].max_tokens is None
+    assert scripted.requests[0].max_completion_tokens is None
+
+
 async def test_an_agent_that_asks_for_log_probabilities_gets_them(recorder: Recorder) -> None:
     found: list[Any] = []
 
