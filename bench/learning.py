@@ -2,15 +2,16 @@
 
     python bench/learning.py prepare FOLDER
     python bench/learning.py train FOLDER --base-model MODEL --seeds 1,2,3,4 [--name base] \
-        [-p trainer.learning_rate=2e-4 -p ...]
+        [--imitate random] [-p trainer.learning_rate=2e-4 -p ...]
     python bench/learning.py report FOLDER
 
 `prepare` makes documents that no other program has seen: some to train on, each drawn at most once
 or twice in a run, so that what a step earns is what unseen documents earn; some held out; and of
-others the summaries to imitate, which are random whole sentences. `train` runs the flow for each
-seed, side by side on the GPU; told to end, it lets each run commit, and called again it resumes
-them. `report` takes differences by document, over all seeds. Run it at the root of a checkout with
-`.venv` and `.venv-gpu`.
+others the summaries to imitate, once by the embedded policy, which learns in seconds which
+sentences to take, and once of random whole sentences. `train` runs the flow for each seed, side by
+side on the GPU; told to end, it lets each run commit, and called again it resumes them. `report`
+takes differences by document, over all seeds. Run it at the root of a checkout with `.venv` and
+`.venv-gpu`.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,7 @@ import pyarrow.parquet as pq
 import typer
 
 from bench.reading.measures import correct
+from bench.reading.training import summarize, trained_on
 from flows.train import train as train_flow
 from precis.config import DocumentsConfig, TrainConfig
 from precis.environments.summaries.baselines import lead, random_sentences
@@ -43,10 +46,12 @@ from tools.corpus.make import corpus, table
 
 app = typer.Typer(add_completion=False)
 
-_DOCUMENTS_SEED, _IMITATED_SEED = 515_001, 777_001
-_TRAIN, _HELD_OUT, _IMITATED = 1024, 128, 1200
+_DOCUMENTS_SEED, _IMITATED_SEED, _TAUGHT_SEED = 515_001, 777_001, 888_001
+_TRAIN, _HELD_OUT, _IMITATED, _TAUGHT = 1024, 128, 1200, 160
 _IMITATED_WORDS = 300
 """Well below the limit: few samples of a policy that imitates them are too long."""
+_TAUGHT_STEPS = 30
+"""Of the embedded policy: a rehearsal's."""
 _WINDOW = 5
 _TRAINER = ("loss/entropy", "loss/probs_corr", "loss/grad_norm")
 Folder = Annotated[Path, typer.Argument(help="Of documents, runs and their stores.")]
@@ -57,11 +62,22 @@ def prepare(folder: Folder) -> None:
     """Make the documents and the summaries to imitate; the same on every machine."""
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table(corpus(_TRAIN + _HELD_OUT, _DOCUMENTS_SEED)), folder / "fresh.parquet")
-    lines = []
-    for one in corpus(_IMITATED, _IMITATED_SEED):
-        summary = random_sentences(one.text, _IMITATED_WORDS)
-        lines.append(json.dumps({"text": one.text, "summary": summary}))
-    (folder / "summaries.jsonl").write_text("\n".join(lines))
+    pq.write_table(table(corpus(_TAUGHT + 1, _TAUGHT_SEED)), folder / "taught.parquet")
+    settings = DocumentsConfig(
+        source=str(folder / "taught.parquet"), train_size=_TAUGHT, val_size=1
+    )
+    taught = trained_on(load_corpus(settings).train, _TAUGHT_STEPS, seed=1)
+    writers: dict[str, Callable[[str, int], str]] = {
+        "embedded": partial(summarize, taught),
+        "random": random_sentences,
+    }
+    imitated = corpus(_IMITATED, _IMITATED_SEED)
+    for name, write in writers.items():
+        lines = []
+        for one in imitated:
+            summary = write(one.text, _IMITATED_WORDS)
+            lines.append(json.dumps({"text": one.text, "summary": summary}))
+        (folder / f"{name}.jsonl").write_text("\n".join(lines))
 
 
 @app.command()
@@ -71,6 +87,7 @@ def train(
     seeds: Annotated[str, typer.Option(help="One run for each.")] = "1,2,3,4",
     name: Annotated[str, typer.Option(help="Of these settings.")] = "base",
     gpus: Annotated[int, typer.Option(help="Of this machine; the runs take turns on them.")] = 1,
+    imitate: Annotated[str, typer.Option(help="embedded or random: who wrote it.")] = "embedded",
     p: Annotated[list[str] | None, typer.Option("-p", help="setting=value")] = None,
 ) -> None:
     """Train with each seed, side by side, each in a process of its own."""
@@ -83,7 +100,9 @@ def train(
         run = f"{name}-{seed}"
         home = folder / run
         home.mkdir(parents=True, exist_ok=True)
-        settings = overlay(TrainConfig, _settings(folder, base_model, run, seed), nest(changes))
+        settings = overlay(
+            TrainConfig, _settings(folder, base_model, run, seed, imitate), nest(changes)
+        )
         (home / "config.json").write_text(json.dumps(settings, indent=1))
         own = {
             "PRECIS_HOME": str(home / "home"),
@@ -128,7 +147,7 @@ def report(folder: Folder) -> None:
         _print_gain(name, runs)
 
 
-def _settings(folder: Path, base_model: str, run: str, seed: int) -> dict[str, Any]:
+def _settings(folder: Path, base_model: str, run: str, seed: int, imitate: str) -> dict[str, Any]:
     """The settings that are shown to work (docs/tuning.md)."""
     return {
         "model": run,
@@ -149,7 +168,7 @@ def _settings(folder: Path, base_model: str, run: str, seed: int) -> dict[str, A
         "rollouts": {"groups_per_step": 16, "rollouts_per_group": 8, "in_flight": 128},
         "warm_start": {
             "source": "file",
-            "file": str(folder / "summaries.jsonl"),
+            "file": str(folder / f"{imitate}.jsonl"),
             "epochs": 1,
             "measured_documents": 1,
         },
@@ -216,8 +235,8 @@ def _print_gain(name: str, runs: Mapping[int, Ledger]) -> None:
         gain = paired_interval(after, before, asked * len(runs))
         print(f"  step {step:3}: {whole}; over the warm start {_points(gain)}")
     last = _totals(runs, shared[-1])
-    for label, summarize in (("random-350", random_sentences), ("lead-350", lead)):
-        theirs = [correct(document, summarize(document.text, WORDS_MAX)) for document in held_out]
+    for label, baseline in (("random-350", random_sentences), ("lead-350", lead)):
+        theirs = [correct(document, baseline(document.text, WORDS_MAX)) for document in held_out]
         ahead = paired_interval(last, np.array(theirs) * len(runs), asked * len(runs))
         print(
             f"  {label} {ratio_interval(theirs, asked)}; step {shared[-1]} over it {_points(ahead)}"

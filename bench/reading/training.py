@@ -43,10 +43,10 @@ def train_step(
     return after
 
 
-def summarize(policy: Policy, text: str) -> str:
+def summarize(policy: Policy, text: str, words_max: int = WORDS_MAX) -> str:
     """The policy's greedy summary."""
     features = featurize(text)
-    picks = pick(policy, features, WORDS_MAX, 0.0, np.random.default_rng(0))
+    picks = pick(policy, features, words_max, 0.0, np.random.default_rng(0))
     return summary(features, picks)
 
 
