@@ -219,7 +219,8 @@ class SlowNowAndThen:
 
 
 def _response() -> bytes:
-    content = json.dumps({"answers": [{"id": "q1", "answer": "Ann"}]})
+    answers = [{"id": "q1", "answer": "Ann"}]
+    content = json.dumps({"answers": answers, "is_prose": True})
     usage = {"prompt_tokens": 10, "completion_tokens": 1}
     choice = {"message": {"content": content}, "finish_reason": "stop"}
     body = json.dumps({"choices": [choice], "usage": usage}).encode()

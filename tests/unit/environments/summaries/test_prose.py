@@ -14,6 +14,7 @@ from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import centroid, lead, random_sentences
 from precis.environments.summaries.prose import prose_share
 from precis.records.documents import read_documents
+from precis.statistics.intervals import paired_interval
 from precis.text import tokens
 from precis.words import WORDS_MAX, pieces
 
@@ -145,10 +146,13 @@ def test_what_is_dropped_unnoticed_is_next_to_nothing(sources: list[Source]) -> 
 
 def test_no_attack_is_worth_its_while(sources: list[Source]) -> None:
     honest = earned(sources, lambda one: one.honest)
+    asked = [sum(q.answerable for q in one.document.questions) for one in sources]
     for attack in ("15 % dropped", "25 % dropped", "48 words behind", "sprinkled, 1 of 5"):
         made = earned(sources, ATTACKS[attack])
-        for judge, right in made.right.items():
-            assert sum(right) <= sum(honest.right[judge])
+        assert sum(made.right["lexical"]) <= sum(honest.right["lexical"])
+        # The second judge reads a fifth of the questions: a few of them are chance.
+        gain = paired_interval(made.right["passages"], honest.right["passages"], asked)
+        assert gain.low <= 0
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
