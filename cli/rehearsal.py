@@ -133,8 +133,10 @@ def forget(config: TrainConfig) -> None:
     shutil.rmtree(work_folder(config), ignore_errors=True)
 
 
-def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> BenchmarkReport:
-    """Run the training flow with a progress bar, then print its results.
+def rehearse(
+    config: TrainConfig, server: PrefectServer, console: Console
+) -> BenchmarkReport | None:
+    """Run the training flow with a progress bar, then print its results; None without a benchmark.
 
     Raises:
         PrecisError: what stopped the run; it continues from its last commit when called again.
@@ -150,7 +152,9 @@ def rehearse(config: TrainConfig, server: PrefectServer, console: Console) -> Be
     idle = nothing_to_train(found[0], config.steps) if found else None
     with _bar(console) as bar, _shown_warnings(bar.console):
         report = asyncio.run(_watch(train, config, server, bar))
-    assert report is not None, "a rehearsal has a benchmark"
+    if report is None:
+        console.print(f"{config.model} is trained to step {config.steps}, in {config.store}.")
+        return None
     _print_results(report, config, time.perf_counter() - started, idle, console)
     return report
 

@@ -93,6 +93,9 @@ class ContenderClient:
         """Return a request with room to think, by the name that the provider has for it."""
         payload = dict(request.payload)
         settings = self.spec.settings
+        if "max_tokens" not in payload:
+            # An adapter's answer has the room that its context leaves.
+            return request
         wanted = min(int(payload.pop("max_tokens")), self._rollouts.tokens_max)
         if settings.reasoning and settings.provider != "openrouter":
             payload["max_completion_tokens"] = wanted + settings.thinking_tokens_max

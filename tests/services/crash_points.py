@@ -93,6 +93,9 @@ POINTS = {
 }
 """Of a step that is followed by a validation; the checkpoint before it goes with its commit."""
 
+WARM_POINTS = {"first summaries kept": Point("flow", "summaries kept")}
+"""Of a warm start, which is step 0."""
+
 INTERRUPTED = {"training begun", "before weights saved"}
 """Points at which a training is under way whose weights are not saved: it begins again."""
 
@@ -106,7 +109,7 @@ def arm(role: Role, kills: Kills) -> None:
     """Have this process kill at those points that are of its role."""
     at: dict[tuple[str, int | None], Kill] = {}
     for kill in kills.planned:
-        point = POINTS[kill.point]
+        point = (POINTS | WARM_POINTS)[kill.point]
         if point.role == role:
             at[point.reached, kill.step + point.ahead] = kill
 

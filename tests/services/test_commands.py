@@ -31,7 +31,7 @@ def elsewhere(precis: Precis, tmp_path: Path) -> Precis:
 
 
 def test_every_command_is_run_with_the_variable_set() -> None:
-    here = {"rehearse", "up", "worker", "doctor", "secret", "stop", "runs delete"}
+    here = {"rehearse", "train", "up", "worker", "doctor", "secret", "stop", "runs delete"}
     assert here == set(WITH_PREFECT)
 
 
@@ -115,3 +115,15 @@ def test_what_is_rehearsed_on_a_server_that_is_named_is_deleted_there(
         assert f"{MODEL} is deleted, and 2 runs of it in Prefect" in " ".join(output.split())
         assert runs_in(api, store) == []
     assert not (Path(store) / MODEL).exists()
+
+
+def test_an_agent_is_trained_on_the_server_that_is_named(
+    precis: Precis, elsewhere: Precis, tmp_path: Path
+) -> None:
+    store = str(tmp_path / "store")
+    settings = ["steps=1", f"store={store}", "benchmark=false"]
+    given = [part for setting in settings for part in ("-p", setting)]
+    elsewhere.run("train", str(ROOT / "examples/tic_tac_toe.py"), *given, "--name", "games")
+    with client_of(precis.api) as api:
+        assert len(runs_in(api, store)) == 1
+    assert (tmp_path / "store" / "games" / "latest.json").exists()

@@ -10,11 +10,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from precis.records.documents import Document, Question
+from precis.records.nouns import Nouns
 from precis.records.results import Provenance, frame_of
 from precis.records.verdict import Answer, Scored
 from precis.report.benchmark_view import benchmark_of
 from precis.report.curve import StepPoint
 from precis.report.page import report_html
+from precis.report.wording import Words
 from precis.text import count_words
 from tests.services.needs import need
 from tests.support.reports import HOSTILE, questions, rows
@@ -36,7 +38,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = pl.concat([questions(*each) for each in contenders])
     curve = [StepPoint(step, reward=0.3 + 0.02 * step) for step in range(9)]
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_html(benchmark_of(results, curve, ceiling=0.96, questions=asked)))
+    words = Words(Nouns("summary", "summaries", "document", "documents"))
+    benchmark = benchmark_of(results, curve, ceiling=0.96, questions=asked, words=words)
+    path.write_text(report_html(benchmark))
     return path
 
 
@@ -143,7 +147,7 @@ def words(page: Page) -> int:
 
 def test_only_differing_documents_are_listed_on_request(page: Page) -> None:
     page.get_by_label("Right").select_option("gpt-4o")
-    page.get_by_label("only where their verdicts differ").check()
+    page.get_by_label("only where their scores differ").check()
     listed = page.get_by_label("Document", exact=True).locator("option").all_inner_texts()
     assert 0 < len(listed) < DOCUMENTS
     assert "d1 (Topic 1)" not in listed
