@@ -86,12 +86,13 @@ bench: $(VENV)/.installed-dev  ## the programs that print the figures we claim
 	@for program in bench/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
-	$(UV) pip compile pyproject.toml --group dev --extra sky $(LOCK) -o requirements-dev.lock
-	$(UV) pip compile pyproject.toml --group build --extra sky \
+	$(UV) pip compile pyproject.toml --group dev --extra pipeline --extra sky \
+		$(LOCK) -o requirements-dev.lock
+	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra sky \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-sky.lock
-	$(UV) pip compile pyproject.toml --group build --extra tinker \
+	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra tinker \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-tinker.lock
-	$(UV) pip compile pyproject.toml --group build \
+	$(UV) pip compile pyproject.toml --group build --extra pipeline \
 		--constraint requirements-dev.lock $(LOCK) -o requirements.lock
 	echo uv | $(UV) pip compile - --constraint requirements-dev.lock $(LOCK) \
 		-o requirements-uv.lock

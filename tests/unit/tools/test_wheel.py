@@ -1,9 +1,14 @@
 """What an installed Précis puts into an environment."""
 
+import subprocess
+import sys
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from zipfile import ZipFile
 
 from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
 
@@ -17,3 +22,44 @@ def test_a_wheel_holds_the_library_with_its_licence_and_types_alone(tmp_path: Pa
     assert "precis/report/template/report.css" in names
     assert "precis/py.typed" in names
     assert "precis-0.1.0.dist-info/licenses/LICENSE" in names
+
+
+def test_a_trained_model_can_be_used_without_the_pipelines_packages() -> None:
+    modules = packages_distributions()
+    allowed = _needed_by("precis")
+    refused = sorted(
+        module
+        for module, owners in modules.items()
+        if not allowed & {canonicalize_name(owner) for owner in owners}
+    )
+    assert {"prefect", "art", "openai", "matplotlib", "datasets"} <= set(refused)
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({refused}))  # importing one of them fails
+import precis.inference.summarizer, precis.inference.texts, precis.questions.make
+import precis.models.export, precis.models.hub, precis.models.serving, precis.store.s3
+from precis.commands.main import COMMANDS, load
+for name, command in COMMANDS.items():
+    if command.target.startswith("precis."):
+        load(name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _needed_by(distribution: str) -> set[str]:
+    """The distribution and all that it needs without its extras, by canonical name."""
+    needed: set[str] = set()
+    waiting = {(distribution, "")}
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        name, extra = waiting.pop()
+        seen.add((name, extra))
+        needed.add(canonicalize_name(name))
+        for line in requires(name) or []:
+            wanted = Requirement(line)
+            if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
+                waiting |= {(wanted.name, each) for each in {"", *wanted.extras}} - seen
+    return needed
