@@ -16,7 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ class Life:
     def store(self) -> FolderStore:
         return FolderStore(self.folder)
 
-    @property
+    @cached_property
     def work(self) -> Path:
         """The run's local files, the trainer's among them."""
         return work_folder(self.config)

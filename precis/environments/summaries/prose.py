@@ -73,6 +73,7 @@ class _Joints:
     neighbours: frozenset[tuple[str, str]]
 
 
+@lru_cache(maxsize=512)  # the reward and the metrics ask for the same summary
 def prose_share(summary: str, text: str) -> float:
     """Return how far a summary is prose: 1 for sentences, 0 for a list of words.
 
