@@ -170,7 +170,7 @@ def _settings(folder: Path, base_model: str, run: str, seed: int, imitate: str) 
             "source": "file",
             "file": str(folder / f"{imitate}.jsonl"),
             "epochs": 1,
-            "measured_documents": 1,
+            "measured_scenarios": 1,
         },
         "validate_every": 20,
         "judge_patience_s": 0,

@@ -20,7 +20,6 @@ from bench.reading.measures import correct
 from bench.reading.training import GROUPS, ROLLOUTS, sample_group, summarize, train_step
 from precis.config import DocumentsConfig, TrainConfig
 from precis.environments.summaries.task import Summarizing
-from precis.environments.summaries.warm_start.demonstrations import sft_options
 from precis.environments.summaries.warm_start.documents import prepare_warm_start
 from precis.records.documents import Corpus, Document, load_corpus
 from precis.rehearsal.checkpoint_files import TrainingState, initial_state
@@ -28,6 +27,7 @@ from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.extractive.samples import PickedSample, batch_of
 from precis.rehearsal.train_step import advance, end_imitation, imitate
 from precis.rollouts.draw import draw_batch
+from precis.training.demonstrations import sft_options
 
 MEASURED = 20
 
@@ -43,7 +43,7 @@ def main(
 ) -> None:
     """Print, by seed, accuracies and how many groups had rewards that differ."""
     asked = {
-        "documents": documents,
+        "scenarios": documents,
         "samples": samples,
         "epochs": epochs,
         "batch_size": batch_size,
@@ -70,9 +70,9 @@ def _measure(config: TrainConfig, steps: int, marks: Sequence[int]) -> list[str]
     judged = 0
     for step in range(steps):
         if step == 0 and warm_start is not None:
-            state = _warm_up(state, warm_start.documents, config)
+            state = _warm_up(state, corpus.warm_start, config)
             assert config.warm_start is not None
-            judged += len(warm_start.documents) * config.warm_start.samples
+            judged += len(corpus.warm_start) * config.warm_start.samples
         else:
             batch = draw_batch(corpus.drawn, config.seed, step, GROUPS)
             state = train_step(state, batch, np.random.default_rng([config.seed, step]))

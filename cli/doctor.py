@@ -33,6 +33,7 @@ from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment, key_variables
+from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment as RunEnvironment
 from precis.environments.python import load_python
 from precis.environments.summaries.environment import Summaries
@@ -230,7 +231,9 @@ async def _check_run(config: TrainConfig) -> str:
 async def _environment_of(config: TrainConfig) -> AsyncIterator[RunEnvironment]:
     """What a run trains for, as far as it decides what the run is: nobody is asked anything."""
     if config.environment.kind == "python":
-        yield await asyncio.to_thread(load_python, config.environment.file)
+        environment = await asyncio.to_thread(load_python, config.environment.file)
+        environment.warm_start = prepare_warm_start(config.warm_start, environment)
+        yield environment
         return
     corpus = await asyncio.to_thread(load_corpus, config.documents)
     # Which judge it is does not depend on its key.

@@ -361,31 +361,37 @@ class FromCheckpoint(Record):
 
 
 class WarmStartConfig(Record):
-    """Supervised training on summaries worth imitating, before the first step of reinforcement."""
+    """Supervised training on rollouts worth imitating, before the first step of reinforcement."""
 
     source: Decides[Literal["best_of_n", "teacher", "file"]] = "best_of_n"
-    """Who writes the summaries: `best_of_n` samples several of each document from the policy itself
-    and takes the one that the judge likes best; `teacher` asks another model; `file` reads them."""
-    documents: Decides[BoundedInt | None] = Field(None, ge=1)
-    """Training documents to set apart for it, which no step draws then; empty takes 200, or a
-    quarter of them where that is fewer. Of a file, its first so many summaries; empty takes all."""
+    """Who makes the demonstrations: `best_of_n` samples several rollouts of each scenario from the
+    policy itself and takes the one that earns most; `teacher` asks another model; `file` reads
+    them."""
+    scenarios: Decides[BoundedInt | None] = Field(None, ge=1)
+    """Training scenarios to set apart for it, which no step draws then; empty takes 200, or a
+    quarter of them where that is fewer. Of a file, its first so many demonstrations; empty takes
+    all."""
     samples: Decides[BoundedInt] = Field(8, ge=2)
-    """Summaries sampled of each document, for source `best_of_n`."""
+    """Rollouts sampled of each scenario, for source `best_of_n`."""
     teacher: ByIdentity[ContenderConfig | None] = None
-    """The other model, for source `teacher`; each summary is paid for once in a store."""
+    """The other model, for source `teacher`; each of its answers is paid for once in a store."""
     file: ByIdentity[str] = ""
-    """A parquet or JSONL file, for source `file`: a row for each summary, with `summary` and the
-    document's `document_id` or `text`, or both."""
+    """A file of demonstrations, for source `file`. Of an agent it is JSONL, a line for each rollout
+    with its `messages` and `tools` as in OpenAI's API; of summaries it is parquet or JSONL, a row
+    for each, with `summary` and the document's `document_id` or `text`, or both."""
+    reward_min: Annotated[Decides[BoundedFloat | None], Since(None)] = Field(None, ge=-(2**53))
+    """Least reward of a rollout that is imitated; empty takes what earned more than 0, and of a
+    file all."""
     epochs: Decides[BoundedInt] = Field(2, ge=1)
-    """Passes over the summaries."""
+    """Passes over the demonstrations."""
     batch_size: Decides[BoundedInt] = Field(4, ge=1)
-    """Summaries of an update."""
+    """Demonstrations of an update."""
     learning_rate: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Adam's highest step size: it rises over the first tenth of the updates, and falls to 0 over
     the rest. Empty takes what suits the trainer: 2e-4 for an adapter, 0.02 for the embedded
     policy."""
-    measured_documents: MayChange[BoundedInt] = Field(20, ge=1)
-    """Documents of the steps that are sampled before the warm start and after it, as a step would,
+    measured_scenarios: MayChange[BoundedInt] = Field(20, ge=1)
+    """Scenarios of the steps that are sampled before the warm start and after it, as a step would,
     to see how many groups have rewards that differ: only those can be learned from."""
 
     @model_validator(mode="after")
@@ -402,18 +408,18 @@ class WarmStartConfig(Record):
             )
         return self
 
-    def identity(self, summaries: str) -> dict[str, Any]:
+    def identity(self, shown: str) -> dict[str, Any]:
         """What decides the result, by what it stands for.
 
         Args:
-            summaries: digest of the file's, wherever it lies.
+            shown: digest of the file's demonstrations, wherever it lies.
         """
         decisive = decisive_settings(self)
         if self.teacher is not None:
             asked = {"model", "base_url", "reasoning", "reasoning_effort", "thinking_tokens_max"}
             decisive["teacher"] = self.teacher.model_dump(include=asked)
         if self.file:
-            decisive["summaries"] = summaries
+            decisive["shown"] = shown
         return decisive
 
 
@@ -459,7 +465,7 @@ class TrainConfig(RunConfig):
         None, title="Warm Start"
     )
     """Begin with supervised training as step 0, which counts as one of `steps`: `{}` imitates the
-    best of the policy's own summaries. Empty begins with reinforcement."""
+    best of the policy's own rollouts. Empty begins with reinforcement."""
     take_over: MayChange[bool] = False
     """Take the model from another run that holds it, which then stops."""
 
@@ -468,7 +474,6 @@ class TrainConfig(RunConfig):
         if self.environment.kind == "summaries":
             return self
         given = {
-            "warm_start": self.warm_start is not None,
             "second_judge": self.second_judge is not None,
             "rollouts.reward 'ruler'": self.rollouts.reward == "ruler",
         }
@@ -526,15 +531,27 @@ class TrainConfig(RunConfig):
         return self
 
     @model_validator(mode="after")
+    def _demonstrations_have_rewards(self) -> Self:
+        warm = self.warm_start
+        if warm is None or warm.reward_min is None or self.environment.kind != "summaries":
+            return self
+        if warm.source != "best_of_n":
+            raise ValueError(
+                f"warm_start.reward_min: the summaries of a {warm.source} are not judged, so "
+                "leave it out, or take warm_start.source 'best_of_n'"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _wandb_imitates_nothing(self) -> Self:
         if self.warm_start and self.trainer.kind == "serverless":
             raise ValueError(
                 "warm_start needs a trainer of kind 'extractive', 'art' or 'tinker': W&B's "
-                "serverless trainer imitates no summaries here"
+                "serverless trainer imitates nothing here"
             )
         return self
 
-    def identity(self, corpus_digest: str, judge: Mapping[str, str], summaries: str = "") -> str:
+    def identity(self, corpus_digest: str, judge: Mapping[str, str], shown: str = "") -> str:
         """Digest of what decides the result: a run can be resumed only with the same one.
 
         How many steps, how fast and how patiently are left out, so that they may change: each
@@ -543,11 +560,11 @@ class TrainConfig(RunConfig):
 
         Args:
             judge: which judge rules and how it is asked (`JudgeClient.identity`).
-            summaries: digest of those that the warm start is given (`WarmStart.digest`).
+            shown: digest of what the warm start is given (`WarmStart.digest`).
         """
         decisive = {"corpus": corpus_digest, "judge": dict(judge), **decisive_settings(self)}
         if self.warm_start is not None:
-            decisive["warm_start"] = self.warm_start.identity(summaries)
+            decisive["warm_start"] = self.warm_start.identity(shown)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 

@@ -11,13 +11,13 @@ from prefect.flow_runs import apause_flow_run
 from prefect.logging import get_run_logger
 
 from precis.config import RunConfig
-from precis.environments.summaries.warm_start.demonstrations import DemonstrationJournal
 from precis.errors import JudgeUnavailable
-from precis.records.documents import Document
 from precis.records.ledger import StepRecord, Validation
+from precis.records.rollout import Scenario
 from precis.records.warm_start import GroupVariance
 from precis.training import resume, stages, warm_start
 from precis.training.batch import StepRollouts, TrainingBatch
+from precis.training.demonstrations import DemonstrationJournal
 from precis.training.loop import Stages
 from precis.training.run import Run
 from tasks.policy import RETRIED
@@ -80,15 +80,15 @@ async def measure_groups(run: Run, step: int) -> GroupVariance:
         return await warm_start.measure_groups(run, step)
 
 
-@task(name="collect summaries", task_run_name="collect summaries for {run.name}", **RETRIED)
-async def collect_summaries(
-    run: Run, journal: DemonstrationJournal, documents: Sequence[Document]
+@task(name="collect demonstrations", task_run_name="demonstrations for {run.name}", **RETRIED)
+async def collect_demonstrations(
+    run: Run, journal: DemonstrationJournal, scenarios: Sequence[Scenario]
 ) -> None:
-    """Have summaries written of some documents, and keep them."""
+    """Have rollouts of some scenarios made to imitate, and keep them."""
     if run.config.warm_start and run.config.warm_start.source == "teacher":
-        return await warm_start.collect_summaries(run, journal, documents)  # asks no judge
+        return await warm_start.collect_demonstrations(run, journal, scenarios)  # asks no judge
     async with judge_slots(run.config):
-        await warm_start.collect_summaries(run, journal, documents)
+        await warm_start.collect_demonstrations(run, journal, scenarios)
 
 
 @task(name="imitate", task_run_name="step 0: imitate for {run.name}", **RETRIED)
@@ -123,7 +123,7 @@ STAGES = Stages(
     validate=validate,
     log_validation=log_validation,
     measure=measure_groups,
-    collect=collect_summaries,
+    collect=collect_demonstrations,
     imitate=imitate,
     around_judge=wait_out_judge,
     show_state=show_running_as,

@@ -7,13 +7,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from precis.environments.conversations import conversations_of
+from precis.environments.demonstrations import WarmStart, choose_best
 from precis.llm.budget import Budget
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
+from precis.records.demonstrations import Demonstration
 from precis.records.nouns import Figure, Nouns
 from precis.records.questions import QuestionRow
 from precis.records.rollout import Call, Rollout, Scenario, Score, Split, Unscored
-from precis.records.spend import Spend
+from precis.records.spend import Spend, Usage
 from precis.report.escaping import escape, quote
 from precis.store import Store
 from precis.store.kept import KeptRecords
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from precis.config import BenchmarkConfig, TrainConfig
-    from precis.environments.summaries.warm_start.documents import WarmStart
 
 __all__ = [
     "Call",
@@ -48,8 +49,8 @@ class Environment(Protocol):
     `async with environment:` is how one is used: it starts what it needs, and stops it.
     """
 
-    warm_start: "WarmStart | None" = None
-    """What is imitated before the first step; of summaries alone."""
+    warm_start: WarmStart | None = None
+    """What is imitated before the first step."""
 
     @property
     def nouns(self) -> Nouns:
@@ -158,6 +159,21 @@ class Environment(Protocol):
     def forecasts(self, config: "TrainConfig", next_step: int) -> Sequence[Estimate]:
         """Return what the rest of a run will cost, as far as it can be foreseen."""
         return ()
+
+    def estimate_usage(self, scenario: Scenario) -> Usage | None:
+        """Return about how many tokens a rollout of a scenario takes; None if it can't be told."""
+        return None
+
+    def demonstrate(
+        self, rollouts: Sequence[Rollout], reward_min: float | None = None
+    ) -> Demonstration:
+        """Return what a warm start is to imitate of a scenario, or the cause why nothing.
+
+        Args:
+            rollouts: of the scenario, by the policy itself or a teacher.
+            reward_min: the least that the rollout must have earned; more than 0 if None.
+        """
+        return choose_best(rollouts, reward_min)
 
     def unjudged(self) -> "Environment":
         """Return the environment without what scoring costs: a rollout may be Unscored then."""

@@ -60,7 +60,7 @@ def _warm_start_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
             metrics["groups_measured"] = one.groups
     warm_start = record.warm_start
     if warm_start is not None:
-        metrics["warm_start/summaries"] = warm_start.summaries
+        metrics["warm_start/demonstrations"] = warm_start.demonstrations
         metrics["warm_start/left_out"] = sum(warm_start.left_out.values())
         if warm_start.reward is not None:
             metrics["warm_start/reward"] = warm_start.reward

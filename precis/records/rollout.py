@@ -15,6 +15,8 @@ Json = Mapping[str, Any]
 """A JSON object."""
 Split = Literal["train", "validation"]
 _NO_USAGE = Usage(0, 0)
+UNJUDGED = "unjudged"
+"""The cause of a rollout that is whole, and that nobody was asked to score yet."""
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ class WarmStartRecord(Record):
     """How supervised training made an adapter."""
 
     source: str
-    """Who wrote the summaries: `best_of_n`, `teacher` or `file`."""
-    documents: Count
-    """Training documents that were set apart for it."""
-    summaries: Count
-    """Summaries that were imitated."""
+    """Who made the demonstrations: `best_of_n`, `teacher` or `file`."""
+    scenarios: Count
+    """Training scenarios that were set apart for it."""
+    demonstrations: Count
+    """Rollouts that were imitated."""
     left_out: dict[str, Count]
-    """Summaries, or documents without one, that were not imitated, by cause."""
+    """Demonstrations, or scenarios without one, that were not imitated, by cause."""
     reward: Finite | None
-    """Mean reward of the imitated summaries; None where no judge has read them."""
+    """Mean reward of the imitated rollouts; None where none has a score."""
     usd: Amount = 0.0
     """What collecting them cost, judge or teacher, as far as its price is known."""
 
@@ -26,7 +26,7 @@ class GroupVariance(Record):
     step: Step
     """The adapter."""
     groups: Count
-    """Documents that were sampled, each as often as in a step."""
+    """Scenarios that were sampled, each as often as in a step."""
     varied: Count
     """Groups whose rewards differ."""
     dropped: dict[str, Count]

@@ -146,15 +146,16 @@ class EmbeddedBackend:
         Args:
             trajectories: with the answers to imitate.
             on_progress: told the metrics of each update.
-            batch_size: samples of an update.
-            learning_rates: of each update; the samples are gone through again and again, each
+            batch_size: trajectories of an update.
+            learning_rates: of each update; the trajectories are gone through again and again, each
                 time in another order.
 
         Raises:
             TrainerError: an answer is none that the policy could give.
         """
-        samples = list(chain.from_iterable(map(self._kind.demonstrations_of, trajectories)))
-        batches = _batches(samples, batch_size, self._seed)
+        demonstrations = list(map(self._kind.demonstrations_of, trajectories))
+        samples = list(chain.from_iterable(demonstrations))
+        batches = _batches(demonstrations, batch_size, self._seed)
         seen = []
         async with self._training:
             trained = self._latest(model)
@@ -258,10 +259,12 @@ def _metrics(
     }
 
 
-def _batches(samples: Sequence[Sample], size: int, seed: int) -> Iterator[list[Sample]]:
-    """Batches without end; each sample is in one of each pass."""
+def _batches(
+    demonstrations: Sequence[Sequence[Sample]], size: int, seed: int
+) -> Iterator[list[Sample]]:
+    """The samples of so many demonstrations, without end; each is in one batch of each pass."""
     for number in itertools.count():
-        order = list(samples)
+        order = list(demonstrations)
         random.Random(f"{seed}/{number}").shuffle(order)
         for start in range(0, len(order), size):
-            yield order[start : start + size]
+            yield list(chain.from_iterable(order[start : start + size]))

@@ -137,7 +137,8 @@ def warm_start(ledger: Ledger) -> str:
         left_out = f", left out {causes(made.left_out)}" if made.left_out else ""
         earned = "" if made.reward is None else f" with a mean reward of {number(made.reward)}"
         cost = f", for ${made.usd:,.2f}" if made.usd else ""
-        parts.append(f"{made.summaries} summaries imitated ({made.source}){earned}{left_out}{cost}")
+        shown = f"{made.demonstrations} demonstrations imitated ({made.source})"
+        parts.append(f"{shown}{earned}{left_out}{cost}")
     for one in ledger.variances:
         when = "after" if one.step else "before"
         parts.append(f"{one.varied} of {one.groups} groups with rewards that differ {when} it")

@@ -89,7 +89,7 @@ class WandbBackend(ServerlessBackend):
     ) -> ServerlessTrainResult:
         """Not there: no setting leads here."""
         raise TrainerError(
-            "W&B's serverless trainer imitates no summaries here.", "Train without warm_start."
+            "W&B's serverless trainer imitates nothing here.", "Train without warm_start."
         )
 
     def recover(self, checkpoint: Path) -> dict[str, float] | None:

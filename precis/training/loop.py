@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from precis.environments.summaries.warm_start.demonstrations import DemonstrationJournal
 from precis.errors import BudgetReached, RolloutError, StoreError, TrainerLost
 from precis.processes.signals import cancel_on_sigterm
-from precis.records.documents import Document
 from precis.records.ledger import StepRecord, Validation
+from precis.records.rollout import Scenario
 from precis.records.warm_start import GroupVariance
 from precis.report.training_report import progress_line
 from precis.training.batch import StepRollouts, TrainingBatch, filter_groups
+from precis.training.demonstrations import DemonstrationJournal
 from precis.training.resume import resume
 from precis.training.run import Run
 from precis.training.stages import (
@@ -37,7 +37,7 @@ from precis.training.view import training_view
 from precis.training.warm_start import (
     BATCH,
     book,
-    collect_summaries,
+    collect_demonstrations,
     imitate,
     measure_groups,
     open_journal,
@@ -85,7 +85,7 @@ class Stages:
         validate: measures an adapter on the held-out scenarios.
         log_validation: appends that as well.
         measure: how many of an adapter's groups a step could learn from.
-        collect: has summaries written to imitate, and keeps them.
+        collect: has rollouts made to imitate, and keeps them.
         imitate: makes adapter 1 of them.
         around_judge: what needs the judge is done in it, so that it may pause the run.
         show_state: shows a name for the state that the run is in, and a message.
@@ -100,8 +100,8 @@ class Stages:
     validate: Callable[[Run, int], Awaitable[Validation]] = validate
     log_validation: Callable[[Run, Validation], Awaitable[None]] = log_validation
     measure: Callable[[Run, int], Awaitable[GroupVariance]] = measure_groups
-    collect: Callable[[Run, DemonstrationJournal, Sequence[Document]], Awaitable[None]] = (
-        collect_summaries
+    collect: Callable[[Run, DemonstrationJournal, Sequence[Scenario]], Awaitable[None]] = (
+        collect_demonstrations
     )
     imitate: Callable[[Run, DemonstrationJournal], Awaitable[StepRecord]] = imitate
     around_judge: AroundJudge = fail_without_judge
@@ -191,7 +191,7 @@ class TrainingLoop:
         run = self.run
         journal = await open_journal(run)
         with run.stopwatch.phase("collect"):
-            while batch := journal.missing(run.documents_to_summarize)[:BATCH]:
+            while batch := journal.missing(run.scenarios_to_demonstrate)[:BATCH]:
                 await self._stop_at_limits()
                 try:
                     collect = partial(self.stages.collect, run, journal, batch)

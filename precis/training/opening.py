@@ -13,6 +13,7 @@ from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home
+from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
@@ -68,6 +69,8 @@ async def open_environment(
     """
     if config.environment.kind == "python":
         async with await asyncio.to_thread(load_python, config.environment.file) as environment:
+            if isinstance(config, TrainConfig):
+                environment.warm_start = prepare_warm_start(config.warm_start, environment)
             yield environment
         return
     corpus = await read(config)

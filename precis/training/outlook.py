@@ -15,7 +15,7 @@ def announce_cost(run: Run) -> None:
     usd = run.ledger.usd
     teacher = teacher_of(config)
     if teacher and run.warm_start and at == 0:
-        asked = forecast_teacher(teacher.spec, run.warm_start.documents, config.rollouts)
+        asked = forecast_teacher(teacher.spec, run.environment, run.warm_start.scenarios)
         _log.info("%s", asked)
         usd += asked.usd or 0.0
     for ahead in run.environment.forecasts(config, at):

@@ -10,7 +10,6 @@ from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import TrainConfig
 from precis.environments.protocol import Environment
-from precis.environments.summaries.warm_start.documents import WarmStart
 from precis.errors import ConfigError
 from precis.models.licences import check_licence
 from precis.records.ledger import find_ledger
@@ -56,7 +55,8 @@ class Preflight:
         checks |= self._environment.trials
         warm_start = self._environment.warm_start
         if warm_start is not None:
-            checks["warm start"] = partial(check_warm_start, self.config, warm_start)
+            found = warm_start.describe(self._environment.nouns)
+            checks["warm start"] = partial(check_warm_start, self.config, found)
         if self.config.cluster.where == "local" and self.config.trainer.kind == "art":
             checks["GPU"] = self.gpus_here
         if self.config.cluster.where == "sky":
@@ -150,8 +150,7 @@ class Preflight:
         return f"{found:.0%} {environment.nouns.reward} can be reached"
 
 
-async def check_warm_start(config: TrainConfig, warm_start: WarmStart) -> str:
-    """Whether there are summaries to begin with, or documents and somebody to write them."""
+async def check_warm_start(config: TrainConfig, found: str) -> str:
+    """Return what there is to imitate, and by whom; a teacher must have its key."""
     teacher = teacher_of(config)
-    found = str(warm_start)
     return f"{found}, by {teacher.spec.contender}" if teacher else found

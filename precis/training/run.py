@@ -12,8 +12,8 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached
 from precis.processes.kill_points import reached
-from precis.records.documents import Document
 from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
+from precis.records.rollout import Scenario
 from precis.records.spend import Spend
 from precis.run.continuation import check_settings
 from precis.run.lease import Lease
@@ -73,9 +73,11 @@ class Run:
         self.config = config
         self.environment = environment
         self.recorder = recorder
-        self.drawn = tuple(environment.scenarios("train"))
-        self.held_out = tuple(environment.scenarios("validation"))
         self.warm_start = environment.warm_start
+        apart = {one.id for one in self.warm_start.scenarios} if self.warm_start else set()
+        train = environment.scenarios("train")
+        self.drawn = tuple(one for one in train if one.id not in apart)
+        self.held_out = tuple(environment.scenarios("validation"))
         self.store = store
         self.lease = lease
         self.trainer = trainer
@@ -174,11 +176,11 @@ class Run:
         return self.warm_start is not None and self.next_step in (0, 1) and not known
 
     @property
-    def documents_to_summarize(self) -> tuple[Document, ...]:
-        """Those that the warm start needs a summary of: none where a file has them."""
+    def scenarios_to_demonstrate(self) -> tuple[Scenario, ...]:
+        """Those that the warm start needs a rollout of: none where a file has them."""
         if self.warm_start is None or self.warm_start.given:
             return ()
-        return self.warm_start.documents
+        return self.warm_start.scenarios
 
     @property
     def warm_start_is_due(self) -> bool:
@@ -271,8 +273,8 @@ class Run:
 def identity_of(config: TrainConfig, environment: Environment) -> str:
     """The digest of what decides the result of a run."""
     warm_start = environment.warm_start
-    summaries = warm_start.digest if warm_start else ""
-    return config.identity(environment.digest, environment.identity, summaries)
+    shown = warm_start.digest if warm_start else ""
+    return config.identity(environment.digest, environment.identity, shown)
 
 
 def trainable(config: RunConfig) -> Model:

@@ -8,6 +8,7 @@ from itertools import chain
 from precis.config import RolloutsConfig
 from precis.environments.protocol import Environment
 from precis.errors import JudgeUnavailable
+from precis.records.demonstrations import Demonstration
 from precis.records.ledger import Ledger, Metric, StepRecord, Validation
 from precis.records.nouns import REWARD, SUCCESS, Figure, default_figure
 from precis.records.rollout import Rollout, Score
@@ -206,7 +207,7 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
     )
 
 
-def mean_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float]:
     """The mean of each metric, over the rollouts that have it."""
     values: dict[str, list[float]] = {}
     for one in rollouts:

@@ -1,4 +1,4 @@
-"""The warm start: summaries to imitate, the training on them, and what it did to the groups."""
+"""The warm start: rollouts to imitate, the training on them, and what it did to the groups."""
 
 import asyncio
 import logging
@@ -7,44 +7,40 @@ from collections.abc import Sequence
 
 from precis.benchmark.teacher import Teacher, teacher_of
 from precis.config import WarmStartConfig
-from precis.environments.summaries.environment import scenario_of
-from precis.environments.summaries.task import Summarizing
-from precis.environments.summaries.warm_start.best_of_n import choose_best
-from precis.environments.summaries.warm_start.demonstrations import (
-    Demonstration,
-    DemonstrationJournal,
-    mean_words,
-    record_of,
-    sft_options,
-    trajectories,
-)
-from precis.environments.summaries.warm_start.documents import WarmStart
+from precis.environments.demonstrations import WarmStart
+from precis.environments.protocol import Environment
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
-from precis.records.documents import Document
+from precis.records.demonstrations import Demonstration
 from precis.records.ledger import StepRecord
 from precis.records.rollout import Rollout, Scenario
 from precis.records.warm_start import GroupVariance
 from precis.rollouts.draw import draw_batch
 from precis.trainer.backend import SERVICE_USD
+from precis.training.demonstrations import (
+    DemonstrationJournal,
+    record_of,
+    sft_options,
+    trajectories,
+)
 from precis.training.run import Run
 from precis.training.stages import sample_scenarios
-from precis.training.steps import as_trained, imitation_record, variance_of
+from precis.training.steps import as_trained, imitation_record, mean_metrics, variance_of
 
 _log = logging.getLogger(__name__)
 
 BATCH = 16
-"""Documents whose summaries are collected together, and then kept."""
+"""Scenarios whose demonstrations are collected together, and then kept."""
 
 
 async def measure_groups(run: Run, step: int) -> GroupVariance:
     """Sample adapter `step` as a step does, and see how many groups have rewards that differ.
 
-    The documents are the same before a warm start and after it: the first that steps draw.
+    The scenarios are the same before a warm start and after it: the first that steps draw.
     """
     start = time.perf_counter()
     settings = run.config.rollouts
-    count = min(_settings(run).measured_documents, len(run.drawn))
+    count = min(_settings(run).measured_scenarios, len(run.drawn))
     scenarios = draw_batch(run.drawn, run.config.seed, 0, count)
     rows = await _sample(run, step, scenarios, settings.rollouts_per_group)
     reached("groups measured", step)
@@ -65,23 +61,26 @@ async def open_journal(run: Run) -> DemonstrationJournal:
     return await asyncio.to_thread(DemonstrationJournal, run.store, run.name, run.identity)
 
 
-async def collect_summaries(
-    run: Run, journal: DemonstrationJournal, documents: Sequence[Document]
+async def collect_demonstrations(
+    run: Run, journal: DemonstrationJournal, scenarios: Sequence[Scenario]
 ) -> None:
-    """Have summaries written of some documents, and keep them.
+    """Have rollouts of some scenarios made, by a teacher or the policy itself, and keep those to
+    imitate.
 
     Raises:
-        BudgetReached: the teacher's next summary might lead past the budget.
+        BudgetReached: the teacher's next answer might lead past the budget.
     """
+    settings = _settings(run)
+    environment = run.environment
     teacher = teacher_of(run.config)
     if teacher is not None:
-        demonstrations = await _ask(run, teacher, documents)
+        environment = environment.unjudged()
+        rows = [[one] for one in await _ask(run, teacher, environment, scenarios)]
     else:
-        scenarios = list(map(scenario_of, documents))
-        rows = await _sample(run, 0, scenarios, _settings(run).samples)
-        demonstrations = [choose_best(row) for row in rows]
-    reached("summaries collected", 0)
-    await book(run, journal, demonstrations)
+        rows = await _sample(run, 0, scenarios, settings.samples)
+    reached("demonstrations collected", 0)
+    shown = [environment.demonstrate(row, settings.reward_min) for row in rows]
+    await book(run, journal, shown)
 
 
 async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
@@ -92,33 +91,32 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     """
     warm_start = _warm_start(run)
     shown = warm_start.given or journal.all
-    made = record_of(shown, run.config, len(warm_start.documents), journal.usd)
+    made = record_of(shown, run.config, len(warm_start.scenarios), journal.usd)
     record = imitation_record(
         run.ledger,
         made,
-        metrics={"words": mean_words(shown)},
+        metrics=mean_metrics([one for one in shown if not one.cause]),
         seconds=run.stopwatch.seconds,
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
     )
     run.described = record
-    answers = trajectories(shown, warm_start.documents, Summarizing(run.config.rollouts.words_max))
     reached("before training", record.step)
     start = time.perf_counter()
     result = await run.trainer.client.train_sft(
         run.model,
-        answers,
+        trajectories(shown),
         step=record.step,
         run=run.ledger.run_id,
         note=record.model_dump(mode="json"),
-        **sft_options(run.config, made.summaries),
+        **sft_options(run.config, made.demonstrations),
     )
     seconds = time.perf_counter() - start
     reached("step trained", record.step)
     _log.info(
-        "Warm start: %d summaries imitated, %s left out.",
-        made.summaries,
+        "Warm start: %d demonstrations imitated, %s left out.",
+        made.demonstrations,
         made.left_out or "none",
     )
     run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
@@ -131,19 +129,19 @@ async def book(
     """Keep what was collected, and what it has cost."""
     await run.lease.check()
     usd = run.unbooked.usd
-    # First: summaries can be collected again, from replies that are kept, and dollars can't.
+    # First: demonstrations can be collected again, from replies that are kept, and dollars can't.
     await run.book_rest()
     await asyncio.to_thread(journal.add, demonstrations, usd)
-    reached("summaries kept", 0)
+    reached("demonstrations kept", 0)
 
 
-async def _ask(run: Run, teacher: Teacher, documents: Sequence[Document]) -> list[Demonstration]:
+async def _ask(
+    run: Run, teacher: Teacher, environment: Environment, scenarios: Sequence[Scenario]
+) -> list[Rollout]:
     left = None if run.config.budget_usd is None else max(0.0, run.config.budget_usd - run.usd)
     budget = Budget(left)
     try:
-        scenarios = list(map(scenario_of, documents))
-        unjudged = run.environment.unjudged()
-        return await teacher.write(unjudged, scenarios, run.recorder, run.store, budget)
+        return await teacher.attempt(environment, scenarios, run.recorder, run.store, budget)
     finally:
         run.taught += budget.spend
 

@@ -93,7 +93,7 @@ POINTS = {
 }
 """Of a step that is followed by a validation; the checkpoint before it goes with its commit."""
 
-WARM_POINTS = {"first summaries kept": Point("flow", "summaries kept")}
+WARM_POINTS = {"first demonstrations kept": Point("flow", "demonstrations kept")}
 """Of a warm start, which is step 0."""
 
 INTERRUPTED = {"training begun", "before weights saved"}

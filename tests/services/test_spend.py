@@ -55,8 +55,8 @@ def test_steps_that_are_trained_and_not_yet_committed_are_paid_for_once(
 def test_summaries_that_are_kept_for_a_warm_start_are_paid_for(
     precis: Precis, tmp_path: Path
 ) -> None:
-    kill = Kill("first summaries kept", ("flow",), step=0)
-    ledger, paid = killed([kill], precis, tmp_path, warm_start={"measured_documents": 2})
+    kill = Kill("first demonstrations kept", ("flow",), step=0)
+    ledger, paid = killed([kill], precis, tmp_path, warm_start={"measured_scenarios": 2})
     assert ledger.steps[0].warm_start is not None
     assert ledger.usd == pytest.approx(paid)
 

@@ -2,9 +2,9 @@
 
 from dataclasses import asdict, replace
 
-from precis.environments.summaries.environment import scenario_of
 from precis.environments.summaries.judge import Answer, Scored
 from precis.environments.summaries.prompt import summary_messages
+from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Document, Question
 from precis.records.rollout import Call, Rollout, Score, Unscored
 from precis.records.spend import Usage

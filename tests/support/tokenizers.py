@@ -39,7 +39,9 @@ TEMPLATE_WITH_TOOLS = """\
         {%- for call in message.tool_calls or [] %}
             {%- if content or not loop.first %}{{- '\\n' }}{%- endif %}
             {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
-            {{- call.function.arguments }}{{- '}\\n</tool_call>' }}
+            {%- set arguments = call.function.arguments %}
+            {{- arguments if arguments is string else arguments | tojson }}
+            {{- '}\\n</tool_call>' }}
         {%- endfor %}
         {{- '<|im_end|>\\n' }}
     {%- elif message.role == 'tool' %}

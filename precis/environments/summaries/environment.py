@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 from precis.config import BenchmarkConfig, RolloutsConfig, TrainConfig
 from precis.environments.clock import clock_stopped
+from precis.environments.demonstrations import WarmStart, choose_best, demonstration_of
 from precis.environments.protocol import Environment, Figure, Nouns, QuestionRow
 from precis.environments.summaries.baselines import USUAL_BASELINES, baselines
 from precis.environments.summaries.forecast import (
@@ -20,17 +21,19 @@ from precis.environments.summaries.judge.kept import KeptVerdicts
 from precis.environments.summaries.judge.trial import check_judge, check_second_judge
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import show_summary
-from precis.environments.summaries.task import Summarizing
-from precis.environments.summaries.warm_start.documents import WarmStart, prepare_warm_start
+from precis.environments.summaries.task import Summarizing, scenario_of
+from precis.environments.summaries.warm_start.documents import prepare_warm_start
 from precis.environments.trajectories import trajectory_of
 from precis.llm.budget import Budget
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
+from precis.llm.tokens import estimate_tokens
 from precis.processes.kill_points import reached
 from precis.records.cloze import crudeness_of
+from precis.records.demonstrations import Demonstration
 from precis.records.documents import Corpus, Document
-from precis.records.rollout import Rollout, Scenario, Score, Split, Unscored
-from precis.records.spend import Spend
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
+from precis.records.spend import Spend, Usage
 from precis.records.verdict import Disqualified, Scored
 from precis.settings.tinker import TinkerTrainer
 from precis.store import Store
@@ -40,8 +43,8 @@ from precis.text import copied_share, count_words
 if TYPE_CHECKING:
     import art
 
-UNJUDGED = "unjudged"
-"""The cause of a summary that nobody has ruled on."""
+_WORDS_PER_TOKEN = 0.75
+"""Of English prose; the usual rule for the tokenizers of hosted models."""
 
 
 class Summaries(Environment):
@@ -223,6 +226,26 @@ class Summaries(Environment):
         services = Services(self.judge)
         return Summaries(self.corpus, config.rollouts, services, verdicts=verdicts)
 
+    def estimate_usage(self, scenario: Scenario) -> Usage | None:
+        messages = self.task.messages(self._documents[scenario.id])
+        sent = sum(len(message["content"]) for message in messages)
+        return Usage(round(estimate_tokens(sent)), int(self.task.words_max / _WORDS_PER_TOKEN))
+
+    def demonstrate(
+        self, rollouts: Sequence[Rollout], reward_min: float | None = None
+    ) -> Demonstration:
+        """Return the summary whose questions are answered best; a teacher's is not judged."""
+        if not self._is_unjudged:
+            best = choose_best(rollouts, reward_min, _share_answered)
+            words = {"words": best.metrics["words"]} if not best.cause else {}
+            return best.model_copy(update={"metrics": words})
+        (rollout,) = rollouts
+        score = rollout.score
+        cause = score.details["disqualified"] if isinstance(score, Score) else score.cause
+        if cause != UNJUDGED:
+            return Demonstration(scenario_id=rollout.scenario.id, cause=cause)
+        return demonstration_of(rollout, metrics={"words": count_words(rollout.text)})
+
     def unjudged(self) -> "Summaries":
         """Return these summaries with nobody to rule on them."""
         copied = copy(self)
@@ -236,7 +259,7 @@ class Summaries(Environment):
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
         """Return what a training service and the judges will be asked for."""
         held_out = self.corpus.validation
-        apart = len(self.warm_start.documents) if self.warm_start else 0
+        apart = len(self.warm_start.scenarios) if self.warm_start else 0
         found: list[Estimate] = []
         if isinstance(config.trainer, TinkerTrainer):
             found.append(forecast_service(config, config.trainer, next_step, held_out))
@@ -335,11 +358,10 @@ class Summaries(Environment):
         return metrics
 
 
-def scenario_of(document: Document) -> Scenario:
-    """A document as the start of a group."""
-    questions = list(map(asdict, document.questions))
-    data = {"topic": document.topic, "text": document.text, "questions": questions}
-    return Scenario(document.id, data)
+def _share_answered(rollout: Rollout) -> float | None:
+    """The share of the questions that were answered; where there are none, the reward."""
+    asked = rollout.metrics.get("asked")
+    return rollout.metrics["correct"] / asked if asked else rollout.reward
 
 
 def questions_about(rollout: Rollout) -> list[QuestionRow]:

@@ -138,7 +138,7 @@ def _warm_start_summaries(config: TrainConfig, next_step: int, documents: int) -
     settings = config.warm_start
     if settings is None or next_step > 1:
         return 0
-    measured = settings.measured_documents * config.rollouts.rollouts_per_group
+    measured = settings.measured_scenarios * config.rollouts.rollouts_per_group
     if next_step == 1:
         return measured
     samples = settings.samples if settings.source == "best_of_n" else 0

@@ -1,11 +1,12 @@
 """Summarizing: the prompt, its limits, and what can be said of a summary without a judge."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify, reward_share, score_zero
 from precis.records.documents import Document
+from precis.records.rollout import Scenario
 from precis.records.verdict import Disqualified, Scored
 
 
@@ -44,3 +45,10 @@ class Summarizing:
     def score_zero(self, document: Document) -> Scored:
         """See `precis.environments.summaries.rewards.score_zero`."""
         return score_zero(document)
+
+
+def scenario_of(document: Document) -> Scenario:
+    """A document as the start of a group."""
+    questions = list(map(asdict, document.questions))
+    data = {"topic": document.topic, "text": document.text, "questions": questions}
+    return Scenario(document.id, data)

@@ -1,6 +1,7 @@
 """The embedded policy that picks calls of tools, as a kind of policy."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from openai.types.chat.chat_completion import Choice as OpenAiChoice
 
 from precis.errors import TrainerError
 from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall
+from precis.records.demonstrations import is_imitated
 from precis.records.samples import tokens_of
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
 from precis.rehearsal.kind import Floats, Integers, Layout, Policy
@@ -60,14 +62,17 @@ class ToolCallPicks:
         return samples
 
     def demonstrations_of(self, trajectory: art.Trajectory) -> list[CallSample]:
-        """Return a sample for each message of the assistant's.
+        """Return a sample for each answer to imitate.
 
         Raises:
             TrainerError: one of them is none that the request allows.
         """
         samples = []
         for before, tools, item in _answers(trajectory):
-            samples.append(_sample(before, tools, message_id(_message(item)), 0.0, 0.0))
+            message = _message(item)
+            if is_imitated(message):
+                token = _token_shown(message, _options(before, tools))
+                samples.append(_sample(before, tools, token, 0.0, 0.0))
         return samples
 
     def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
@@ -149,13 +154,29 @@ def _message(item: Any) -> Message:
     return dict(item)
 
 
+def _token_shown(message: Message, options: Sequence[Option]) -> int:
+    """Return the token of an answer, however its call's arguments are written."""
+    calls = message.get("tool_calls") or []
+    if len(calls) == 1:
+        function = calls[0]["function"]
+        arguments = json.loads(function["arguments"])
+        for option in options:
+            if option.name == function["name"] and json.loads(option.content) == arguments:
+                return option.token
+    return message_id(message)
+
+
+def _options(before: Sequence[Message], tools: Sequence[Any]) -> list[Option]:
+    try:
+        return list_options(before, tools)
+    except ApiError as error:
+        raise TrainerError(f"A call can't be learned from: {error}") from error
+
+
 def _sample(
     before: Sequence[Message], tools: Sequence[Any], token: int, logprob: float, reward: float
 ) -> CallSample:
-    try:
-        options = list_options(before, tools)
-    except ApiError as error:
-        raise TrainerError(f"A call can't be learned from: {error}") from error
+    options = _options(before, tools)
     tokens = [one.token for one in options]
     if token not in tokens:
         raise TrainerError(

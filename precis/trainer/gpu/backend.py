@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from hashlib import file_digest
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -138,12 +139,13 @@ class GpuBackend(LocalBackend):
 
         Args:
             on_progress: told the metrics of each update.
-            batch_size: answers of an update.
-            learning_rates: of each update; the answers are gone through again and again, each time
-                in another order.
+            batch_size: trajectories of an update.
+            learning_rates: of each update; the trajectories are gone through again and again, each
+                time in another order.
 
         Raises:
-            TrainerError: every answer is longer than `engine.tokens_max`.
+            TrainerError: every answer is longer than `engine.tokens_max`, or the chat template
+                can't say its tool calls.
             StaleAdapter: what is served afterwards is not what was trained.
         """
         step = await self._get_step(model)
@@ -266,19 +268,20 @@ class GpuBackend(LocalBackend):
     def _sft_updates(
         self, model: Model, trajectories: list[art.Trajectory], batch_size: int, count: int
     ) -> list[Update]:
-        """So many updates; each answer is in one of each pass."""
+        """So many updates; each demonstration is learned once in each pass."""
         engine = _engine(model)
-        samples = tokenize_demonstrations(trajectories, self._tokenizer(model), engine.tokens_max)
-        if not samples:
+        shown = tokenize_demonstrations(trajectories, self._tokenizer(model), engine.tokens_max)
+        if not shown:
             raise TrainerError(
-                f"Each of the {len(trajectories)} summaries to imitate has more than "
-                f"{engine.tokens_max} tokens with its document: raise trainer.engine.tokens_max."
+                f"Each answer of the {len(trajectories)} demonstrations has more than "
+                f"{engine.tokens_max} tokens with its prompt: raise trainer.engine.tokens_max."
             )
+        samples = list(chain.from_iterable(shown))
         updates: list[Update] = []
         while len(updates) < count:
             updates += pack(
                 samples,
-                updates=math.ceil(len(samples) / batch_size),
+                updates=math.ceil(len(shown) / batch_size),
                 tokens_max=engine.packed_tokens,
                 weighting="token",
                 seed=f"{self._seed}/sft/{len(updates)}",

@@ -4,15 +4,19 @@ Rollouts are exactly the tokens that the engine read and sampled; only what othe
 imitated, is tokenized here.
 """
 
+import json
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import art
 from openai.types.chat.chat_completion import Choice
 
-from precis.records.samples import join_calls, sampled_in, tokens_of
+from precis.errors import TrainerError
+from precis.records.demonstrations import is_imitated
+from precis.records.samples import Sampled, TokenSequence, join_calls, sampled_in, tokens_of
 from precis.trainer.gpu.packing import Sample
 
 _TINY = 1e-6
@@ -36,62 +40,123 @@ def samples_of(groups: Sequence[art.TrajectoryGroup], *, scale_rewards: bool) ->
         advantages = _advantages([one.reward for one in group.trajectories], scale_rewards)
         for trajectory, advantage in zip(group.trajectories, advantages, strict=True):
             if advantage:
-                samples += _samples(trajectory, advantage, number)
+                sequences = join_calls(sampled_in(trajectory))
+                samples += _samples_of(sequences, advantage, number)
     return samples
 
 
 def tokenize_demonstrations(
     trajectories: Iterable[art.Trajectory], tokenizer: Any, tokens_max: int
-) -> list[Sample]:
-    """Answers to imitate, each with its end; those that are too long are left out.
+) -> list[list[Sample]]:
+    """Return each trajectory's answers to imitate, each with its end, as samples.
+
+    An answer whose prompt begins with the answer before it continues that one's sample. Answers
+    that are too long are left out, and so are trajectories without another.
 
     Args:
-        trajectories: their last message is the answer.
         tokens_max: longest prompt and answer together, in tokens.
+
+    Raises:
+        TrainerError: the chat template can't say an answer's tool calls.
     """
-    samples = []
+    shown = []
     for trajectory in trajectories:
-        messages: list[Any] = trajectory.messages_and_choices[:-1]
-        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
-        answer = _tokenize_answer(trajectory, tokenizer)
-        sample = Sample(
-            token_ids=[*prompt, *answer],
-            assistant_mask=[0] * len(prompt) + [1] * len(answer),
-            logprobs=[math.nan] * (len(prompt) + len(answer)),  # nobody has sampled it
-            advantage=1.0,
-            prompt_id=repr(messages),
-            prompt_length=len(prompt) - 1,
-            rollout_tokens=len(answer),
-        )
-        if len(sample.token_ids) <= tokens_max:
-            samples.append(sample)
-    return samples
+        answers = []
+        histories: list[Any] = [trajectory, *trajectory.additional_histories]
+        for history in histories:
+            answers += _tokenize_answers(history, tokenizer)
+        fitting = [one for one in answers if len(one.prompt_ids) + len(one.token_ids) <= tokens_max]
+        sequences = join_calls(fitting)
+        if sequences:
+            shown.append(_samples_of(sequences, advantage=1.0, group=None))
+    return shown
 
 
-def _tokenize_answer(trajectory: art.Trajectory, tokenizer: Any) -> list[int]:
+def _tokenize_answers(history: Any, tokenizer: Any) -> list[Sampled]:
+    """Return prompt and tokens of each answer to imitate; its log probabilities are not known."""
+    answers = []
+    messages: list[dict[str, Any]] = []
+    for item in history.messages_and_choices:
+        message = item.message.model_dump(exclude_none=True) if isinstance(item, Choice) else item
+        read = _as_read(message)
+        if is_imitated(message):
+            ids = _tokenize_answer(item, read, messages, history.tools, tokenizer)
+            prompt = _render(tokenizer, messages, history.tools)
+            answers.append(Sampled(prompt, ids, [math.nan] * len(ids)))
+        messages.append(read)
+    return answers
+
+
+def _tokenize_answer(
+    item: Any, read: dict[str, Any], before: list[Any], tools: Any, tokenizer: Any
+) -> list[int]:
     """Return the tokens that were sampled, or those of another's answer and its end."""
-    last = trajectory.messages_and_choices[-1]
-    if isinstance(last, Choice):
-        return list(tokens_of(last).token_ids)
-    text = str(trajectory.messages()[-1].get("content"))
-    tokens: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return [*tokens, tokenizer.eos_token_id]
+    if isinstance(item, Choice):
+        return list(tokens_of(item).token_ids)
+    end: int = tokenizer.eos_token_id
+    if not read.get("tool_calls"):
+        tokens: list[int] = tokenizer(str(read["content"]), add_special_tokens=False)["input_ids"]
+        return [*tokens, end]
+    prompt = _render(tokenizer, before, tools)
+    whole = _render(tokenizer, [*before, read], tools, add_generation_prompt=False)
+    answer = whole[len(prompt) :]
+    if whole[: len(prompt)] != prompt or end not in answer:
+        raise TrainerError(
+            "The chat template of the base model writes a tool call elsewhere than after its "
+            "prompt, so that demonstrations with tool calls can't be imitated.",
+            "Take a base model whose template knows tools, or leave warm_start out.",
+        )
+    return answer[: answer.index(end) + 1]
 
 
-def _samples(trajectory: art.Trajectory, advantage: float, group: int) -> Iterator[Sample]:
-    sequences = join_calls(sampled_in(trajectory))
+def _as_read(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as vLLM gives it to a chat template: with the arguments of calls parsed."""
+    read = {**message, "content": message.get("content") or ""}
+    calls = []
+    for call in message.get("tool_calls") or ():
+        arguments = call["function"]["arguments"]
+        with suppress(ValueError):  # what the policy has sampled may be no JSON
+            arguments = json.loads(arguments)
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
+    if calls:
+        read["tool_calls"] = calls
+    return read
+
+
+def _render(
+    tokenizer: Any, messages: list[Any], tools: Any, add_generation_prompt: bool = True
+) -> list[int]:
+    options = {"tools": list(tools)} if tools else {}
+    ids: list[int] = tokenizer.apply_chat_template(
+        messages, add_generation_prompt=add_generation_prompt, **options
+    )
+    return ids
+
+
+def _samples_of(
+    sequences: Sequence[TokenSequence], advantage: float, group: Hashable
+) -> list[Sample]:
+    """Return the sequences of a trajectory as samples.
+
+    Args:
+        group: samples of one group with the same prompt share it.
+    """
     trained = sum(sum(one.mask) for one in sequences)
+    samples = []
     for sequence in sequences:
         prompt = tuple(sequence.token_ids[: sequence.prompt_length])
-        yield Sample(
-            token_ids=sequence.token_ids,
-            assistant_mask=sequence.mask,
-            logprobs=sequence.logprobs,
-            advantage=advantage,
-            prompt_id=(group, prompt),
-            prompt_length=len(prompt) - 1,  # its last token predicts the first of each answer
-            rollout_tokens=trained,
+        samples.append(
+            Sample(
+                token_ids=sequence.token_ids,
+                assistant_mask=sequence.mask,
+                logprobs=sequence.logprobs,
+                advantage=advantage,
+                prompt_id=(group, prompt),
+                prompt_length=len(prompt) - 1,  # its last token predicts the first of each answer
+                rollout_tokens=trained,
+            )
         )
+    return samples
 
 
 def _advantages(rewards: Sequence[float], scale_rewards: bool) -> list[float]:

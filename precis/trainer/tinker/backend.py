@@ -130,8 +130,8 @@ class TinkerBackend:
 
         Args:
             on_progress: told the metrics of each update.
-            batch_size: answers of an update.
-            learning_rates: of each update; the answers are gone through again and again, each
+            batch_size: trajectories of an update.
+            learning_rates: of each update; the trajectories are gone through again and again, each
                 time in another order.
 
         Raises:
@@ -141,13 +141,13 @@ class TinkerBackend:
         async with self._training:
             trained = self._find(model)
             longest = trained.settings.tokens_max
-            samples = tokenize_demonstrations(shown, trained.tokenizer, longest)
-            if not samples:
+            demonstrations = tokenize_demonstrations(shown, trained.tokenizer, longest)
+            if not demonstrations:
                 raise TrainerError(
-                    f"Each of the {len(shown)} summaries to imitate has more than {longest} tokens "
-                    "with its document: raise trainer.tokens_max."
+                    f"Each answer of the {len(shown)} demonstrations has more than {longest} "
+                    "tokens with its prompt: raise trainer.tokens_max."
                 )
-            endless = make_imitations(samples, batch_size, f"{self._seed}/sft")
+            endless = make_imitations(demonstrations, batch_size, f"{self._seed}/sft")
             updates = list(itertools.islice(endless, len(learning_rates)))
             learning = Learning(updates, learning_rates, IMITATION)
             known = _sizes(updates)

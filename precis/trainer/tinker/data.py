@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -66,19 +67,21 @@ def make_updates(
     return updates
 
 
-def make_imitations(samples: Sequence[Sample], size: int, seed: str) -> Iterator[Update]:
-    """Updates by imitation without end; each sample is in one of each pass.
+def make_imitations(
+    demonstrations: Sequence[Sequence[Sample]], size: int, seed: str
+) -> Iterator[Update]:
+    """Updates by imitation without end; each demonstration is in one of each pass.
 
     Args:
-        size: samples of an update.
+        size: demonstrations of an update.
         seed: of the order, which is another one in each pass.
     """
     chance = random.Random(seed)
     while True:
-        order = list(samples)
+        order = list(demonstrations)
         chance.shuffle(order)
         for start in range(0, len(order), size):
-            chosen = order[start : start + size]
+            chosen = list(chain.from_iterable(order[start : start + size]))
             weights = _weights(chosen, "token")
             data = [
                 _imitation(sample, weight) for sample, weight in zip(chosen, weights, strict=True)

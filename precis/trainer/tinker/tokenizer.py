@@ -27,11 +27,16 @@ class ChatTokenizer:
         return {"input_ids": ids}
 
     def apply_chat_template(
-        self, messages: Sequence[Any], *, add_generation_prompt: bool
+        self,
+        messages: Sequence[Any],
+        *,
+        add_generation_prompt: bool,
+        tools: Sequence[Any] | None = None,
     ) -> list[int]:
         """The tokens of a conversation."""
         ids: list[int] = self._tokenizer.apply_chat_template(
             list(messages),
+            tools=tools,
             add_generation_prompt=add_generation_prompt,
             enable_thinking=False,  # templates that know no thinking pass it over
             tokenize=True,

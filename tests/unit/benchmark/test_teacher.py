@@ -8,11 +8,12 @@ import pytest
 from precis.benchmark.teacher import Teacher, forecast_teacher
 from precis.config import ContenderConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
-from precis.environments.summaries.warm_start.demonstrations import Demonstration
+from precis.environments.summaries.task import scenario_of
 from precis.errors import BudgetReached, ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, Choice, completions_app
+from precis.records.demonstrations import Demonstration
 from precis.records.documents import Corpus, Document
 from precis.store import FolderStore
 from tests.support.bridges import document
@@ -49,7 +50,8 @@ async def taught(
     environment = summaries(Corpus((), tuple(documents)), judge=None, words_max=30).unjudged()
     async with Recorder() as recorder:
         scenarios = environment.scenarios("validation")
-        return await teacher.write(environment, scenarios, recorder, store, budget)
+        rollouts = await teacher.attempt(environment, scenarios, recorder, store, budget)
+    return [environment.demonstrate([one]) for one in rollouts]
 
 
 async def test_a_summary_is_paid_for_once_in_a_store(
@@ -58,7 +60,9 @@ async def test_a_summary_is_paid_for_once_in_a_store(
     store = FolderStore(tmp_path)
     first = Budget(None)
     written = await taught(teacher, DOCUMENTS, store, first)
-    assert {one.summary for one in written} == {"The mayor did."}
+    said = {one.conversations[0].messages[-1]["content"] for one in written}
+    assert said == {"The mayor did."}
+    assert {one.metrics["words"] for one in written} == {3.0}
     assert (first.spend.calls, len(provider.requests)) == (4, 4)
     assert first.spend.usd > 0
     again = Budget(None)
@@ -95,7 +99,7 @@ async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(
         raise ApiError(500, "overloaded", "server_error")
 
     provider.answer = answer
-    with pytest.raises(RolloutError, match="wrote only 0 of 4"):
+    with pytest.raises(RolloutError, match="ended only 0 of 4 summaries"):
         await taught(teacher, DOCUMENTS, FolderStore(tmp_path), Budget(None))
 
 
@@ -106,5 +110,7 @@ def test_a_teacher_without_its_key_is_refused() -> None:
 
 
 async def test_the_forecast_prices_the_teacher(teacher: Teacher) -> None:
-    said = str(forecast_teacher(teacher.spec, DOCUMENTS, RolloutsConfig(words_max=30)))
+    environment = summaries(Corpus((), tuple(DOCUMENTS)), judge=None, words_max=30)
+    scenarios = list(map(scenario_of, DOCUMENTS))
+    said = str(forecast_teacher(teacher.spec, environment, scenarios))
     assert said.startswith("The teacher m will be asked for 4 summaries, about $0.00")

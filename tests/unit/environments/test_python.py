@@ -302,7 +302,6 @@ def test_the_settings_take_a_path_as_it_is() -> None:
     ("given", "complaint"),
     [
         ({"trainer": {"kind": "extractive"}}, "picks sentences of documents"),
-        ({"warm_start": {}}, "warm_start is a setting of summaries"),
         ({"second_judge": {}}, "second_judge is a setting of summaries"),
         ({"rollouts": {"reward": "ruler"}}, "rollouts.reward 'ruler' is a setting of summaries"),
     ],

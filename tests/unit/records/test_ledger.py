@@ -103,7 +103,7 @@ def test_a_run_stops_once_its_patience_has_seen_no_gain(
 
 def test_the_validation_of_a_warm_start_takes_no_patience() -> None:
     """One that gained nothing would end a run of patience 1 before its first step."""
-    made = WarmStartRecord(source="file", documents=4, summaries=4, left_out={}, reward=None)
+    made = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
     ledger = Ledger(model="m", config="c", corpus="k")
     ledger = ledger.advance(record(0).model_copy(update={"warm_start": made}))
     for step in (0, 1):

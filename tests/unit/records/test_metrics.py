@@ -23,7 +23,7 @@ def test_a_run_that_has_only_begun_is_one_row() -> None:
 
 def test_a_warm_start_has_columns_of_its_own() -> None:
     made = WarmStartRecord(
-        source="best_of_n", documents=4, summaries=3, left_out={"not_scored": 1}, reward=0.5
+        source="best_of_n", scenarios=4, demonstrations=3, left_out={"not_scored": 1}, reward=0.5
     )
     before = GroupVariance(
         step=0, groups=20, varied=7, dropped={}, reward=0.2, reward_std=0.1, seconds=3
@@ -31,7 +31,7 @@ def test_a_warm_start_has_columns_of_its_own() -> None:
     ledger = Ledger(model="m", config="c", corpus="k").add_variance(before)
     ledger = ledger.advance(record(0).model_copy(update={"warm_start": made})).advance(record(1))
     frame = metrics_frame(ledger)
-    assert frame["warm_start/summaries"].to_list() == [3, None, None]
+    assert frame["warm_start/demonstrations"].to_list() == [3, None, None]
     assert frame["warm_start/left_out"].to_list() == [1, None, None]
     assert frame["warm_start/reward"].to_list() == [0.5, None, None]
     assert frame["groups_varied"].to_list() == [7, None, None]

@@ -80,14 +80,18 @@ def variance(step: int, varied: int) -> GroupVariance:
 
 def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:
     made = WarmStartRecord(
-        source="best_of_n", documents=40, summaries=38, left_out={"nothing_earned": 2}, reward=0.5
+        source="best_of_n",
+        scenarios=40,
+        demonstrations=38,
+        left_out={"nothing_earned": 2},
+        reward=0.5,
     )
     ledger = Ledger(model="m", config="c", corpus="k").add_variance(variance(0, 7))
     assert "| Warm start | 7 of 20 groups with rewards that differ before it |" in shown(ledger)
     warm = record(0).model_copy(update={"warm_start": made})
     ledger = ledger.advance(warm).add_variance(variance(1, 18))
     (row,) = [line for line in shown(ledger).splitlines() if "Warm start" in line]
-    assert "38 summaries imitated (best_of_n) with a mean reward of 0.5" in row
+    assert "38 demonstrations imitated (best_of_n) with a mean reward of 0.5" in row
     assert "left out 2 nothing_earned" in row
     assert "18 of 20 groups with rewards that differ after it" in row
 

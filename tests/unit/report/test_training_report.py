@@ -3,8 +3,8 @@
 import random
 from dataclasses import replace
 
-from precis.environments.summaries.environment import scenario_of
 from precis.environments.summaries.show import show_summary
+from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, Metric
 from precis.records.rollout import Rollout, Unscored

@@ -14,8 +14,9 @@ from precis.benchmark.measure import measure
 from precis.config import DocumentsConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import lead, telegraph
-from precis.environments.summaries.environment import Summaries, scenario_of
+from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Unscored, Verdict
+from precis.environments.summaries.task import scenario_of
 from precis.errors import (
     JudgeUnavailable,
     RolloutError,

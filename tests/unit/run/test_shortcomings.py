@@ -110,7 +110,7 @@ def test_patience_needs_the_best_checkpoint_to_stay() -> None:
         TrainConfig(store="s", patience=2, retention=Retention(keep_best=0))
 
 
-WARM_START = WarmStartRecord(source="file", documents=4, summaries=4, left_out={}, reward=None)
+WARM_START = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
 
 
 def narrowing(left: float, last: Sequence[int], warm: bool = True) -> Ledger:

@@ -124,8 +124,8 @@ TEACHER = {"model": "t", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
 def test_a_warm_start_decides_the_result_and_what_it_only_measures_does_not() -> None:
     plain = identity(warm_start={})
     assert plain != identity()
-    assert plain != identity(warm_start={"documents": 7})
-    assert plain == identity(warm_start={"measured_documents": 5})
+    assert plain != identity(warm_start={"scenarios": 7})
+    assert plain == identity(warm_start={"measured_scenarios": 5})
 
 
 def test_a_teacher_decides_by_who_it_is_and_not_by_how_fast_it_is_asked() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from cli import rehearsal
 from precis.config import TrainConfig
+from precis.environments.demonstrations import WarmStart
+from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger
 from tasks.preflight import announce_cost
@@ -34,7 +36,7 @@ def run_with_teacher(budget_usd: float) -> Any:
         config=config,
         ledger=Ledger(model="m", config="c", corpus="d"),
         environment=summaries(Corpus((), DOCUMENTS), None),
-        warm_start=SimpleNamespace(documents=DOCUMENTS),
+        warm_start=WarmStart(tuple(map(scenario_of, DOCUMENTS))),
     )
 
 

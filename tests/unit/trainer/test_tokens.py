@@ -1,13 +1,18 @@
 """Trajectories as tokens: exactly those that were sampled, with ART's advantages."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import art
 import pytest
 from openai.types.chat.chat_completion import Choice
 
+from precis.errors import TrainerError
+from precis.trainer.gpu.packing import Sample
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
-from tests.support.tokenizers import Tokenizer
+from precis.trainer.tinker.tokenizer import ChatTokenizer, load_tokenizer
+from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, Tokenizer, write_chat_tokenizer
 
 
 def group(prompt: str, rewards: list[float]) -> art.TrajectoryGroup:
@@ -60,7 +65,7 @@ def shown(prompt: str, answer: str) -> art.Trajectory:
 
 
 def test_an_answer_to_imitate_is_its_own_tokens_and_its_end() -> None:
-    (one,) = tokenize_demonstrations([shown("ab", "yz")], Tokenizer(), 100)
+    ((one,),) = tokenize_demonstrations([shown("ab", "yz")], Tokenizer(), 100)
     assert one.token_ids == [1, ord("a"), ord("b"), 2, ord("y"), ord("z"), 9]
     assert one.assistant_mask == [0, 0, 0, 0, 1, 1, 1]
     assert one.advantage == 1.0
@@ -68,12 +73,13 @@ def test_an_answer_to_imitate_is_its_own_tokens_and_its_end() -> None:
 
 def test_an_answer_that_vllm_could_not_have_written_is_not_imitated() -> None:
     given = [shown("ab", "y" * 50), shown("ab", "y")]
-    (one,) = tokenize_demonstrations(given, Tokenizer(), 10)
+    ((one,),) = tokenize_demonstrations(given, Tokenizer(), 10)
     assert len(one.token_ids) == 6
 
 
 def test_answers_to_one_prompt_share_it() -> None:
-    one, other = tokenize_demonstrations([shown("ab", "y"), shown("ab", "z")], Tokenizer(), 100)
+    given = [shown("ab", "y"), shown("ab", "z")]
+    (one,), (other,) = tokenize_demonstrations(given, Tokenizer(), 100)
     assert one.prompt_id == other.prompt_id
     assert one.prompt_length == 3
 
@@ -81,5 +87,86 @@ def test_answers_to_one_prompt_share_it() -> None:
 def test_an_own_answer_to_imitate_is_what_was_sampled() -> None:
     messages: Any = [{"role": "user", "content": "ab"}]
     own = art.Trajectory(messages_and_choices=[*messages, choice("ab", 1)])
-    (one,) = tokenize_demonstrations([own], Tokenizer(), 100)
+    ((one,),) = tokenize_demonstrations([own], Tokenizer(), 100)
     assert one.token_ids == [1, ord("a"), ord("b"), 2, 500, 501]
+
+
+PLAY: Any = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+
+
+def played(cell: int, arguments: str | None = None) -> dict[str, Any]:
+    function = {"name": "play", "arguments": arguments or json.dumps({"cell": cell})}
+    call = {"id": f"call_{cell}", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def game(*answers: dict[str, Any]) -> art.Trajectory:
+    messages: list[Any] = [{"role": "user", "content": "Your move."}]
+    for answer in answers:
+        board = {"role": "tool", "tool_call_id": "call", "content": "o is next to you."}
+        messages += [answer, board]
+    trajectory = art.Trajectory(messages_and_choices=[], tools=[PLAY])
+    trajectory.messages_and_choices = messages
+    return trajectory
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    return load_tokenizer(str(write_chat_tokenizer(folder, TEMPLATE_WITH_TOOLS)))
+
+
+def learned(sample: Sample, tokenizer: ChatTokenizer) -> str:
+    ids = zip(sample.token_ids, sample.assistant_mask, strict=True)
+    return tokenizer.decode([token for token, mask in ids if mask])
+
+
+def test_each_turn_of_a_game_is_imitated_and_their_prefix_read_once(
+    tokenizer: ChatTokenizer,
+) -> None:
+    ((one,),) = tokenize_demonstrations([game(played(5), played(7))], tokenizer, 10_000)
+    text = tokenizer.decode(one.token_ids)
+    assert text.count("Your move.") == 1
+    assert '"name": "play"' in text.partition("Your move.")[0], "the tools are in the prompt"
+    call = '<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
+    assert learned(one, tokenizer) == call + call.replace("5", "7")
+    assert sum(token == tokenizer.eos_token_id for token in one.token_ids) >= 4
+    ends = [place for place, mask in enumerate(one.assistant_mask) if mask]
+    assert one.token_ids[ends[-1]] == tokenizer.eos_token_id
+
+
+def test_an_answer_of_weight_0_is_read_and_not_imitated(tokenizer: ChatTokenizer) -> None:
+    example = {**played(1), "weight": 0}
+    ((one,),) = tokenize_demonstrations([game(example, played(7))], tokenizer, 10_000)
+    assert '"cell": 1' in tokenizer.decode(one.token_ids)
+    assert '"cell": 1' not in learned(one, tokenizer)
+    assert '"cell": 7' in learned(one, tokenizer)
+
+
+def test_a_template_that_drops_thoughts_makes_samples_of_their_own(
+    tokenizer: ChatTokenizer,
+) -> None:
+    thought: Any = [
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": "<think>Polite.</think>\nHello."},
+        {"role": "user", "content": "Bye."},
+        {"role": "assistant", "content": "Bye."},
+    ]
+    trajectory = art.Trajectory(messages_and_choices=thought)
+    (samples,) = tokenize_demonstrations([trajectory], tokenizer, 10_000)
+    assert [learned(one, tokenizer) for one in samples] == [thought[1]["content"], "Bye."]
+    assert len({one.rollout_tokens for one in samples}) == 1
+
+
+def test_a_template_that_knows_no_tools_is_refused(tmp_path: Path) -> None:
+    plain = load_tokenizer(str(write_chat_tokenizer(tmp_path / "plain", NO_CALLS)))
+    with pytest.raises(TrainerError, match="whose template knows tools"):
+        tokenize_demonstrations([game(played(5))], plain, 10_000)
+
+
+NO_CALLS = (
+    "{% for message in messages %}{% if message['content'] %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Leaves out what has no text, and so each call."""

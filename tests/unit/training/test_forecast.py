@@ -30,7 +30,7 @@ def calls(next_step: int = 0, documents: int = 0, **settings: Any) -> int:
     return ahead.calls
 
 
-WARM = {"documents": 6, "samples": 3, "measured_documents": 2}
+WARM = {"scenarios": 6, "samples": 3, "measured_scenarios": 2}
 
 
 def test_a_warm_start_takes_the_place_of_a_step_and_is_validated() -> None:
@@ -66,7 +66,7 @@ def test_what_is_left_of_a_run_counts_the_validation_after_a_warm_start() -> Non
 
 def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() -> None:
     made = WarmStartRecord(
-        source="teacher", documents=9, summaries=9, left_out={}, reward=None, usd=40.0
+        source="teacher", scenarios=9, demonstrations=9, left_out={}, reward=None, usd=40.0
     )
     warm = record(0, usd=0.0).model_copy(update={"warm_start": made, "seconds": {"collect": 900}})
     ledger = Ledger(model="m", config="c", corpus="k").advance(warm).charge(40.0)

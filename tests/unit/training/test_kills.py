@@ -53,7 +53,7 @@ POINTS = OF_A_CHECKPOINT | {
 }
 """Those of every run."""
 JUDGED = POINTS | {"summary sampled"}
-IMITATED = {"groups measured", "summaries collected", "summaries kept"}
+IMITATED = {"groups measured", "demonstrations collected", "demonstrations kept"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ KINDS = {
     "warm start": Kind(
         {
             "documents": {"source": "bundled", "train_size": 14, "val_size": 2},
-            "warm_start": {"documents": 5, "samples": 2, "measured_documents": 2},
+            "warm_start": {"scenarios": 5, "samples": 2, "measured_scenarios": 2},
         },
         killed=0,
         points=frozenset(JUDGED | IMITATED),
@@ -109,6 +109,16 @@ KINDS = {
             "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
         },
         points=frozenset(POINTS),
+    ),
+    "an agent that imitates": Kind(
+        {
+            "environment": {"kind": "python", "file": echoing.__file__},
+            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
+            "warm_start": {"scenarios": 3, "samples": 3, "measured_scenarios": 2},
+        },
+        killed=0,
+        points=frozenset(POINTS | IMITATED),
+        shows=lambda step: step.warm_start is not None,
     ),
     "a training service": Kind(
         {

@@ -93,7 +93,7 @@ async def test_a_warm_start_is_step_0_of_documents_that_no_step_draws(tmp_path: 
         tmp_path / "warm",
         {
             "documents": {"source": "bundled", "train_size": 24, "val_size": 2},
-            "warm_start": {"documents": WARM, "samples": 3, "measured_documents": 3},
+            "warm_start": {"scenarios": WARM, "samples": 3, "measured_scenarios": 3},
             "retention": {"keep_last": 3, "keep_every": 0, "keep_best": 0},
         },
     )
@@ -102,8 +102,8 @@ async def test_a_warm_start_is_step_0_of_documents_that_no_step_draws(tmp_path: 
     made = warm.warm_start
     assert made is not None
     assert made.source == "best_of_n"
-    assert made.documents == WARM
-    assert made.summaries + sum(made.left_out.values()) == WARM
+    assert made.scenarios == WARM
+    assert made.demonstrations + sum(made.left_out.values()) == WARM
     assert made.reward is not None
     assert made.reward > warm.reward, "the best of three are no better than all"
     assert warm.groups_trained == 0
@@ -117,7 +117,7 @@ async def test_a_warm_start_is_step_0_of_documents_that_no_step_draws(tmp_path: 
     assert checkpoint.record.warm_start == made
     kept = life.store.get("m/warm-start.json")
     assert kept is not None
-    shown = {one["document_id"] for one in json.loads(kept.data)["demonstrations"]}
+    shown = {one["scenario_id"] for one in json.loads(kept.data)["demonstrations"]}
     assert len(shown) == WARM
     drawn = scan_trajectories(life.store, "m", "train", [1]).collect()
     assert drawn["scenario_id"].len() > 0

@@ -11,9 +11,10 @@ import pytest
 from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import baselines, lead
 from precis.errors import BudgetReached
-from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.documents import load_corpus
 from precis.records.ledger import load_ledger
+from tests.support import echoing
 from tests.support.in_process import Life, one_process
 from tests.support.local_server import served
 
@@ -29,7 +30,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(store: Path, settings: dict[str, Any], **warm_start: Any) -> Life:
-    warm = {"measured_documents": 2, **warm_start}
+    warm = {"measured_scenarios": 2, **warm_start}
     return Life(store, {"steps": 1, "documents": DOCUMENTS, "warm_start": warm, **settings})
 
 
@@ -54,7 +55,7 @@ async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
     with teaching() as (teacher, asked):
         for seed, model in enumerate(("first", "second")):
             settings = {"model": model, "seed": seed}
-            life = run(tmp_path / "store", settings, source="teacher", documents=5, teacher=teacher)
+            life = run(tmp_path / "store", settings, source="teacher", scenarios=5, teacher=teacher)
             await life.live()
             ledgers.append(load_ledger(life.store, model))
     assert KEY not in caplog.text
@@ -62,7 +63,7 @@ async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
     first, second = (ledger.steps[0].warm_start for ledger in ledgers)
     assert first is not None
     assert second is not None
-    assert (first.source, first.summaries, second.summaries) == ("teacher", 5, 5)
+    assert (first.source, first.demonstrations, second.demonstrations) == ("teacher", 5, 5)
     assert first.usd == ledgers[0].usd > 0
     assert second.usd == ledgers[1].usd == 0
 
@@ -71,7 +72,7 @@ async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(
     tmp_path: Path,
 ) -> None:
     with teaching() as (teacher, asked):
-        warm = {"source": "teacher", "documents": 5, "teacher": teacher}
+        warm = {"source": "teacher", "scenarios": 5, "teacher": teacher}
         poor = run(tmp_path / "store", {"budget_usd": 4.0}, **warm)
         with pytest.raises(BudgetReached) as stopped:
             await poor.live()
@@ -98,6 +99,67 @@ async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) 
     await life.live()
     made = load_ledger(life.store, "m").steps[0].warm_start
     assert made is not None
-    assert (made.source, made.documents, made.summaries) == ("file", 4, 4)
+    assert (made.source, made.scenarios, made.demonstrations) == ("file", 4, 4)
     assert made.left_out == {"held_out": 1}
     assert made.reward is None
+
+
+async def press_the_lamp(request: ChatRequest) -> Completion:
+    """A teacher that presses the colour that is shown; of one lamp it does not."""
+    said = str(request.messages[-1]["content"])
+    colour = said.removeprefix("The lamp is ").rstrip(".")
+    arguments = json.dumps({"colour": "red" if "lamp is blue" in said else colour})
+    called = ToolCall("1", "press", arguments)
+    return Completion("t", [Choice("", "tool_calls", tool_calls=[called])])
+
+
+def shown_game(number: int) -> dict[str, Any]:
+    """A game without a fault, as a line of a file has it."""
+    messages: list[Any] = []
+    for turn in range(2):
+        colour = echoing.COLOURS[(number + turn) % 3]
+        # Others write JSON in other ways.
+        function = {"name": "press", "arguments": f'{{"colour":"{colour}"}}'}
+        call = {"id": str(turn), "type": "function", "function": function}
+        messages.append({"role": "user", "content": f"The lamp is {colour}."})
+        messages.append({"role": "assistant", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": str(turn), "content": "Pressed."})
+    return {"id": f"lamp-{number}", "messages": messages, "tools": [echoing.PRESS]}
+
+
+AGENT: dict[str, Any] = {
+    "environment": {"kind": "python", "file": echoing.__file__},
+    "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
+    "validate_every": 1,
+}
+
+
+async def test_an_agent_imitates_a_file_of_games_and_plays_as_they_show(tmp_path: Path) -> None:
+    file = tmp_path / "games.jsonl"
+    file.write_text("\n".join(json.dumps(shown_game(number)) for number in (0, 1, 2, 9)))
+    warm = {"source": "file", "file": str(file), "epochs": 40}
+    life = run(tmp_path / "store", AGENT, **warm)
+    await life.live()
+    ledger = load_ledger(life.store, "m")
+    made = ledger.steps[0].warm_start
+    assert made is not None
+    assert (made.source, made.scenarios, made.demonstrations) == ("file", 3, 3)
+    assert made.left_out == {"held_out": 1}
+    before, after = (one.score.value for one in ledger.validations)
+    assert before < after == 1.0
+
+
+async def test_a_teacher_plays_an_agents_games_and_those_it_won_are_imitated(
+    tmp_path: Path,
+) -> None:
+    with served(completions_app(press_the_lamp, lambda: ["t"], KEY)) as url:
+        teacher = {"model": "t", "provider": "url", "base_url": f"{url}/v1", "prices": [1e3, 1e3]}
+        warm = {"source": "teacher", "scenarios": 6, "teacher": teacher, "reward_min": 1.0}
+        life = run(tmp_path / "store", AGENT, **warm)
+        await life.live()
+    ledger = load_ledger(life.store, "m")
+    made = ledger.steps[0].warm_start
+    assert made is not None
+    assert (made.demonstrations, made.left_out) == (2, {"below_reward_min": 4})
+    assert made.reward == 1.0
+    assert made.usd > 0

@@ -5,46 +5,19 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from precis.config import WarmStartConfig
-from precis.environments.summaries.task import Summarizing
-from precis.environments.summaries.warm_start.demonstrations import Demonstration
+from precis.environments.demonstrations import WarmStart, count_apart
+from precis.environments.summaries.task import Summarizing, scenario_of
 from precis.environments.summaries.warm_start.files import GivenSummary, read_summaries
 from precis.errors import DocumentsError
+from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import Corpus, Document
-from precis.text import tokens
-
-DOCUMENTS_DEFAULT = 200
-"""As many as ART's notebook begins with."""
-_SHARE_MAX = 0.25
-"""Of the training documents, where nobody says how many."""
+from precis.text import count_words, tokens
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """What a run is to be warmed up on.
-
-    Attributes:
-        documents: set apart from those that steps draw; of a file some may be of its own.
-        given: the summaries of a file, in its order; of other sources none.
-        digest: of what the file gives; empty without one.
-    """
-
-    documents: tuple[Document, ...]
-    given: tuple[Demonstration, ...] = ()
-    digest: str = ""
-
-    def __str__(self) -> str:
-        left_out = Counter(one.cause for one in self.given if one.cause)
-        causes = "".join(f", {count} left out: {cause}" for cause, count in left_out.items())
-        if not self.given:
-            return f"{len(self.documents)} documents set apart"
-        summaries = len(self.given) - left_out.total()
-        return f"{summaries} summaries of {len(self.documents)} documents{causes}"
 
 
 def prepare_warm_start(
@@ -58,20 +31,23 @@ def prepare_warm_start(
     if config is None:
         return None, corpus
     if config.source == "file":
-        warm_start = _match(read_summaries(Path(config.file).expanduser()), config, corpus, task)
+        given = read_summaries(Path(config.file).expanduser())
+        documents, shown = _match(given, config, corpus, task)
+        digest = _digest(given)
     else:
-        warm_start = WarmStart(_choose(config, corpus))
-    return warm_start, _set_apart(corpus, warm_start.documents)
+        documents, shown, digest = _choose(config, corpus), (), ""
+    apart = _set_apart(corpus, documents)
+    return WarmStart(tuple(map(scenario_of, documents)), shown, digest), apart
 
 
 def _choose(config: WarmStartConfig, corpus: Corpus) -> tuple[Document, ...]:
     """The last ones; which these are, the split's seed has drawn."""
     available = len(corpus.train)
-    count = config.documents or min(DOCUMENTS_DEFAULT, int(_SHARE_MAX * available))
+    count = count_apart(config, available)
     if not 0 < count < available:
         raise DocumentsError(
             f"warm_start sets {count} documents apart, of {available} training documents: lower "
-            "warm_start.documents, or raise documents.train_size (TRAIN_SIZE)."
+            "warm_start.scenarios, or raise documents.train_size (TRAIN_SIZE)."
         )
     return corpus.train[-count:]
 
@@ -81,21 +57,21 @@ def _set_apart(corpus: Corpus, documents: Sequence[Document]) -> Corpus:
     if not apart.drawn:
         raise DocumentsError(
             "warm_start leaves no document for the steps: every training document has a summary in "
-            "its file. Lower warm_start.documents, or raise documents.train_size (TRAIN_SIZE)."
+            "its file. Lower warm_start.scenarios, or raise documents.train_size (TRAIN_SIZE)."
         )
     return apart
 
 
 def _match(
     given: Sequence[GivenSummary], config: WarmStartConfig, corpus: Corpus, task: Summarizing
-) -> WarmStart:
+) -> tuple[tuple[Document, ...], tuple[Demonstration, ...]]:
     """The documents that a file's summaries are of, and what is imitated of them."""
     known = _KnownDocuments(corpus)
     documents: dict[str, Document] = {}
     demonstrations: list[Demonstration] = []
     left_out: Counter[str] = Counter()
     for one in given:
-        if len(demonstrations) - left_out.total() == config.documents:
+        if len(demonstrations) - left_out.total() == config.scenarios:
             break
         found = known.find(one)
         if isinstance(found, Document):
@@ -104,11 +80,20 @@ def _match(
         else:
             cause = found
             name = one.document_id
-        demonstrations.append(Demonstration(document_id=name, summary=one.summary, cause=cause))
-        if cause:
+        if cause or not isinstance(found, Document):
             left_out[cause] += 1
-        elif isinstance(found, Document):
-            documents[name] = found
+            demonstrations.append(Demonstration(scenario_id=name, cause=cause))
+            continue
+        documents[name] = found
+        answer = {"role": "assistant", "content": one.summary}
+        conversation = ShownConversation(messages=(*task.messages(found), answer))
+        demonstrations.append(
+            Demonstration(
+                scenario_id=name,
+                conversations=(conversation,),
+                metrics={"words": count_words(one.summary)},
+            )
+        )
     if not documents:
         raise DocumentsError(
             f"{config.file} holds no summary that can be imitated ({dict(left_out)}).",
@@ -116,7 +101,7 @@ def _match(
         )
     if left_out:
         logger.warning("Summaries of %s are left out: %s.", config.file, dict(left_out))
-    return WarmStart(tuple(documents.values()), tuple(demonstrations), _digest(given))
+    return tuple(documents.values()), tuple(demonstrations)
 
 
 class _KnownDocuments:

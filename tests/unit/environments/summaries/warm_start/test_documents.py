@@ -1,6 +1,7 @@
 """What is set apart for a warm start, and what a file of summaries may hold."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ import pytest
 from pyarrow import Table, parquet
 
 from precis.config import TrainConfig, WarmStartConfig
-from precis.environments.summaries.environment import scenario_of
-from precis.environments.summaries.task import Summarizing
-from precis.environments.summaries.warm_start.documents import WarmStart, prepare_warm_start
+from precis.environments.demonstrations import WarmStart
+from precis.environments.summaries.task import Summarizing, scenario_of
+from precis.environments.summaries.warm_start.documents import prepare_warm_start
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger
+from precis.records.nouns import Nouns
+from precis.records.rollout import Scenario
 from precis.rollouts.draw import draw_batch
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.store import FolderStore
@@ -36,8 +39,8 @@ def written(folder: Path, *rows: dict[str, Any]) -> str:
     return str(path)
 
 
-def ids(documents: tuple[Document, ...]) -> set[str]:
-    return {document.id for document in documents}
+def ids(known: Sequence[Document | Scenario]) -> set[str]:
+    return {one.id for one in known}
 
 
 def test_without_a_warm_start_nothing_is_set_apart() -> None:
@@ -45,16 +48,16 @@ def test_without_a_warm_start_nothing_is_set_apart() -> None:
 
 
 def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
-    warm_start, corpus = prepared(documents=5)
-    assert len(warm_start.documents) == 5
+    warm_start, corpus = prepared(scenarios=5)
+    assert len(warm_start.scenarios) == 5
     drawn = {one.id for step in range(20) for one in draw_batch(corpus.drawn, 1, step, 3)}
-    assert drawn == ids(CORPUS.train) - ids(warm_start.documents)
-    assert not ids(warm_start.documents) & ids(CORPUS.validation)
-    assert prepared(documents=5) == (warm_start, corpus)
+    assert drawn == ids(CORPUS.train) - ids(warm_start.scenarios)
+    assert not ids(warm_start.scenarios) & ids(CORPUS.validation)
+    assert prepared(scenarios=5) == (warm_start, corpus)
 
 
 def test_a_corpus_keeps_its_digest_and_its_batches_where_nothing_is_set_apart() -> None:
-    _, corpus = prepared(documents=5)
+    _, corpus = prepared(scenarios=5)
     assert corpus.digest == CORPUS.digest
     assert draw_batch(replace(corpus, warm_start=()).drawn, 1, 3, 4) == draw_batch(
         CORPUS.drawn, 1, 3, 4
@@ -63,13 +66,13 @@ def test_a_corpus_keeps_its_digest_and_its_batches_where_nothing_is_set_apart() 
 
 def test_a_quarter_is_set_apart_where_nobody_says_how_many() -> None:
     warm_start, _ = prepared()
-    assert len(warm_start.documents) == 3
+    assert len(warm_start.scenarios) == 3
 
 
 @pytest.mark.parametrize("count", [12, 13])
 def test_something_must_be_left_for_the_steps(count: int) -> None:
     with pytest.raises(DocumentsError, match=f"sets {count} documents apart, of 12"):
-        prepared(documents=count)
+        prepared(scenarios=count)
 
 
 def test_a_files_documents_are_found_by_id_and_by_text(tmp_path: Path) -> None:
@@ -81,8 +84,8 @@ def test_a_files_documents_are_found_by_id_and_by_text(tmp_path: Path) -> None:
     )
     warm_start, corpus = prepared(source="file", file=file)
     assert [one.cause for one in warm_start.given] == ["", "", ""]
-    assert [one.id for one in warm_start.documents[:2]] == ["d3", "d7"]
-    assert warm_start.documents[2].text == "A harbour was built in Ost."
+    assert [one.id for one in warm_start.scenarios[:2]] == ["d3", "d7"]
+    assert warm_start.scenarios[2]["text"] == "A harbour was built in Ost."
     assert ids(corpus.drawn) == ids(CORPUS.train) - {"d3", "d7"}
 
 
@@ -111,18 +114,18 @@ def test_a_held_out_document_is_left_out_however_it_is_named(tmp_path: Path) -> 
         "no_such_document",
         "over_length",
     ]
-    assert "4 left out: held_out" in str(warm_start)
-    [own] = [one for one in warm_start.documents if one.id != "d1"]
-    assert own.text == "The mayor opened bridge 150."
-    assert ids(warm_start.documents) == {"d1", own.id}, "others are set apart for nothing"
+    assert "4 left out: held_out" in warm_start.describe(Nouns())
+    [own] = [one for one in warm_start.scenarios if one.id != "d1"]
+    assert own["text"] == "The mayor opened bridge 150."
+    assert ids(warm_start.scenarios) == {"d1", own.id}, "others are set apart for nothing"
 
 
 def test_a_file_may_be_parquet_and_its_first_summaries_taken(tmp_path: Path) -> None:
     path = tmp_path / "summaries.parquet"
     rows = [{"document_id": f"d{n}", "summary": f"The mayor opened {n}."} for n in range(5)]
     parquet.write_table(Table.from_pylist(rows), path)
-    warm_start, _ = prepared(source="file", file=str(path), documents=2)
-    assert [one.id for one in warm_start.documents] == ["d0", "d1"]
+    warm_start, _ = prepared(source="file", file=str(path), scenarios=2)
+    assert [one.id for one in warm_start.scenarios] == ["d0", "d1"]
 
 
 @pytest.mark.parametrize(

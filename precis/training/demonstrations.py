@@ -1,4 +1,4 @@
-"""Summaries to imitate: kept in the store as they are collected, then trained on."""
+"""Demonstrations of a warm start: kept in the store as they are collected, then trained on."""
 
 import math
 import statistics
@@ -7,33 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import art
+from art.trajectories import History
 from art.utils.sft import create_lr_schedule
-from openai.types.chat.chat_completion import Choice
 from pydantic import Field, ValidationError
 
 from precis.config import TrainConfig
-from precis.environments.summaries.task import Summarizing
 from precis.errors import ConfigError, StoreConflict, StoreError
-from precis.record import Amount, Finite, Record
-from precis.records.documents import Document
+from precis.record import Amount, Record
+from precis.records.demonstrations import Demonstration, ShownConversation
+from precis.records.rollout import Scenario
 from precis.records.samples import Sampled, with_tokens
 from precis.records.warm_start import WarmStartRecord
 from precis.store import Store
-from precis.text import count_words
 
 _WARMUP_SHARE = 0.1
 """Of the updates, over which the learning rate rises: ART's own."""
-
-
-class Demonstration(Record):
-    """What became of a document of the warm start: a summary, or the cause why there is none."""
-
-    document_id: str
-    summary: str = ""
-    tokens: tuple[int, ...] = ()
-    """The tokens of the policy that wrote the summary; of others' there are none."""
-    reward: Finite | None = None
-    cause: str = ""
 
 
 class Collected(Record):
@@ -74,10 +62,10 @@ class DemonstrationJournal:
         """What they cost."""
         return self._collected.usd
 
-    def missing(self, documents: Sequence[Document]) -> list[Document]:
-        """Those of the documents that nothing was collected for yet."""
-        known = {one.document_id for one in self.all}
-        return [document for document in documents if document.id not in known]
+    def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
+        """Those of the scenarios that nothing was collected for yet."""
+        known = {one.scenario_id for one in self.all}
+        return [scenario for scenario in scenarios if scenario.id not in known]
 
     def add(self, more: Sequence[Demonstration], usd: float = 0.0) -> None:
         """Put more into the store.
@@ -103,12 +91,12 @@ class DemonstrationJournal:
 
 
 def record_of(
-    demonstrations: Sequence[Demonstration], config: TrainConfig, documents: int, usd: float = 0.0
+    demonstrations: Sequence[Demonstration], config: TrainConfig, scenarios: int, usd: float = 0.0
 ) -> WarmStartRecord:
     """What the ledger is to say.
 
     Args:
-        documents: how many were set apart.
+        scenarios: how many were set apart.
         usd: what collecting them cost.
 
     Raises:
@@ -120,53 +108,60 @@ def record_of(
     if not shown:
         causes = ", ".join(f"{count} {cause}" for cause, count in left_out.most_common())
         raise ConfigError(
-            f"The warm start has no summary to imitate ({causes or 'no document'}).",
-            "Give it another source, more documents or more samples, or leave warm_start out.",
+            f"The warm start has nothing to imitate ({causes or 'no scenario'}).",
+            "Give it another source, more scenarios or more samples, or leave warm_start out.",
         )
     rewards = [one.reward for one in shown if one.reward is not None]
     return WarmStartRecord(
         source=config.warm_start.source,
-        documents=documents,
-        summaries=len(shown),
+        scenarios=scenarios,
+        demonstrations=len(shown),
         left_out=dict(left_out),
         reward=statistics.fmean(rewards) if rewards else None,
         usd=usd,
     )
 
 
-def mean_words(demonstrations: Sequence[Demonstration]) -> float:
-    """How long the summaries to imitate are."""
-    return statistics.fmean(count_words(one.summary) for one in demonstrations if not one.cause)
-
-
-def trajectories(
-    demonstrations: Sequence[Demonstration], documents: Sequence[Document], task: Summarizing
-) -> list[art.Trajectory]:
-    """The summaries as answers to what the policy is asked."""
-    by_id = {document.id: document for document in documents}
+def trajectories(demonstrations: Sequence[Demonstration]) -> list[art.Trajectory]:
+    """Each demonstration as a trajectory; an answer of the policy's own is a choice with its
+    tokens."""
     shown = []
     for one in demonstrations:
         if not one.cause:
-            asked = task.messages(by_id[one.document_id])
-            messages: list[Any] = [*asked, _answer(one)]
-            shown.append(art.Trajectory(messages_and_choices=messages))
+            first, *others = one.conversations
+            trajectory = art.Trajectory(messages_and_choices=[], tools=_tools(first))
+            # ART's validation would drop what its types do not know.
+            trajectory.messages_and_choices = _items(first)
+            for conversation in others:
+                history = History(messages_and_choices=[], tools=_tools(conversation))
+                history.messages_and_choices = _items(conversation)
+                trajectory.additional_histories.append(history)
+            shown.append(trajectory)
     return shown
 
 
-def _answer(one: Demonstration) -> Choice | dict[str, str]:
-    """A summary as a message; one of the policy's own as the choice that it was."""
-    message = {"role": "assistant", "content": one.summary}
-    if not one.tokens:
-        return message
-    sampled = Sampled((), one.tokens, [0.0] * len(one.tokens))
-    return with_tokens({"index": 0, "finish_reason": "stop", "message": message}, sampled)
+def _tools(conversation: ShownConversation) -> Any:
+    return list(conversation.tools) or None
 
 
-def sft_options(config: TrainConfig, summaries: int) -> dict[str, Any]:
-    """What `train_sft` of a backend is given for so many summaries."""
+def _items(conversation: ShownConversation) -> list[Any]:
+    items: list[Any] = []
+    for place, message in enumerate(conversation.messages):
+        tokens = conversation.token_ids.get(place)
+        if tokens is None:
+            items.append(message)
+        else:
+            sampled = Sampled((), tokens, [0.0] * len(tokens))
+            choice = {"index": 0, "finish_reason": "stop", "message": message}
+            items.append(with_tokens(choice, sampled))
+    return items
+
+
+def sft_options(config: TrainConfig, demonstrations: int) -> dict[str, Any]:
+    """What `train_sft` of a backend is given for so many demonstrations."""
     settings = config.warm_start
     assert settings is not None
-    updates = settings.epochs * math.ceil(summaries / settings.batch_size)
+    updates = settings.epochs * math.ceil(demonstrations / settings.batch_size)
     rates = create_lr_schedule(
         updates,
         settings.learning_rate or config.trainer.sft_learning_rate,
@@ -180,6 +175,6 @@ def _read(data: bytes, where: str) -> Collected:
         return Collected.model_validate_json(data)
     except ValidationError as error:
         raise StoreError(
-            f"{where} can't be read as the summaries of a warm start.",
+            f"{where} can't be read as the demonstrations of a warm start.",
             "Delete it: they are collected anew.",
         ) from error

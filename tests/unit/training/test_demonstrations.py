@@ -1,35 +1,25 @@
-"""Summaries to imitate: what is chosen, what is kept, and how they are trained on."""
+"""Rollouts to imitate: what is kept of them, and how they are trained on."""
 
 from pathlib import Path
 from typing import Any
 
+import art
 import pytest
 
 from precis.config import TrainConfig
-from precis.environments.summaries.environment import scenario_of
-from precis.environments.summaries.prompt import request_in
-from precis.environments.summaries.task import Summarizing
-from precis.environments.summaries.warm_start.best_of_n import choose_best
-from precis.environments.summaries.warm_start.demonstrations import (
-    Demonstration,
+from precis.errors import ConfigError, StoreConflict, StoreError
+from precis.records.demonstrations import Demonstration, ShownConversation
+from precis.records.rollout import Scenario
+from precis.records.samples import tokens_of
+from precis.store import FolderStore
+from precis.trainer.protocol import decode_groups, encode_groups
+from precis.training.demonstrations import (
     DemonstrationJournal,
     record_of,
     sft_options,
     trajectories,
 )
-from precis.errors import ConfigError, StoreConflict, StoreError
-from precis.records.rollout import Rollout, Score, Unscored
-from precis.store import FolderStore
-from tests.support.bridges import document
-from tests.support.rollouts import call
-
-
-def rollout(index: int, correct: int | None) -> Rollout:
-    """One of a document with two questions; None was not scored."""
-    score: Score | Unscored = Unscored("timeout", "No answer.")
-    if correct is not None:
-        score = Score(correct / 2, None, {"correct": correct, "asked": 2})
-    return Rollout(scenario_of(document(1)), index, (call(f"Summary {index}."),), score)
+from tests.support.echoing import PRESS as PLAY
 
 
 def config(**settings: Any) -> TrainConfig:
@@ -37,27 +27,20 @@ def config(**settings: Any) -> TrainConfig:
 
 
 def shown(number: int, cause: str = "", reward: float | None = None) -> Demonstration:
+    asked = {"role": "user", "content": f"Question {number}"}
+    answer = {"role": "assistant", "content": f"Answer {number}."}
+    conversations = () if cause else (ShownConversation(messages=(asked, answer)),)
     return Demonstration(
-        document_id=f"d{number}", summary=f"Summary {number}.", cause=cause, reward=reward
+        scenario_id=f"s{number}", conversations=conversations, cause=cause, reward=reward
     )
-
-
-def test_the_summary_that_earned_most_is_imitated_and_of_several_the_first() -> None:
-    best = choose_best([rollout(0, 1), rollout(1, 2), rollout(2, None), rollout(3, 2)])
-    assert (best.summary, best.reward, best.cause) == ("Summary 1.", 1.0, "")
-    assert best.tokens == (3, 1)
-
-
-def test_a_document_whose_summaries_earned_nothing_is_left_out() -> None:
-    assert choose_best([rollout(0, 0), rollout(1, None)]).cause == "nothing_earned"
-    assert choose_best([rollout(0, None)]).cause == "not_scored"
 
 
 def test_what_was_collected_is_there_for_who_goes_on(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     DemonstrationJournal(store, "m", "c").add([shown(0), shown(1)])
     again = DemonstrationJournal(store, "m", "c")
-    assert again.missing([document(0), document(1), document(2)]) == [document(2)]
+    scenarios = [Scenario(f"s{number}") for number in range(3)]
+    assert again.missing(scenarios) == scenarios[2:]
     again.add([shown(2)])
     assert DemonstrationJournal(store, "m", "c").all == (shown(0), shown(1), shown(2))
 
@@ -89,7 +72,7 @@ def test_a_damaged_collection_says_what_to_do(tmp_path: Path) -> None:
 def test_the_ledger_is_told_what_was_imitated_and_what_left_out() -> None:
     given = [shown(0, reward=0.5), shown(1, reward=1.0), shown(2, "nothing_earned")]
     made = record_of(given, config(), 3)
-    assert (made.source, made.documents, made.summaries) == ("best_of_n", 3, 2)
+    assert (made.source, made.scenarios, made.demonstrations) == ("best_of_n", 3, 2)
     assert made.left_out == {"nothing_earned": 1}
     assert made.reward == 0.75
     assert record_of([shown(0)], config(), 1).reward is None
@@ -100,13 +83,19 @@ def test_a_warm_start_without_anything_to_imitate_says_why() -> None:
         record_of([shown(0, "nothing_earned")], config(), 1)
 
 
-def test_a_summary_is_the_answer_to_what_the_policy_is_asked() -> None:
-    given = [shown(1), shown(2, "over_length")]
-    (one,) = trajectories(given, [document(1), document(2)], Summarizing(99))
-    messages: Any = one.messages()
-    assert messages[-1] == {"role": "assistant", "content": "Summary 1."}
-    request = request_in(messages)
-    assert (request.text, request.words_max) == (document(1).text, 99)
+def test_what_the_policy_has_sampled_keeps_its_tokens_and_the_rest_is_as_it_was_shown() -> None:
+    example = {"role": "assistant", "content": "So.", "weight": 0}
+    said = {"role": "assistant", "content": "Own."}
+    own = ShownConversation(messages=(example, said), tools=(PLAY,), token_ids={1: (5, 6)})
+    other = ShownConversation(messages=({"role": "user", "content": "Other."}, said))
+    one = Demonstration(scenario_id="s", conversations=(own, other))
+    (sent,) = decode_groups(encode_groups([art.TrajectoryGroup(trajectories([one]))]))
+    (trajectory,) = sent.trajectories
+    assert trajectory.tools == [PLAY]
+    assert trajectory.messages_and_choices[0] == example
+    choice: Any = trajectory.messages_and_choices[1]
+    assert (choice.message.content, list(tokens_of(choice).token_ids)) == ("Own.", [5, 6])
+    assert trajectory.additional_histories[0].messages_and_choices == list(other.messages)
 
 
 def test_the_learning_rate_rises_and_falls_over_all_updates() -> None:

@@ -1,0 +1,290 @@
+"""What a warm start imitates: the best rollout of a scenario, or the lines of a file."""
+
+import hashlib
+import json
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from precis.config import WarmStartConfig
+from precis.environments.conversations import conversations_of
+from precis.errors import ConfigError
+from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
+from precis.records.nouns import Nouns
+from precis.records.rollout import UNJUDGED, Rollout, Scenario
+
+if TYPE_CHECKING:
+    from precis.environments.protocol import Environment
+
+SCENARIOS_DEFAULT = 200
+"""As many as ART's notebook begins with."""
+_SHARE_MAX = 0.25
+"""Of the training scenarios, where the settings do not say how many."""
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """What a run is to be warmed up on.
+
+    Attributes:
+        scenarios: those set apart, which no step draws.
+        given: the demonstrations of a file, in its order; of other sources none.
+        digest: of what the file gives; empty without one.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    given: tuple[Demonstration, ...] = ()
+    digest: str = ""
+
+    def describe(self, nouns: Nouns) -> str:
+        """Return how much there is to imitate, in a phrase."""
+        apart = f"{len(self.scenarios)} {nouns.scenarios} set apart"
+        if not self.given:
+            return apart
+        left_out = Counter(one.cause for one in self.given if one.cause)
+        causes = "".join(f", {count} left out: {cause}" for cause, count in left_out.items())
+        return f"{len(self.given) - left_out.total()} demonstrations, {apart}{causes}"
+
+
+def demonstration_of(
+    rollout: Rollout, reward: float | None = None, metrics: Mapping[str, float] | None = None
+) -> Demonstration:
+    """Return a rollout as what is to be imitated: the answers of its calls.
+
+    Args:
+        metrics: in place of the rollout's.
+    """
+    shown = []
+    for conversation in conversations_of(rollout.calls):
+        messages: list[dict[str, Any]] = []
+        token_ids = {}
+        for place, message in enumerate(conversation.messages):
+            call = conversation.calls.get(place)
+            if call is not None:
+                said = {name: call.message.get(name) for name in ("content", "tool_calls")}
+                answer = {name: value for name, value in said.items() if value}
+                messages.append({"role": "assistant", "content": None, **answer})
+                if call.token_ids:
+                    token_ids[place] = call.token_ids
+            elif message["role"] == "assistant":
+                # An example in the agent's prompt, which the model has not said.
+                messages.append({**message, "weight": 0})
+            else:
+                messages.append(dict(message))
+        shown.append(
+            ShownConversation(
+                messages=tuple(messages), tools=tuple(conversation.tools), token_ids=token_ids
+            )
+        )
+    return Demonstration(
+        scenario_id=rollout.scenario.id,
+        conversations=tuple(shown),
+        reward=reward,
+        metrics=dict(rollout.metrics if metrics is None else metrics),
+    )
+
+
+def choose_best(
+    rollouts: Sequence[Rollout],
+    reward_min: float | None = None,
+    earned: Callable[[Rollout], float | None] = lambda rollout: rollout.reward,
+) -> Demonstration:
+    """Return what is to be imitated of a scenario: the rollout that earned most, or the first of
+    several. One that earned nothing is no example.
+
+    A single rollout that waits for others to be ranked against is imitated as it is.
+
+    Args:
+        reward_min: the least that it must have earned; more than 0 if None.
+    """
+    name = rollouts[0].scenario.id
+    values = [earned(one) for one in rollouts]
+    scored = [value for value in values if value is not None]
+    if not scored:
+        cause = rollouts[0].score.cause or "not_scored"
+        if cause == UNJUDGED and reward_min is None and len(rollouts) == 1 and rollouts[0].calls:
+            return demonstration_of(rollouts[0])
+        return Demonstration(scenario_id=name, cause=cause if len(rollouts) == 1 else "not_scored")
+    most = max(scored)
+    best = rollouts[values.index(most)]
+    if reward_min is None and most <= 0:
+        return Demonstration(scenario_id=name, cause="nothing_earned")
+    if reward_min is not None and most < reward_min:
+        return Demonstration(scenario_id=name, cause="below_reward_min")
+    if not best.calls:
+        return Demonstration(scenario_id=name, cause="nothing_said")
+    return demonstration_of(best, most)
+
+
+def count_apart(config: WarmStartConfig, available: int) -> int:
+    """Return how many of the training scenarios to set apart."""
+    return config.scenarios or min(SCENARIOS_DEFAULT, int(_SHARE_MAX * available))
+
+
+def prepare_warm_start(
+    config: WarmStartConfig | None, environment: "Environment"
+) -> WarmStart | None:
+    """Return what a run is to be warmed up on. The same for the same settings.
+
+    Raises:
+        ConfigError: too few scenarios would be left, or the file can't be used.
+    """
+    if config is None:
+        return None
+    train = environment.scenarios("train")
+    nouns = environment.nouns
+    if config.source != "file":
+        count = count_apart(config, len(train))
+        if not 0 < count < len(train):
+            raise ConfigError(
+                f"warm_start sets {count} {nouns.scenarios} apart, of {len(train)} to train on.",
+                "Set warm_start.scenarios to fewer than these, and at least 1.",
+            )
+        return WarmStart(tuple(train[-count:]))
+    held_out = {one.id for one in environment.scenarios("validation")}
+    given = _take(read_demonstrations(config), config, held_out)
+    named = {one.scenario_id for one in given if not one.cause}
+    apart = tuple(one for one in train if one.id in named)
+    if len(apart) == len(train):
+        raise ConfigError(
+            f"warm_start leaves no {nouns.scenario} for the steps: {config.file} names all of "
+            f"the {nouns.scenarios} to train on.",
+            "Lower warm_start.scenarios, or give the environment more of them.",
+        )
+    said = [one.model_dump(mode="json") for one in given]
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return WarmStart(apart, tuple(given), digest)
+
+
+def _take(
+    shown: Sequence[Demonstration], config: WarmStartConfig, held_out: set[str]
+) -> list[Demonstration]:
+    """Return the first so many, and those before them that are left out, with the cause."""
+    taken: list[Demonstration] = []
+    left_out: Counter[str] = Counter()
+    for one in shown:
+        if len(taken) - left_out.total() == config.scenarios:
+            break
+        cause = "held_out" if one.scenario_id in held_out else ""
+        if config.reward_min is not None and (one.reward or 0.0) < config.reward_min:
+            cause = cause or "below_reward_min"
+        if cause:
+            left_out[cause] += 1
+            one = Demonstration(scenario_id=one.scenario_id, cause=cause)
+        taken.append(one)
+    if len(taken) == left_out.total():
+        raise ConfigError(
+            f"{config.file} holds no demonstration that can be imitated ({dict(left_out)}).",
+            "Give it rollouts of scenarios that are not held out, or lower warm_start.reward_min.",
+        )
+    if left_out:
+        logger.warning("Demonstrations of %s are left out: %s.", config.file, dict(left_out))
+    return taken
+
+
+def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
+    """Return the demonstrations of a file: a JSON object a line, with the `messages` of a rollout
+    and its `tools` as OpenAI's API has them, and perhaps its scenario's `id` and its `reward`.
+
+    Raises:
+        ConfigError: it can't be read, or a line is no such object; says which, and what to do.
+    """
+    path = Path(config.file).expanduser()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        raise ConfigError(
+            f"The demonstrations {config.file} can't be read: {reason}.",
+            "Give warm_start.file the path of a JSONL file.",
+        ) from error
+    shown = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                shown.append(_read_line(line, number, config.reward_min is not None))
+            except ValueError as error:
+                raise ConfigError(f"{config.file}, line {number}: {error}") from error
+    if not shown:
+        raise ConfigError(f"{config.file} holds no demonstrations: give one a line.")
+    return shown
+
+
+def _read_line(line: str, number: int, is_rewarded: bool) -> Demonstration:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("this is no JSON; write one JSON object a line.") from error
+    if not isinstance(row, dict) or not isinstance(row.get("messages"), list):
+        raise ValueError(
+            'there is no list of messages; write {"messages": [...], "tools": [...]}, with both '
+            "as OpenAI's API has them."
+        )
+    tools = row.get("tools") or []
+    named = set()
+    for tool in tools if isinstance(tools, list) else [None]:
+        function = tool.get("function") if isinstance(tool, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise ValueError(
+                "a tool has no function with a name; write "
+                '{"type": "function", "function": {"name": ..., "parameters": ...}}.'
+            )
+        named.add(function["name"])
+    for place, message in enumerate(row["messages"], start=1):
+        _check_message(message, f"message {place}", named)
+    if not any(map(is_imitated, row["messages"])):
+        raise ValueError(
+            "there is no answer to imitate; give it a message of the role assistant whose weight "
+            "is not 0."
+        )
+    reward = row.get("reward")
+    is_number = isinstance(reward, int | float) and math.isfinite(reward)
+    if (reward is not None or is_rewarded) and not is_number:
+        raise ValueError(
+            f"the reward is {reward!r}; write a number, or leave reward and warm_start.reward_min "
+            "out."
+        )
+    name = row.get("id")
+    return Demonstration(
+        scenario_id=f"line {number}" if name in (None, "") else str(name),
+        conversations=(ShownConversation(messages=tuple(row["messages"]), tools=tuple(tools)),),
+        reward=reward,
+    )
+
+
+def _check_message(message: Any, where: str, tools: set[str]) -> None:
+    """Raise a ValueError if this is no message that a policy could read or answer with."""
+    role = message.get("role") if isinstance(message, dict) else None
+    if role not in _ROLES:
+        raise ValueError(f"{where} has the role {role!r}; write one of {', '.join(_ROLES)}.")
+    calls = message.get("tool_calls") or []
+    content = message.get("content")
+    if not isinstance(content, str | list | None) or not isinstance(calls, list):
+        raise ValueError(f"{where}: its content is no text, or its tool_calls are no list.")
+    if role != "assistant":
+        return
+    if not content and not calls:
+        raise ValueError(f"{where} says nothing; give it a content or tool_calls.")
+    for call in calls:
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or function.get("name") not in tools:
+            called = function.get("name") if isinstance(function, dict) else None
+            raise ValueError(
+                f"{where} calls the tool {called!r}; its tools are {sorted(tools) or 'none'}."
+            )
+        try:
+            arguments = json.loads(function["arguments"])
+        except (KeyError, TypeError, ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            raise ValueError(
+                f"{where}: the arguments of {function['name']} are no JSON object in a text; "
+                'write them as "{\\"name\\": 1}".'
+            )

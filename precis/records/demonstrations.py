@@ -1,0 +1,37 @@
+"""What a policy is shown before it learns from rewards: conversations whose answers it imitates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from precis.record import Finite, Record
+
+
+class ShownConversation(Record):
+    """A conversation as OpenAI's API has it, in which each of the assistant's answers is imitated.
+
+    An answer with `"weight": 0`, as in OpenAI's files for fine-tuning, is only read.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[dict[str, Any], ...] = ()
+    token_ids: dict[int, tuple[int, ...]] = Field({})
+    """Tokens of the answers that the policy itself has sampled, by their place."""
+
+
+class Demonstration(Record):
+    """A rollout to imitate, or the cause why a scenario has none."""
+
+    scenario_id: str
+    conversations: tuple[ShownConversation, ...] = ()
+    """One; more where an agent had sub-agents, or began anew."""
+    reward: Finite | None = None
+    metrics: dict[str, Finite] = Field({})
+    """The environment's own figures."""
+    cause: str = ""
+
+
+def is_imitated(message: Mapping[str, Any]) -> bool:
+    """Return whether a message is an answer to imitate."""
+    return message["role"] == "assistant" and message.get("weight") != 0

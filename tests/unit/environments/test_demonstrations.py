@@ -1,0 +1,167 @@
+"""What a warm start imitates: the best rollout of a scenario, or the lines of a file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.config import TrainConfig, WarmStartConfig
+from precis.environments.demonstrations import WarmStart, choose_best, prepare_warm_start
+from precis.environments.python import load_python
+from precis.errors import ConfigError
+from precis.records.nouns import Nouns
+from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Unscored
+from tests.support import echoing
+
+ASKED = {"role": "user", "content": "The lamp is red."}
+
+
+def press(colour: str, name: str = "press") -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps({"colour": colour})}
+    call = {"id": "1", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def rollout(index: int, score: Score | Unscored | float) -> Rollout:
+    choice = {"message": {**press("red"), "refusal": None}, "finish_reason": "tool_calls"}
+    example = {"role": "assistant", "content": f"Example {index}."}
+    call = Call((ASKED, example), choice, (echoing.PRESS,), token_ids=(index,))
+    given = Score(score, metrics={"turns": 1.0}) if isinstance(score, float) else score
+    return Rollout(Scenario("lamp-1"), index, (call,), given)
+
+
+def row(**more: Any) -> dict[str, Any]:
+    return {"messages": [ASKED, press("red")], "tools": [echoing.PRESS], **more}
+
+
+def prepared(folder: Path, *rows: Any, **settings: Any) -> WarmStart:
+    file = folder / "shown.jsonl"
+    file.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in rows))
+    config = WarmStartConfig(source="file", file=str(file), **settings)
+    found = prepare_warm_start(config, load_python(str(echoing.__file__)))
+    assert found is not None
+    return found
+
+
+def test_the_rollout_that_earned_most_is_imitated_with_what_the_policy_has_sampled() -> None:
+    failed = Unscored("timeout", "It took too long.")
+    best = choose_best([rollout(0, 0.5), rollout(1, 1.0), rollout(2, failed), rollout(3, 1.0)])
+    (conversation,) = best.conversations
+    asked, example, said = conversation.messages
+    assert (best.reward, best.metrics, best.cause) == (1.0, {"turns": 1.0}, "")
+    assert (asked, said, conversation.tools) == (ASKED, press("red"), (echoing.PRESS,))
+    assert example["weight"] == 0, "the agent has written it, not the policy"
+    assert conversation.token_ids == {2: (1,)}
+
+
+@pytest.mark.parametrize(
+    ("scores", "reward_min", "cause"),
+    [
+        ([0.0, -1.0], None, "nothing_earned"),
+        ([-1.0, -2.0], -1.5, ""),
+        ([0.5, 0.75], 0.8, "below_reward_min"),
+        ([0.5, 0.8], 0.8, ""),
+        ([Unscored("timeout", ""), Unscored("timeout", "")], None, "not_scored"),
+        ([Unscored("timeout", "")], None, "timeout"),
+        ([Unscored(UNJUDGED, "")], None, ""),
+        ([Unscored(UNJUDGED, "")], 0.5, UNJUDGED),
+    ],
+)
+def test_what_earned_too_little_is_no_example(
+    scores: list[Any], reward_min: float | None, cause: str
+) -> None:
+    rollouts = [rollout(index, score) for index, score in enumerate(scores)]
+    assert choose_best(rollouts, reward_min).cause == cause
+
+
+def test_a_quarter_of_the_scenarios_is_set_apart_where_the_settings_do_not_say_how_many() -> None:
+    environment = load_python(str(echoing.__file__))
+    found = prepare_warm_start(WarmStartConfig(), environment)
+    assert found is not None
+    assert [one.id for one in found.scenarios] == ["lamp-6", "lamp-7"]
+    with pytest.raises(ConfigError, match="sets 8 scenarios apart, of 8"):
+        prepare_warm_start(WarmStartConfig(scenarios=8), environment)
+
+
+def test_a_files_scenarios_are_set_apart_and_held_out_ones_are_left_out(tmp_path: Path) -> None:
+    found = prepared(tmp_path, row(id="lamp-2"), "", row(id="lamp-9"), row(id="own"), row())
+    assert [one.id for one in found.scenarios] == ["lamp-2"]
+    assert [one.cause for one in found.given] == ["", "held_out", "", ""]
+    assert found.given[-1].scenario_id == "line 5"
+    said = "3 demonstrations, 1 scenarios set apart, 1 left out: held_out"
+    assert found.describe(Nouns()) == said
+
+
+def test_a_files_first_so_many_that_earned_enough_are_taken(tmp_path: Path) -> None:
+    rows = [row(reward=reward) for reward in (0.0, 1.0, 0.5, 1.0, 1.0)]
+    found = prepared(tmp_path, *rows, scenarios=2, reward_min=0.8)
+    assert [one.cause for one in found.given] == ["below_reward_min", "", "below_reward_min", ""]
+
+
+def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
+    first = prepared(tmp_path, row()).digest
+    assert prepared(tmp_path, row()).digest == first
+    assert prepared(tmp_path, {**row(), "messages": [ASKED, press("blue")]}).digest != first
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "line 2: this is no JSON; write one JSON object a line"),
+        ("[1]", "line 2: there is no list of messages; write"),
+        (row(tools=[{"name": "press"}]), "line 2: a tool has no function with a name"),
+        (row(tools=3), "line 2: a tool has no function"),
+        (row(messages=[ASKED, {"role": "robot"}]), "line 2: message 2 has the role 'robot'"),
+        (row(messages=[ASKED, 7]), "line 2: message 2 has the role None; write one of system"),
+        (row(messages=[ASKED, {"role": "assistant"}]), "line 2: message 2 says nothing"),
+        (row(messages=[ASKED]), "line 2: there is no answer to imitate"),
+        (row(messages=[ASKED, {**press("red"), "weight": 0}]), "line 2: there is no answer"),
+        (row(messages=[ASKED, press("red", "push")]), "calls the tool 'push'; its tools are"),
+        (row(tools=[]), "line 2: message 2 calls the tool 'press'; its tools are none"),
+        (
+            {**row(), "messages": [json.loads(json.dumps(press("red")).replace("{\\", "\\"))]},
+            "line 2: message 1: the arguments of press are no JSON object",
+        ),
+        (row(messages=[{"role": "user", "content": 7}]), "line 2: message 1: its content is no"),
+        (row(reward="much"), "line 2: the reward is 'much'; write a number"),
+        ('{"messages": [], "reward": NaN}', "line 2: there is no answer to imitate"),
+    ],
+)
+def test_a_line_that_can_not_be_used_is_named_with_what_to_do(
+    line: Any, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        prepared(tmp_path, row(), line)
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "complaint"),
+    [
+        ([], {}, "holds no demonstrations: give one a line"),
+        ([row(id="lamp-9")], {}, "no demonstration that can be imitated"),
+        ([row(reward=0.1)], {"reward_min": 0.5}, "{'below_reward_min': 1}"),
+        ([row()], {"reward_min": 0.5}, "line 1: the reward is None"),
+        ([row(id=f"lamp-{n}") for n in range(8)], {}, "leaves no scenario for the steps"),
+    ],
+)
+def test_a_file_that_can_not_be_used_says_why(
+    rows: list[Any], settings: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        prepared(tmp_path, *rows, **settings)
+    assert complaint in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_refused() -> None:
+    config = WarmStartConfig(source="file", file="missing.jsonl")
+    with pytest.raises(ConfigError, match=r"missing\.jsonl can't be read: No such"):
+        prepare_warm_start(config, load_python(str(echoing.__file__)))
+
+
+def test_no_reward_is_asked_of_summaries_that_are_not_judged() -> None:
+    warm = {"source": "file", "file": "shown.jsonl", "reward_min": 0.5}
+    with pytest.raises(ValueError, match="the summaries of a file are not judged"):
+        TrainConfig.model_validate({"store": "s", "warm_start": warm})
