@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[2]
 PRODUCT = ("precis", "tasks", "flows", "cli", "tools")
 SUMMARIES = "precis.environments.summaries"
 ABOUT_SUMMARIES = {
-    "precis.benchmark",
     "precis.checks",
     "precis.commands",
     "precis.inference",
@@ -19,7 +18,6 @@ ABOUT_SUMMARIES = {
     "precis.questions",
     "precis.rehearsal",
     "precis.training",
-    "tasks",
     "cli",
 }
 
