@@ -77,10 +77,14 @@ def _store_of(run: dict[str, Any]) -> Any:
     return given.get("store") or (given.get("config") or {}).get("store")
 
 
+_ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
 def reached(api: httpx.Client, run: str, *wanted: str) -> dict[str, Any]:
     """Wait until a run is in one of these types of state; the run.
 
     Its name says which step it has come to: as long as that or the state changes, it may run on.
+    One that has ended otherwise fails the test.
     """
     found: dict[str, Any] = {}
     patience = Patience(f"{' or '.join(wanted)} of a run", lambda: found)
@@ -89,6 +93,7 @@ def reached(api: httpx.Client, run: str, *wanted: str) -> dict[str, Any]:
         found = api.get(f"/flow_runs/{run}").raise_for_status().json()
         if found["state_type"] in wanted:
             return found
+        assert found["state_type"] not in _ENDS, found["state"]
         now = (found["name"], found["state_id"])
         if now != seen:
             patience.renew()

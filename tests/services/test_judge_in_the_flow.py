@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from precis.llm.server import completions_app
 from precis.records.ledger import Ledger
@@ -15,14 +15,24 @@ from precis.rehearsal.judges.judge import MODEL, lexical_judge
 from tests.services.conftest import Precis
 from tests.services.patience import until
 from tests.services.prefect_api import client_of, logs_of, reached, runs_in
-from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
 
 KEY = "a-key-that-must-not-be-seen"
 
 
-def judge(faults: Faults | None = None) -> FaultyServer:
-    return FaultyServer(completions_app(lexical_judge(), lambda: [MODEL], KEY), faults)
+def judge() -> FaultyServer:
+    return FaultyServer(completions_app(lexical_judge(), lambda: [MODEL], KEY))
+
+
+def out_from_the_second_step(store: Path, refusal: JSONResponse, is_back: asyncio.Event) -> ASGIApp:
+    """A judge that refuses all from the first step's commit on, until it is back."""
+    lexical = completions_app(lexical_judge(), lambda: [MODEL], KEY)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_out = not is_back.is_set() and _has_committed(store, 1)
+        await (refusal if is_out else lexical)(scope, receive, send)
+
+    return answer
 
 
 def config(store: Path, url: str, **settings: Any) -> dict[str, Any]:
@@ -87,15 +97,15 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
     off_policy_steps: int, steps: int, precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
     """Also where it fails on what is sampled ahead: then the step in hand is trained first."""
-    out = FaultyServer(completions_app(lexical_judge(), lambda: [MODEL], KEY))
-    async with out as url:
+    is_back = asyncio.Event()
+    refusal = JSONResponse({"error": {"message": "The model is overloaded."}}, 503)
+    async with FaultyServer(out_from_the_second_step(tmp_path, refusal, is_back)) as url:
         settings = config(tmp_path, url, steps=steps, judge_patience_s=120)
         settings["off_policy_steps"] = off_policy_steps
         settings["judge"] |= {"tries_max": 1}
         run = asyncio.create_task(precis.train(settings, **home))
         await until(lambda: _has_committed(tmp_path, 1), "the first step")
-        out._faults = Faults({Fault.UNAVAILABLE: 1.0})
-        await _resume_when_paused(precis, tmp_path, lambda: setattr(out, "_faults", Faults()))
+        await _resume_when_paused(precis, tmp_path, is_back.set)
         code, output = await run
     assert code == 0, output
     staleness = [one.staleness for one in ledger(tmp_path).steps]
@@ -105,19 +115,20 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
 async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
     precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
-    refusing = judge()
-    async with refusing as url:
+    is_back = asyncio.Event()
+    message = {"error": {"message": "Rate limit exceeded."}}
+    refusal = JSONResponse(message, 429, {"Retry-After": "1"})
+    async with FaultyServer(out_from_the_second_step(tmp_path, refusal, is_back)) as url:
         settings = config(tmp_path, url)
         settings["judge"] |= {"tries_max": 1000}
         home["PRECIS_TEST_SAID_AFTER_S"] = "3"
         run = asyncio.create_task(precis.train(settings, **home))
         await until(lambda: _has_committed(tmp_path, 1), "the first step")
-        refusing._faults = Faults({Fault.RETRY_AFTER: 1.0}, retry_after_s=1)
         with client_of(precis.api) as api:
             (found,) = await asyncio.to_thread(runs_in, api, str(tmp_path))
             await until(lambda: "The judge" in _progress_of(api, found["id"]), "a word on it")
             progress = _progress_of(api, found["id"])
-            refusing._faults = Faults()
+            is_back.set()
             code, output = await run
             logs = await asyncio.to_thread(logs_of, api, found["id"], "answers again, after ")
     assert code == 0, output
