@@ -1,4 +1,4 @@
-"""Whole runs in this process: a policy that is a step stale, a warm start, a judge that is paid."""
+"""Whole runs in this process: one step stale, warmed, with a judge that is paid, forked, ended early."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from precis.environments.summaries.judge.endpoint import PASSAGE_MODEL
 from precis.errors import BudgetReached
 from precis.llm.server import completions_app
+from precis.models.reference import Reference, find_model
 from precis.processes import kill_points
 from precis.records.ledger import Ledger, load_ledger
-from precis.records.trajectories import scan_trajectories
+from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.rehearsal.judges.judge import MODEL
-from precis.run.checkpoints import manifest
+from precis.run.checkpoints import committed_steps, manifest
+from precis.run.restart import restart
 from tests.support.faults import Faults
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, one_process
@@ -201,3 +204,71 @@ async def test_a_ruler_rewards_without_golden_answers(tmp_path: Path) -> None:
     life = Life(tmp_path / "ranked", {"rollouts": rollouts})
     await life.live()
     assert all(step.groups_trained for step in ledger(life).steps)
+
+
+async def test_a_second_judge_rules_on_every_validation(tmp_path: Path) -> None:
+    second = {"provider": "lexical", "model": PASSAGE_MODEL}
+    documents = {"source": "bundled", "train_size": 8, "val_size": 8}
+    life = Life(tmp_path / "honest", {"documents": documents, "second_judge": second})
+    await life.live()
+    validations = ledger(life).validations
+    assert len(validations) == 3
+    # On eight documents two judges may agree once, but not at every validation.
+    assert any(one.second and one.second.scores != one.score.scores for one in validations)
+    for validation in validations:
+        assert validation.second is not None
+        assert validation.second.judge == PASSAGE_MODEL
+        assert len(validation.second.scores) == len(validation.score.weights) == 8
+        assert validation.metrics["copied"].value > 0.9  # it picks sentences
+
+
+async def test_a_run_without_gain_stops_early_and_its_best_checkpoint_is_the_model(
+    tmp_path: Path,
+) -> None:
+    settings: dict[str, Any] = {
+        "trainer": {"kind": "extractive", "learning_rate": 1e-9},
+        "documents": {"source": "bundled", "train_size": 12, "val_size": 8},
+        "retention": {"keep_last": 1, "keep_every": 0, "keep_best": 1},
+        "steps": 6,
+        "validate_every": 2,
+    }
+    patient = Life(tmp_path, {**settings, "patience": 1})
+    await patient.live()
+    stopped = ledger(patient)
+    assert (stopped.next_step, stopped.stopped_early) == (2, 2)
+    assert [one.last_gain for one in stopped.validations] == [0, 0]
+    assert stopped.best is not None
+    assert find_model(patient.store, Reference("m")).step == stopped.best.step
+    await patient.live()
+    assert ledger(patient).steps == stopped.steps
+    await Life(tmp_path, {**settings, "patience": 0}).live()
+    finished = ledger(patient)
+    assert (finished.next_step, finished.stopped_early) == (6, None)
+    assert find_model(patient.store, Reference("m")).step == 6
+
+
+async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path) -> None:
+    first = Life(tmp_path, {"retention": {"keep_last": 3, "keep_every": 0, "keep_best": 0}})
+    await first.live()
+    store = first.store
+    once = manifest(store, "m", 2)
+    origin = {"model": "m", "step": 1}
+    await Life(tmp_path, {"model": "forked", "steps": 1, "from_checkpoint": origin}).live()
+    begun = load_ledger(store, "forked")
+    assert begun.origin is not None
+    assert (begun.origin.model, begun.origin.step) == ("m", 1)
+    assert committed_steps(store, "forked") == [0, 1]
+    copied, original = manifest(store, "forked", 0), manifest(store, "m", 1)
+    assert copied is not None and original is not None and copied.files == original.files
+    ours, theirs = (
+        scan_trajectories(store, one, "train", [0]).collect() for one in ("m", "forked")
+    )
+    assert ours["scenario_id"].to_list() == theirs["scenario_id"].to_list()
+    assert ours["messages"].to_list() != theirs["messages"].to_list(), "the policy is the same"
+
+    await restart(store, "m", 1)
+    assert committed_steps(store, "m") == [0, 1]
+    assert trajectory_steps(store, "m", "train") == [0]
+    await first.live()
+    again = manifest(store, "m", 2)
+    assert once is not None and again is not None and again.files == once.files
