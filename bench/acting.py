@@ -6,6 +6,8 @@
 
 The game is `examples/tic_tac_toe.py`; its opponent takes any free cell. `prepare` has a player that
 does the same play some games, which are what the warm start imitates: legal calls, and no skill.
+Any run takes them as they are: `precis train examples/tic_tac_toe.py` with the setting
+`warm_start: {source: file, file: FOLDER/games.jsonl}`.
 `train` takes each seed through a warm start and steps of GRPO, each in a process of its own beside
 a trainer of its own: games are played through the recorder, and vLLM's tool parser reads the calls.
 Step 0 is the warm start. Held-out games are played greedily, before it, after it, and every so many
@@ -29,7 +31,8 @@ import typer
 from art.utils.sft import create_lr_schedule
 from openai.types.chat import ChatCompletion
 
-from precis.config import RolloutsConfig
+from precis.config import RolloutsConfig, WarmStartConfig
+from precis.environments.demonstrations import read_demonstrations
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
@@ -41,13 +44,17 @@ from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, s
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.statistics.intervals import paired_interval, share_interval
 from precis.trainer.client import RemoteTrainer
+from precis.training.demonstrations import trajectories
 
 app = typer.Typer(add_completion=False)
 
 GAME = "examples/tic_tac_toe.py"
+SHOWN = "games.jsonl"
+"""The games to imitate, as `warm_start: {source: file}` of an agent reads them."""
 _TRAINING, _HELD_OUT, _SHOWN = range(10_000), range(10_000, 10_400), range(100_000, 100_400)
 """Seeds of games: to learn from, held out, and to imitate."""
-_IMITATED_AT_ONCE = 8
+_IMITATED_AT_ONCE = 2
+"""Games of an update: about seven calls."""
 _IMITATION_RATE = 2e-4
 _OF_STEP = ("time/step_update_s", "data/step_num_gradient_steps", "data/step_trainer_tokens")
 _OF_LOSS = ("loss/probs_corr", "loss/entropy", "loss/grad_norm")
@@ -107,8 +114,6 @@ def prepare(
     base_model: Annotated[str, typer.Option(help="A folder with Transformers' files.")],
 ) -> None:
     """Make the model that is asked, which knows of tools, and the games to imitate."""
-    from transformers import AutoTokenizer
-
     model = folder / "model"
     model.mkdir(parents=True, exist_ok=True)
     for file in Path(base_model).resolve().iterdir():
@@ -117,34 +122,18 @@ def prepare(
     own = json.loads((model / "tokenizer_config.json").read_text())
     (model / "tokenizer_config.json").unlink()
     (model / "tokenizer_config.json").write_text(json.dumps({**own, "chat_template": TEMPLATE}))
-    tokenizer: Any = AutoTokenizer.from_pretrained(str(model))
     game = load_python(GAME)
     lines = []
+    calls = 0
     for seed in _SHOWN:
         player = _RandomPlayer(random.Random(seed))
         asyncio.run(game.rollout(player, _scenario(seed)))  # type: ignore[arg-type]
         asked, tools, answer = player.calls[-1]
-        plain = as_text([*asked, answer], tools, tokenizer)
-        if tokenizer.apply_chat_template(plain, tokenize=False) != tokenizer.apply_chat_template(
-            [*asked, answer], tools=tools, tokenize=False
-        ):
-            raise SystemExit("A game reads otherwise as text than with its tools.")
-        answers = [at for at, one in enumerate(plain) if one["role"] == "assistant"]
-        lines += [json.dumps(plain[: at + 1]) for at in answers]
-    (folder / "imitated.jsonl").write_text("\n".join(lines))
-    print(f"{len(lines)} calls of {len(_SHOWN)} games to imitate; the last:\n{lines[-1]}")
-
-
-def as_text(messages: Sequence[Json], tools: Sequence[Json], tokenizer: Any) -> list[Json]:
-    """The same conversation without tools: what the template makes of them is in its texts."""
-    shown = tokenizer.apply_chat_template(messages[:1], tools=tools, tokenize=False)
-    head, foot = "<|im_start|>system\n", "<|im_end|>\n"
-    texts = [{"role": "system", "content": shown[len(head) : -len(foot)]}]
-    for message in messages[1:]:
-        made = tokenizer.apply_chat_template([message], tokenize=False)
-        role, _, content = made.removeprefix("<|im_start|>").partition("\n")
-        texts.append({"role": role, "content": content[: -len(foot)]})
-    return texts
+        calls += len(player.calls)
+        shown = {"id": f"game-{seed}", "tools": tools, "messages": [*asked, answer]}
+        lines.append(json.dumps(shown))
+    (folder / SHOWN).write_text("\n".join(lines))
+    print(f"{calls} calls of {len(lines)} games to imitate; the last game:\n{lines[-1]}")
 
 
 @app.command()
@@ -312,8 +301,8 @@ class _Run:
 
     async def imitate(self) -> Json:
         """Step 0: likelier calls are those of the random player."""
-        lines = (self.home.parent / "imitated.jsonl").read_text().splitlines()
-        shown = [art.Trajectory(messages_and_choices=json.loads(line)) for line in lines]
+        file = self.home.parent / SHOWN
+        shown = trajectories(read_demonstrations(WarmStartConfig(source="file", file=str(file))))
         updates = len(shown) // _IMITATED_AT_ONCE
         rates = create_lr_schedule(updates, _IMITATION_RATE, warmup_steps=updates // 10)
         start = time.perf_counter()
@@ -326,7 +315,7 @@ class _Run:
             learning_rates=rates,
         )
         loss = done.metrics.get("loss/train", float("nan"))
-        return {"imitation_s": time.perf_counter() - start, "calls": len(shown), "loss": loss}
+        return {"imitation_s": time.perf_counter() - start, "games": len(shown), "loss": loss}
 
     async def take_step(self, step: int) -> Json:
         """Play games of each of some boards, and learn from those that differ."""

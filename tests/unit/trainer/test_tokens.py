@@ -127,7 +127,8 @@ def test_each_turn_of_a_game_is_imitated_and_their_prefix_read_once(
     ((one,),) = tokenize_demonstrations([game(played(5), played(7))], tokenizer, 10_000)
     text = tokenizer.decode(one.token_ids)
     assert text.count("Your move.") == 1
-    assert '"name": "play"' in text.partition("Your move.")[0], "the tools are in the prompt"
+    declared = '{"type": "function", "function": {"name": "play", "parameters"'
+    assert declared in text.partition("Your move.")[0], "the prompt is not that of vLLM"
     call = '<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
     assert learned(one, tokenizer) == call + call.replace("5", "7")
     assert sum(token == tokenizer.eos_token_id for token in one.token_ids) >= 4
