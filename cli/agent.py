@@ -28,8 +28,12 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
         ConfigError: the file can't be used, or there is no such deployment; says why.
         ValidationError: the settings can't work.
     """
-    load_python(file)
     path = Path(file).expanduser().absolute()
+    of_environment = given.get("environment")
+    settings: dict[str, Any] = {"kind": "python", "file": str(path)}
+    if isinstance(of_environment, Mapping):
+        settings = {**of_environment, **settings}
+    load_python(file, settings.get("score", ""), settings.get("rubric", ""))
     model = name_of(path)
     base: dict[str, Any] = {
         "trainer": {"kind": "tool_calls"},
@@ -47,7 +51,7 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
             )
     else:
         model = f"rehearsal-{model}-seed{given.get('seed', 1)}"
-    own = {"model": model, **given, "environment": str(path)}
+    own = {"model": model, **given, "environment": settings}
     return TrainConfig.model_validate(lay_over(TrainConfig, base, own))
 
 

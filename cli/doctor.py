@@ -31,13 +31,14 @@ from precis.cluster import api
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
-from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
+from precis.config import BenchmarkConfig, JudgeConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment, key_variables
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment as RunEnvironment
-from precis.environments.python import load_python
+from precis.environments.python import PythonEnvironment, load_python
+from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.environment import Summaries
-from precis.environments.summaries.judge import JudgeClient, endpoint_for
+from precis.environments.summaries.judge import Endpoint, JudgeClient, endpoint_for
 from precis.environments.summaries.judge.endpoint import SECOND_KEY
 from precis.environments.summaries.services import Services
 from precis.errors import ClusterError, ConfigError, PrecisError, StoreError, UnusableRun
@@ -46,6 +47,7 @@ from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.shortcomings import nothing_to_train
+from precis.settings.environment import PythonSettings
 from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
@@ -149,7 +151,7 @@ def checks_of(examined: Examined) -> dict[str, Check]:
 def _checks_of_environment(config: TrainConfig) -> dict[str, Check]:
     environment = config.environment
     if environment.kind == "python":
-        return {"environment": lambda: _check_environment(environment.file)}
+        return {"environment": lambda: _check_environment(environment, config.judge)}
     planned: dict[str, Check] = {
         "documents": lambda: checks.check_documents(config.documents),
         "judge": lambda: checks.check_judge(config.judge),
@@ -231,26 +233,41 @@ async def _check_run(config: TrainConfig) -> str:
 async def _environment_of(config: TrainConfig) -> AsyncIterator[RunEnvironment]:
     """What a run trains for, as far as it decides what the run is: nobody is asked anything."""
     if config.environment.kind == "python":
-        environment = await asyncio.to_thread(load_python, config.environment.file)
-        environment.warm_start = prepare_warm_start(config.warm_start, environment)
-        yield environment
+        agent = await asyncio.to_thread(_load_agent, config.environment)
+        if agent.rubric:
+            agent.ruler = TrajectoryRuler(_any_judge(config), config.judge, agent.rubric)
+        agent.warm_start = prepare_warm_start(config.warm_start, agent)
+        try:
+            yield agent
+        finally:
+            if agent.ruler:
+                await agent.ruler.close()
         return
     corpus = await asyncio.to_thread(load_corpus, config.documents)
-    # Which judge it is does not depend on its key.
-    any_keys = dict.fromkeys(key_variables(), "none")
-    endpoint = endpoint_for(config.judge, any_keys, "http://127.0.0.1")
-    async with JudgeClient(endpoint, config.judge) as judge:
+    async with JudgeClient(_any_judge(config), config.judge) as judge:
         yield await asyncio.to_thread(Summaries.of, config, corpus, Services(judge))
 
 
-async def _check_environment(file: str) -> str:
-    async with await asyncio.to_thread(load_python, file) as environment:
+def _any_judge(config: TrainConfig) -> Endpoint:
+    """The judge's endpoint; which judge it is does not depend on its key."""
+    any_keys = dict.fromkeys(key_variables(), "none")
+    return endpoint_for(config.judge, any_keys, "http://127.0.0.1")
+
+
+def _load_agent(settings: PythonSettings) -> PythonEnvironment:
+    return load_python(settings.file, settings.score, settings.rubric)
+
+
+async def _check_environment(settings: PythonSettings, judge: JudgeConfig) -> str:
+    file = settings.file
+    async with await asyncio.to_thread(_load_agent, settings) as environment:
         problems = await environment.checks()
         if problems:
             raise ConfigError(" ".join(problems))
         train = len(environment.scenarios("train"))
         held_out = len(environment.scenarios("validation"))
-    return f"{file}: {train} {environment.nouns.scenarios} to train on, {held_out} held out"
+    found = f"{file}: {train} {environment.nouns.scenarios} to train on, {held_out} held out"
+    return f"{found}; judge {await checks.check_judge(judge)}" if environment.rubric else found
 
 
 async def _check_teacher(config: TrainConfig) -> str:

@@ -158,7 +158,8 @@ async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Meas
     held_out = run.environment.scenarios("validation")
     tell = partial(run.tell, contender)
     async with run.client_of(contender) as client:
-        attempts = await measure(run.recorder, client, run.environment, held_out, tell)
+        first = await run.read_first()
+        attempts = await measure(run.recorder, client, run.environment, held_out, tell, first)
     return contender, attempts
 
 

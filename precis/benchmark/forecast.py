@@ -9,7 +9,7 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.llm.forecast import Forecast
 from precis.records.nouns import Nouns
-from precis.records.rollout import Unscored
+from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Usage
 
 
@@ -51,13 +51,17 @@ class CostEstimate:
 
 
 async def estimate_cost(
-    recorder: Recorder, contenders: Sequence[ContenderClient], environment: Environment
+    recorder: Recorder,
+    contenders: Sequence[ContenderClient],
+    environment: Environment,
+    first: Sequence[Rollout] = (),
 ) -> CostEstimate:
     """See what is kept, and what the rest will cost.
 
     Args:
         contenders: each with `dry`.
         environment: one that asks nobody (`Environment.for_benchmark`).
+        first: as for `measure`.
     """
     paid: list[tuple[ContenderClient, Usage]] = []
     kept = 0
@@ -67,7 +71,7 @@ async def estimate_cost(
         if contender.kept is None:
             unscored += len(scenarios)
             continue
-        for attempt in await measure(recorder, contender, environment, scenarios):
+        for attempt in await measure(recorder, contender, environment, scenarios, first=first):
             unscored += isinstance(attempt.rollout.score, Unscored)
             kept += not attempt.missing
             if contender.spec.paid and attempt.missing:

@@ -65,11 +65,13 @@ async def measure(
     environment: Environment,
     scenarios: Sequence[Scenario],
     tell: Callable[[Attempt], None] = lambda attempt: None,
+    first: Sequence[Rollout] = (),
 ) -> list[Attempt]:
     """Have a contender attempt each of some scenarios.
 
     Args:
         tell: told each attempt as soon as it is over; it must not take long.
+        first: those of the model's first validation, for an environment that compares with them.
 
     Raises:
         PrecisError: it can't be asked any more: the judge rejects its key, the trainer is lost,
@@ -81,6 +83,7 @@ async def measure(
         async with slots:
             replies = contender.replies()
             rollout = await recorder.run(contender.policy(replies), environment, scenario)
+            [rollout] = await environment.compare([rollout], first)
         kept = bool(rollout.calls) and not replies.asked
         one = Attempt(rollout, kept, tuple(replies.missing))
         tell(one)

@@ -1,5 +1,6 @@
 """A benchmark at work: what its contenders share while they are measured."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ from precis.environment import Environment as Variables
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.llm.budget import Budget
+from precis.records.ledger import load_ledger
 from precis.records.results import results_before
+from precis.records.rollout import Rollout
+from precis.records.trajectories import read_rollouts
 from precis.statistics.nights import NightlyChange, changes
 from precis.store import open_store
 from precis.store.kept import KeptRecords
@@ -65,6 +69,19 @@ class BenchmarkRun:
         """Tell the observers what became of a contender's rollout; takes no time."""
         self._tell(self, contender, attempt)
 
+    async def read_first(self) -> list[Rollout]:
+        """Return the rollouts of the model's first validation, where attempts are compared with
+        them; none where there are none."""
+        if not self.environment.compares or self.config.checkpoints == "none":
+            return []
+        return await asyncio.to_thread(self._read_first)
+
+    def _read_first(self) -> list[Rollout]:
+        validations = load_ledger(self.store, self.name).validations
+        held_out = self.environment.scenarios("validation")
+        step = validations[0].step if validations else 0
+        return read_rollouts(self.store, self.name, "validation", step, held_out)
+
     def client_of(self, contender: ContenderSpec, dry: bool = False) -> ContenderClient:
         """A client of a contender; what is free and certain anyway is not kept."""
         scoring_costs = self.environment.forecast(1) is not None
@@ -84,7 +101,7 @@ class BenchmarkRun:
             for contender in contenders:
                 client = self.client_of(contender, dry=True)
                 clients.append(await stack.enter_async_context(client))
-            return await estimate_cost(self.recorder, clients, dry)
+            return await estimate_cost(self.recorder, clients, dry, await self.read_first())
 
 
 @dataclass(frozen=True)

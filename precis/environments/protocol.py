@@ -130,6 +130,21 @@ class Environment(Protocol):
         """Score the rollouts of a scenario against each other, once all of them are there."""
         return group
 
+    @property
+    def compares(self) -> bool:
+        """Whether `compare` has something to do."""
+        return False
+
+    async def compare(
+        self, rollouts: Sequence[Rollout], first: Sequence[Rollout] | None
+    ) -> Sequence[Rollout]:
+        """Score held-out rollouts that have no score of their own by an earlier policy's.
+
+        Args:
+            first: those of the run's first validation; None if these are they.
+        """
+        return rollouts
+
     def baselines(self) -> Mapping[str, Complete]:
         """Policies to compare with, by name: each answers the requests that a model would."""
         return {}

@@ -2,7 +2,8 @@
 
 It is the user's code, in the process of the flow, though in threads beside it: it may block. What
 else an environment may have (`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`,
-`show`, `open`, `close`) it may define under its name.
+`show`, `open`, `close`) it may define under its name. With `score = "ruler"` and a `rubric`, a
+sentence on what is good, a judge scores its attempts, and `rollout` returns nothing.
 """
 
 import hashlib
@@ -14,11 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from precis.environments.protocol import Environment, Figure, Nouns
+from precis.environments.protocol import Figure, Nouns
+from precis.environments.ruler import RulerScored
 from precis.environments.threads import UserThreads
 from precis.errors import ConfigError
 from precis.llm.server import Complete
-from precis.records.rollout import Rollout, Scenario, Score, Split, Unscored
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 
 if TYPE_CHECKING:
     import art
@@ -27,16 +29,19 @@ if TYPE_CHECKING:
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
-class PythonEnvironment(Environment):
+class PythonEnvironment(RulerScored):
     """The environment of a module.
 
     Args:
         module: has `scenarios` and `rollout`.
         where: names the file in messages.
         digest: of the file's content, and of what it imports from its folder.
+        rubric: what is good, where a judge scores its attempts (`ruler`, which whoever opens the
+            environment connects); empty where they have scores of their own.
     """
 
-    def __init__(self, module: ModuleType, where: str, digest: str) -> None:
+    def __init__(self, module: ModuleType, where: str, digest: str, rubric: str = "") -> None:
+        self.rubric = rubric
         self._module = module
         self._where = where
         self._digest = digest
@@ -60,7 +65,8 @@ class PythonEnvironment(Environment):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        return {"kind": "python", "file": self._digest}
+        ruled_by = self.ruler.identity if self.ruler else {}
+        return {"kind": "python", "file": self._digest, **ruled_by}
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         return self._scenarios[split]
@@ -70,12 +76,14 @@ class PythonEnvironment(Environment):
     ) -> "Score | Unscored | float | art.Trajectory":
         """Have the file's function attempt a scenario."""
         returned: float = await self._threads.run(self._module.rollout, model, scenario)
+        if returned is None and self.rubric:
+            return Unscored(UNJUDGED, "No judge was asked yet.")
         return returned
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
-        ranked: Sequence[Rollout] = group
-        if hasattr(self._module, "rank"):
-            ranked = await self._threads.run(self._module.rank, group)
+        if not hasattr(self._module, "rank"):
+            return await super().rank(group)
+        ranked: Sequence[Rollout] = await self._threads.run(self._module.rank, group)
         return ranked
 
     def baselines(self) -> Mapping[str, Complete]:
@@ -122,8 +130,12 @@ class PythonEnvironment(Environment):
         return scenarios
 
 
-def load_python(file: str) -> PythonEnvironment:
+def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
     """The environment of a file.
+
+    Args:
+        score: `own` or `ruler`; empty takes what the file says, or else `own`.
+        rubric: a sentence on what is good, for `ruler`; empty takes the file's.
 
     Raises:
         ConfigError: it can't be imported, or lacks what an environment needs; says in a sentence.
@@ -143,7 +155,29 @@ def load_python(file: str) -> PythonEnvironment:
                 f"The environment {file} has no function `{name}`.",
                 "Define `scenarios(split)` and `rollout(model, scenario)`.",
             )
-    return PythonEnvironment(module, file, _digest_of(path))
+    rubric = _rubric_of(module, file, score, rubric)
+    return PythonEnvironment(module, file, _digest_of(path), rubric)
+
+
+def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
+    """Return what a judge is to go by; empty where none is to be asked."""
+    score = score or getattr(module, "score", "own")
+    if score not in ("own", "ruler"):
+        raise ConfigError(f"{file}: score is {score!r}.", "Set it to 'ruler', or leave it out.")
+    if score == "own":
+        return ""
+    if hasattr(module, "rank"):
+        raise ConfigError(
+            f"{file} has a function `rank`, and score 'ruler', which ranks too.",
+            "Leave one of them out.",
+        )
+    rubric = rubric or getattr(module, "rubric", "")
+    if not isinstance(rubric, str) or not rubric.strip():
+        raise ConfigError(
+            f"{file}: score is 'ruler', and nothing says what is good.",
+            "Set `rubric` to a sentence, such as 'The question is answered, in few calls.'",
+        )
+    return " ".join(rubric.split())
 
 
 def _digest_of(path: Path) -> str:

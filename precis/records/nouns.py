@@ -8,6 +8,9 @@ from precis.records.rollout import Score
 REWARD = "reward of a rollout"
 SUCCESS = "success of a rollout"
 """What a figure is of where the environment names none of its metrics; no name of one."""
+PREFERRED = "preferred_to_start"
+COMPARED = "compared"
+"""Metrics of an attempt that a judge has compared with the run's first one at its scenario."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,12 @@ class Figure:
 
 
 def default_figure(scores: Sequence[Score | None], nouns: Nouns) -> Figure:
-    """Return the share of successes; the mean reward if they are not counted."""
+    """Return the share of successes; the mean reward if they are not counted.
+
+    Where attempts have no score of their own, it is how often a judge prefers them.
+    """
+    if any(one is not None and COMPARED in one.metrics for one in scores):
+        return Figure("preferred to the start", PREFERRED, COMPARED, is_share=True)
     if all(one is None or one.success is not None for one in scores):
         return Figure(nouns.success, SUCCESS, is_share=True)
     return Figure(nouns.reward, REWARD)

@@ -28,6 +28,11 @@ class PythonSettings(Record):
     file: ByIdentity[str] = Field(min_length=1)
     """The file's path. What a run is depends on its content, and on that of the modules that it
     imports from its folder, and not on where it lies."""
+    score: ByIdentity[Literal["", "own", "ruler"]] = ""
+    """`own` takes what `rollout` returns; `ruler` has the judge of `judge` score the attempts of a
+    group against each other. Empty takes what the file says, or else `own`."""
+    rubric: ByIdentity[str] = Field("", max_length=2000)
+    """For `ruler`, a sentence on what is good; empty takes the file's."""
 
 
 def _kind_of(given: Any) -> Any:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
+from precis.environments.ruler import connect_ruler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
 from precis.processes.child import Launch, child_service
@@ -68,10 +69,16 @@ async def open_environment(
         DocumentsError: the documents can't be read, or are too few.
     """
     if config.environment.kind == "python":
-        async with await asyncio.to_thread(load_python, config.environment.file) as environment:
+        given = config.environment
+        loaded = await asyncio.to_thread(load_python, given.file, given.score, given.rubric)
+        async with AsyncExitStack() as stack:
             if isinstance(config, TrainConfig):
-                environment.warm_start = prepare_warm_start(config.warm_start, environment)
-            yield environment
+                loaded.warm_start = prepare_warm_start(config.warm_start, loaded)
+            if loaded.rubric:
+                log = work_folder(config) / "standins.log"
+                judge = connect_ruler(config, loaded.rubric, log, launch)
+                loaded.ruler = await stack.enter_async_context(judge)
+            yield await stack.enter_async_context(loaded)
         return
     corpus = await read(config)
     log = work_folder(config) / "standins.log"

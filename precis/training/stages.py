@@ -159,6 +159,8 @@ async def validate(run: Run, step: int) -> Validation:
     settings = run.config.rollouts
     async with _policy(run, step) as policy:
         rollouts = await sample_each(run.recorder, policy, run.environment, run.held_out, settings)
+    if run.environment.compares:
+        rollouts = await _compare_with_first(run, rollouts)
     reached("validation scored", step)
     refuse_too_many_unscored(rollouts, settings)
     await _show_validation(run, step, rollouts)
@@ -214,6 +216,17 @@ async def delete_old_checkpoints(run: Run) -> None:
 def _policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]:
     name = run.model.get_inference_name(adapter)
     return adapter_policy(run.model.openai_client(), name, adapter, run.config.rollouts)
+
+
+async def _compare_with_first(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """Have a judge compare held-out rollouts with those of the run's first validation."""
+    first: Sequence[Rollout] | None = None
+    if run.ledger.validations:
+        step = run.ledger.validations[0].step
+        first = await asyncio.to_thread(
+            read_rollouts, run.store, run.name, "validation", step, run.held_out
+        )
+    return list(await run.environment.compare(rollouts, first))
 
 
 async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:

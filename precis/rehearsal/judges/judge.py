@@ -16,7 +16,7 @@ from precis.environments.summaries.judge.protocol import is_too_long
 from precis.errors import PrecisError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.rehearsal.judges import grader, passages, reader
-from precis.rehearsal.judges.ruler import ruler_scores
+from precis.rehearsal.judges.ruler import attempt_scores, ruler_scores
 from precis.words import pieces
 
 MODEL = LEXICAL_MODEL
@@ -66,12 +66,13 @@ def _reply(request: ChatRequest, rules: Rules) -> dict[str, Any]:
         # Our own prompts never hold a raw `<`, so no summary can pass for one of RULER's.
         if "<trajectory id=" in str(request.messages[-1].get("content")):
             return ruler_scores(request.messages)
-        return _judged(data_in(request.messages) or {}, rules)
+        data = data_in(request.messages) or {}
+        return attempt_scores(data) if "attempts" in data else _judged(data, rules)
     except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
         # Whatever shape the messages have, what these functions can't read was not made for them.
         raise ApiError(
             400,
-            "The lexical judge only serves the summaries' judge and art.rewards.ruler.",
+            "The lexical judge only serves the summaries' judge, agents' and art.rewards.ruler.",
             "invalid_request",
         ) from error
 

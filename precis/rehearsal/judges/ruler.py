@@ -47,6 +47,33 @@ def ruler_scores(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"scores": [_score(id, prefix + json.loads(rest)) for id, rest in trajectories]}
 
 
+def attempt_scores(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Score an agent's attempts, of whose task nothing is known (`precis.environments.ruler`).
+
+    An attempt is worth the share of its task's words that came back after its first answer, from
+    tools or whoever else spoke: a search that hits earns more than one that finds nothing. It is no
+    measure of a game, and shows that everything runs.
+    """
+    scores = []
+    for attempt in data["attempts"]:
+        messages = [*data["shared"], *attempt["messages"]]
+        roles = [message["role"] for message in messages]
+        start = roles.index("assistant") if "assistant" in roles else len(roles)
+        asked = _words(messages[:start])
+        found = asked & _words([one for one in messages[start:] if one["role"] != "assistant"])
+        score = {
+            "id": attempt["id"],
+            "explanation": f"{len(found)} of the task's {len(asked)} words came back.",
+            "score": round(len(found) / max(1, len(asked)), 4),
+        }
+        scores.append(score)
+    return {"scores": scores}
+
+
+def _words(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {stem(word) for one in messages for word in tokens(str(one.get("content", "")))}
+
+
 @lru_cache(maxsize=64)
 def facts(text: str) -> frozenset[str]:
     """The numbers of a text, and the words that it capitalizes in mid-sentence, as stems."""

@@ -14,6 +14,7 @@ from cli.deployments import read_deployment
 from precis.commands.main import app
 from precis.config import TrainConfig
 from precis.errors import ConfigError
+from precis.settings.environment import PythonSettings
 from precis.settings.overrides import lay_over
 
 AGENT = """
@@ -32,7 +33,7 @@ def file(tmp_path: Path) -> str:
 def test_by_default_it_is_a_rehearsal_named_after_its_file(file: str) -> None:
     config = agent_config(file, {"steps": 5, "seed": 2})
     assert (config.model, config.steps, config.seed) == ("rehearsal-my_agent-seed2", 5, 2)
-    assert config.environment.model_dump() == {"kind": "python", "file": file}
+    assert config.environment == PythonSettings(file=file)
     assert config.trainer.kind == "tool_calls"
     assert agent_config(file, {"model": "mine"}).model == "mine"
 

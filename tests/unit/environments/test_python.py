@@ -269,6 +269,9 @@ def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
         (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),
         (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
         (AGENT.replace("range(4)", "1 / 0"), "ZeroDivisionError"),
+        (AGENT + "score = 'judge'", "score is 'judge'. Set it to 'ruler'"),
+        (AGENT + "score = 'ruler'", "nothing says what is good. Set `rubric` to a sentence"),
+        (AGENT + "score = 'ruler'\nrank = sorted", "`rank`, and score 'ruler'"),
     ],
 )
 def test_a_file_that_can_t_be_used_gets_a_sentence(
@@ -291,7 +294,7 @@ ART = {"trainer": {"kind": "art"}}
 
 def test_the_settings_take_a_path_as_it_is() -> None:
     config = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
-    whole = {"kind": "python", "file": "agent.py"}
+    whole = {"kind": "python", "file": "agent.py", "score": "", "rubric": ""}
     assert config.environment.model_dump() == whole
     same = TrainConfig.model_validate({"store": "s", **ART, "environment": whole})
     assert same.environment == config.environment

@@ -24,7 +24,7 @@ from precis.records.ledger import StepRecord, load_ledger
 from precis.records.trajectories import scan_trajectories
 from precis.run.checkpoints import committed_steps, manifest, restore
 from precis.trainer.tinker.checkpoints import read_kept
-from tests.support import echoing
+from tests.support import echoing, unscored
 from tests.support.in_process import Life, Point, live_noting, one_process
 from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
@@ -119,6 +119,19 @@ KINDS = {
         killed=0,
         points=frozenset(POINTS | IMITATED),
         shows=lambda step: step.warm_start is not None,
+    ),
+    "an agent that a judge scores": Kind(
+        {
+            "environment": {
+                "kind": "python",
+                "file": unscored.__file__,
+                "score": "ruler",
+                "rubric": "The word is found.",
+            },
+            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
+        },
+        killed=0,
+        points=frozenset(POINTS),
     ),
     "a training service": Kind(
         {

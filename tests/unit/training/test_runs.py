@@ -18,6 +18,7 @@ from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.rehearsal.judges.judge import MODEL
 from precis.run.checkpoints import committed_steps, manifest
 from precis.run.restart import restart
+from tests.support.examples import EXAMPLES
 from tests.support.faults import Faults
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, one_process
@@ -272,3 +273,26 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path)
     await first.live()
     again = manifest(store, "m", 2)
     assert once is not None and again is not None and again.files == once.files
+
+
+async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:
+    """ART·E with RULER: its own score is left out."""
+    text = (EXAMPLES / "art_e.py").read_text("utf-8")
+    (tmp_path / "art_e_inbox.py").write_text((EXAMPLES / "art_e_inbox.py").read_text("utf-8"))
+    before, _, after = text.partition("    right = await is_right(asked, inbox.answer)\n")
+    rest = after[after.index("\n\nclass Inbox") :]
+    file = tmp_path / "agent.py"
+    rubric = 'score = "ruler"\nrubric = "The question is answered from the mail that has it."\n'
+    file.write_text(before + rest + f"\n\n{rubric}", "utf-8")
+    rollouts = {"groups_per_step": 2, "rollouts_per_group": 4}
+    settings = {"environment": str(file), "rollouts": rollouts, "documents": {}}
+    life = Life(tmp_path / "run", settings)
+    await life.live()
+    found = ledger(life)
+    start, *later = found.validations
+    assert start.measure == "preferred to the start"
+    assert start.score.value == 0.5
+    assert all(0 <= one.score.value <= 1 and not one.unscored for one in later)
+    rewards = scan_trajectories(life.store, "m", "train").collect()["reward"]
+    assert len(rewards) == 16
+    assert rewards.null_count() == 0 and rewards.n_unique() > 2

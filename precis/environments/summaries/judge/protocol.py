@@ -63,7 +63,7 @@ class Prompt:
             which are data too.
     """
 
-    name: Literal["answers", "grades"]
+    name: Literal["answers", "grades", "scores"]
     messages: list[dict[str, str]]
     schema: dict[str, Any]
     ids: tuple[str, ...]

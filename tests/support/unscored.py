@@ -1,0 +1,27 @@
+"""A tiny environment without a reward: pick words from a list until you have the one asked for."""
+
+import json
+from typing import Any
+
+WORDS = ["ant", "bee", "cat", "dog"]
+WORD = {"type": "string", "enum": WORDS}
+SCHEMA = {"type": "object", "properties": {"word": WORD}, "required": ["word"]}
+LOOK_UP = {"type": "function", "function": {"name": "look_up", "parameters": SCHEMA}}
+
+
+def scenarios(split: str) -> list[dict[str, Any]]:
+    numbers = range(8) if split == "train" else range(8, 11)
+    return [{"id": f"word-{number}", "word": WORDS[number % len(WORDS)]} for number in numbers]
+
+
+async def rollout(model: Any, scenario: Any) -> None:
+    messages: list[Any] = [{"role": "user", "content": f"Find the {scenario['word']}."}]
+    for _ in range(2):
+        reply = await model.openai_client().chat.completions.create(
+            model=model.get_inference_name(), messages=messages, tools=[LOOK_UP]
+        )
+        message = reply.choices[0].message.model_dump(exclude_none=True)
+        messages.append(message)
+        call = message["tool_calls"][0]
+        found = json.loads(call["function"]["arguments"])["word"]
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": f"A {found}."})
