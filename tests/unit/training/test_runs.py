@@ -1,4 +1,4 @@
-"""Whole runs in this process: one step stale, warmed, with a judge that is paid, forked, ended early."""
+"""Whole runs in this process: a step stale, warmed, judged for pay, forked, ended early."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
