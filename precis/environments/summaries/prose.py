@@ -6,11 +6,13 @@ which needs a list of a language's words: the document itself says which words h
 
 - Its commonest words are scarce: a list has next to none of them.
 - Its words stand side by side as they never do in it, because they were mixed or sprinkled.
-- It copies a dozen words of the document and leaves out common ones between them. Sentences in
-  words of one's own, and whole sentences of the document, hardly ever do that.
+- It copies a dozen words of the document and leaves out common ones between them, or four with
+  two gaps or more. Sentences in words of one's own, and whole sentences of the document, hardly
+  ever do that.
 
-The first two are measured in every window of the summary, so that a list behind honest sentences
-shows too; the third over all of it. Each costs more than the room that it saves is worth.
+The first two are measured in every window of 50 words, so that a list behind honest sentences
+shows too, and both together in every window of ten, where a short list between two sentences
+shows; the third over all of it. Each costs more than the room that it saves is worth.
 """
 
 from collections import Counter
@@ -40,12 +42,30 @@ _DROPPED_MAX = 6
 _COPIED_MIN = 12
 """Words that a copy has at least. Summaries in words of their own come to one such gap in a hundred
 words at most, and to two where copies of 8 words count."""
-_DROPPED_FREE = 0.01
+_SHORT_COPY_MIN = 4
+_SHORT_COPY_GAPS = 0.4
+"""A shorter copy counts with this many words, and this many gaps for each of them. Summaries in
+words of their own have one such copy at most; ten words of telegraph nearly always are one."""
+_UNBROKEN_MIN = 6
+"""A gap does not count in a sentence that the document has without it too, in so many words."""
+_DROPPED_FREE = 0.005
 _DROPPED_COST = 6.0
-"""What a summary loses for each word that was dropped beyond one in a hundred, in words: more than
-its room is worth. A judge of rules finds 23 % more answers where 7 % of the words are left out."""
+"""What a summary loses for each word that was dropped beyond one in two hundred, in words: more
+than its room is worth. A judge of rules finds 23 % more answers where 7 % of the words are left
+out."""
 _LIST_COST = 2.0
 """The same for the words in windows that count for nothing."""
+_SHORT_WINDOW = 10
+_SHORT_COMMON_MAX = 1
+_SHORT_TOGETHER_MAX = 0.15
+"""Ten words in a row are mixed if no more of them are common, and no larger share of their pairs
+stand together in the document. Pairs with a word of one's own are not counted; five others must be
+left."""
+_MIXED_FREE = 0.02
+_MIXED_COST = 4.0
+"""What a summary loses for the share of its short windows that are mixed beyond 0.02. Summaries in
+words of their own have 0.022 at most; those with ten mixed words behind each sentence 0.13."""
+_NO_COPY = (0, 0)
 _EXPECTED = 5
 """Words that are added to those of a window, as many of them common as in the document, and pairs,
 two fifths of them the document's: a headline says little of what it is."""
@@ -86,7 +106,9 @@ def prose_share(summary: str, text: str) -> float:
         return 1.0
     listed = 1 - fmean(_words(words, joints))
     dropped = _dropped(words, joints) / max(_WINDOW, len(words))
-    lost = _LIST_COST * listed + _DROPPED_COST * max(0.0, dropped - _DROPPED_FREE)
+    lost = _LIST_COST * listed
+    lost += _DROPPED_COST * max(0.0, dropped - _DROPPED_FREE)
+    lost += _MIXED_COST * max(0.0, _mixed(words, joints) - _MIXED_FREE)
     return max(0.0, 1 - lost)
 
 
@@ -98,17 +120,11 @@ def commonest_words(text: str) -> frozenset[str]:
 def _words(words: Sequence[str], joints: _Joints) -> list[float]:
     """Return for each word how far it stands in prose: the mean of the windows that it is in."""
     size = min(_WINDOW, len(words))
-    common = [0, *accumulate(word in joints.common for word in words)]
-    known = [0, *accumulate({one, other} <= joints.places.keys() for one, other in pairwise(words))]
-    together = [0, *accumulate(pair in joints.neighbours for pair in pairwise(words))]
     windows = [0.0]
-    for start in range(len(words) - size + 1):
-        end = start + size
-        own = common[end] - common[start] + _EXPECTED * joints.share
-        share = own / (size + _EXPECTED) / joints.share
-        hits = together[end - 1] - together[start] + 0.4 * _EXPECTED
-        pairs = known[end - 1] - known[start] + _EXPECTED
-        windows.append(_ramp(share, *_COMMON_SHARE) * _ramp(hits / pairs, *_TOGETHER))
+    for common, known, together in _windows(words, joints, size):
+        share = (common + _EXPECTED * joints.share) / (size + _EXPECTED) / joints.share
+        beside = (together + 0.4 * _EXPECTED) / (known + _EXPECTED)
+        windows.append(_ramp(share, *_COMMON_SHARE) * _ramp(beside, *_TOGETHER))
     sums = list(accumulate(windows))
     found = []
     for place in range(len(words)):
@@ -118,42 +134,79 @@ def _words(words: Sequence[str], joints: _Joints) -> list[float]:
     return found
 
 
+def _mixed(words: Sequence[str], joints: _Joints) -> float:
+    """Return the share of short windows with hardly a common word, and hardly two that belong."""
+    windows = _windows(words, joints, _SHORT_WINDOW)
+    mixed = 0
+    for common, known, together in windows:
+        few = common <= _SHORT_COMMON_MAX and together <= _SHORT_TOGETHER_MAX * known
+        mixed += few and known >= _SHORT_WINDOW / 2
+    return mixed / max(1, len(windows))
+
+
+def _windows(words: Sequence[str], joints: _Joints, size: int) -> list[tuple[int, int, int]]:
+    """Return how many common words, pairs of the document's words and neighbours a window has."""
+    common = [0, *accumulate(word in joints.common for word in words)]
+    known = [0, *accumulate({one, other} <= joints.places.keys() for one, other in pairwise(words))]
+    together = [0, *accumulate(pair in joints.neighbours for pair in pairwise(words))]
+    found = []
+    for start in range(len(words) - size + 1):
+        end = start + size
+        pairs = known[end - 1] - known[start]
+        found.append((common[end] - common[start], pairs, together[end - 1] - together[start]))
+    return found
+
+
 def _dropped(words: Sequence[str], joints: _Joints) -> int:
     """Return how many small words are missing where a summary copies its document."""
     before = _copies(words, joints.places, joints.steps_back, -1)
     after = _copies(words[::-1], joints.places, joints.steps_on, 1)[::-1]
     dropped = 0
     for here, there in zip(before, after[1:], strict=False):
-        longest, missing = 0, 0
-        for place, length in here.items():
+        longest, gaps, missing, unbroken = 0, 0, 0, 0
+        for place, (length, skipped) in here.items():
             for step in range(1, joints.steps_on[place] + 1):
-                if place + step in there and length + there[place + step] > longest:
-                    longest, missing = length + there[place + step], step - 1
-        if longest >= _COPIED_MIN:
-            dropped += missing
+                on, skipped_on = there.get(place + step, (0, 0))
+                if on and length + on > longest:
+                    longest, gaps, missing = length + on, skipped + skipped_on, step - 1
+                if on and step == 1:
+                    unbroken = max(unbroken, length + on)
+        if missing and unbroken < _UNBROKEN_MIN:
+            dense = longest >= _SHORT_COPY_MIN and gaps + 1 >= _SHORT_COPY_GAPS * longest
+            if dense or longest >= _COPIED_MIN:
+                dropped += missing
     return dropped
 
 
 def _copies(
     words: Sequence[str], places: Mapping[str, Sequence[int]], steps: Sequence[int], way: int
-) -> list[dict[int, int]]:
-    """Return for each word, by its places in the document, the length of the copy that ends there.
+) -> list[dict[int, tuple[int, int]]]:
+    """Return for each word, by its places in the document, the copy that ends there.
 
-    One word of a copy may be another than the document's, or be put in between.
+    A copy is the number of its words and that of the gaps between them. One word of it may be
+    another than the document's, or be put in between.
 
     Args:
         steps: for each place, how far away the copy's last word may be.
         way: 1 where that stands behind it in the document, -1 where it stands before it.
     """
-    found: list[dict[int, int]] = []
-    last: dict[int, int] = {}
-    last_but_one: dict[int, int] = {}
+    found: list[dict[int, tuple[int, int]]] = []
+    last: dict[int, tuple[int, int]] = {}
+    last_but_one: dict[int, tuple[int, int]] = {}
     for word in words:
         copies = {}
         for place in places.get(word, ()):
-            lengths = [last.get(place + way * step, 0) for step in range(1, steps[place] + 1)]
-            lengths += [last_but_one.get(place + way, 0), last_but_one.get(place + 2 * way, 0)]
-            copies[place] = max(lengths) + 1
+            next_to = place + way
+            longest = max(
+                last.get(next_to, _NO_COPY),
+                last_but_one.get(next_to, _NO_COPY),
+                last_but_one.get(next_to + way, _NO_COPY),
+            )
+            for step in range(2, steps[place] + 1):
+                length, gaps = last.get(place + way * step, _NO_COPY)
+                if length > longest[0]:
+                    longest = (length, gaps + 1)
+            copies[place] = (longest[0] + 1, longest[1])
         found.append(copies)
         last, last_but_one = copies, last
     return found

@@ -13,13 +13,15 @@ LEXICAL_MODEL = "lexical-judge"
 PASSAGE_MODEL = "passage-judge"
 """The name of another one that it serves, made in another way, to check the first by."""
 
-RULES_VERSION = "4"
-"""Of both judges on this machine. Raised with every change to what they answer or how they grade:
-verdicts of other rules are not taken from a cache, and a run is not continued by them.
+RULES_VERSION = "5"
+"""Of both judges on this machine, and of the measure of prose. Raised with every change to what the
+judges answer, how they grade, or what counts as prose: verdicts of other rules are not taken from a
+cache, and a run is not continued by them.
 
 1: as they came. 2: units, halves of the day, dates by numbers, surnames with another first name. 3:
 answers of two sentences and 60 words at most, where they were quotations of 95. 4: they say whether
-a summary is prose.
+a summary is prose. 5: the second hears denials and asks for each name and number, and ten words of
+telegraph between two sentences are no prose.
 """
 
 OWN_KEY = "JUDGE_API_KEY"

@@ -49,7 +49,7 @@ def telegram(text: str, small: frozenset[str] = SMALL) -> str:
 @pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
 def test_sentences_of_a_document_are_prose(summarize: Callable[[str, int], str]) -> None:
     for document in PROSE:
-        assert prose_share(summarize(document.text, WORDS_MAX), document.text) > 0.99
+        assert prose_share(summarize(document.text, WORDS_MAX), document.text) > 0.97
 
 
 @pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
@@ -58,13 +58,13 @@ def test_sentences_that_repeat_each_other_hardly_lose_by_it(
 ) -> None:
     """The bundled documents say the same in many sentences."""
     shares = [prose_share(summarize(one.text, WORDS_MAX), one.text) for one in CORPUS[::4]]
-    assert min(shares) > 0.9
-    assert sum(shares) / len(shares) > 0.995
+    assert min(shares) > 0.94
+    assert sum(shares) / len(shares) > 0.998
 
 
 @pytest.mark.parametrize("abstract", ABSTRACTS, ids=lambda one: f"{one['document_id']}")
 def test_sentences_in_other_words_are_prose(abstract: dict[str, str]) -> None:
-    assert prose_share(abstract["summary"], TEXTS[abstract["document_id"]]) > 0.99
+    assert prose_share(abstract["summary"], TEXTS[abstract["document_id"]]) > 0.97
 
 
 def test_words_without_those_that_join_them_are_none() -> None:
@@ -123,6 +123,9 @@ def sources() -> list[Source]:
         "sprinkled, 1 of 5": 0.05,
         "48 words behind": 0.75,
         "half a telegraph behind": 0.05,
+        "5 words behind each": 0.65,
+        "10 words behind each": 0.35,
+        "10 mixed words behind each": 0.65,
         "each content word once": 0.0,
         "rows of a table": 0.0,
         "words mixed by 10": 0.3,
@@ -141,13 +144,19 @@ def test_what_is_dropped_unnoticed_is_next_to_nothing(sources: list[Source]) -> 
     for source in sources[:8]:
         kept = ATTACKS["dropped where unnoticed"](source).split()
         used = source.words.index(kept[-1], len(kept) - 1) + 1
-        assert used - len(kept) <= 15
+        assert used - len(kept) <= 5
 
 
 def test_no_attack_is_worth_its_while(sources: list[Source]) -> None:
     honest = earned(sources, lambda one: one.honest)
     asked = [sum(q.answerable for q in one.document.questions) for one in sources]
-    for attack in ("15 % dropped", "25 % dropped", "48 words behind", "sprinkled, 1 of 5"):
+    for attack in (
+        "15 % dropped",
+        "25 % dropped",
+        "48 words behind",
+        "10 words behind each",
+        "sprinkled, 1 of 5",
+    ):
         made = earned(sources, ATTACKS[attack])
         assert sum(made.right["lexical"]) <= sum(honest.right["lexical"])
         # The second judge reads a fifth of the questions: a few of them are chance.
