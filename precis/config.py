@@ -83,20 +83,20 @@ class DocumentsConfig(DocumentSource):
 
 
 class RolloutsConfig(Record):
-    """How a step samples and what it does with summaries that could not be judged."""
+    """How a step samples, and what it does with rollouts that have no score."""
 
     groups_per_step: Decides[BoundedInt] = Field(5, ge=1)
-    """Documents of a step; each makes one group."""
+    """Scenarios of a step; each makes one group."""
     rollouts_per_group: Decides[BoundedInt] = Field(8, ge=2)
-    """Summaries sampled of each document."""
+    """Rollouts sampled of each scenario."""
     replacements_max: Annotated[Decides[BoundedInt], Since(0)] = Field(0, ge=0)
-    """Further documents that a step may take where a document's summaries all earn the same and
-    teach nothing (DAPO's dynamic sampling). Each costs as many summaries and verdicts as any other
-    document; 0 takes none."""
+    """Further scenarios that a step may take where a scenario's rollouts all earn the same and
+    teach nothing (DAPO's dynamic sampling). Each costs as many rollouts and verdicts as any other
+    scenario; 0 takes none."""
     temperature: Decides[float] = Field(1.0, gt=0, le=2)
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
-    """Longest summary that can earn a reward, in words."""
+    """Longest summary that can earn a reward, in words; of summaries alone."""
     length_ramp: Annotated[Decides[float], Since(0.0)] = Field(0.0, ge=0, le=1)
     """Share of `words_max` over which a reward in training falls to nothing: with 0.1 a summary of
     315 of 350 words earns all of it, one of 332 half. Validation and benchmark know the hard limit
@@ -105,7 +105,7 @@ class RolloutsConfig(Record):
     """`questions` rewards the share of a document's questions that a summary answers; `ruler`
     has the judge rank a group's summaries against each other, with no golden answers."""
     in_flight: MayChange[BoundedInt] = Field(64, ge=1)
-    """Summaries that are generated or judged at the same time."""
+    """Rollouts that are sampled or scored at the same time."""
     timeout_s: MayChange[BoundedFloat] = Field(300, gt=0)
     """Deadline of one rollout, in seconds; the judge of summaries has `judge.verdict_timeout_s`."""
     turns_max: Annotated[Decides[BoundedInt], Since(50)] = Field(50, ge=1)
@@ -272,7 +272,7 @@ class RunConfig(Record):
     cluster: MayChange[ClusterConfig] = ClusterConfig()
     """Which machine the trainer runs on."""
     rollouts: Decides[RolloutsConfig] = RolloutsConfig()
-    """How summaries are sampled."""
+    """How rollouts are sampled."""
     recoveries_max: MayChange[BoundedInt] = Field(5, ge=0)
     """How often in a row, with no step committed in between, a lost trainer is brought up again
     before the run stops; in a benchmark, how often in all."""
@@ -434,8 +434,9 @@ class TrainConfig(RunConfig):
     0 fails at once."""
 
     ceiling_min: MayChange[float] = Field(0.2, ge=0, le=1)
-    """Least share of the questions that the judge has to answer from the full documents: below it
-    the run stops before it trains, since no summary could earn a reward. 0 lets it go on."""
+    """Least ceiling of the reward, where the environment measures one (of summaries the share of
+    the questions that the judge answers from the full documents): below it the run stops before it
+    trains, since no rollout could earn a reward. 0 lets it go on."""
 
     steps: MayChange[BoundedInt] = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
@@ -445,10 +446,10 @@ class TrainConfig(RunConfig):
     sampling and one for training (`trainer.engine.gpus` 2), or the embedded policy. With 0 each
     step is sampled from its own adapter."""
     validate_every: MayChange[BoundedInt] = Field(10, ge=1)
-    """Steps between two validations on the held-out documents."""
+    """Steps between two validations on the held-out scenarios."""
     patience: MayChange[BoundedInt] = Field(0, ge=0)
     """Stop early after so many validations in a row without a gain beyond chance, paired over the
-    held-out documents: the best checkpoint is then the run's. The validation right after a warm
+    held-out scenarios: the best checkpoint is then the run's. The validation right after a warm
     start is not counted. 0 goes on to the last step."""
     second_judge: MayChange[JudgeConfig | None] = Field(None, title="Second Judge")
     """Another judge, which rules on every validation beside the reward's, and earns nothing: where

@@ -45,7 +45,7 @@ class StepRecord(Record):
     groups_dropped: dict[str, Count]
     """Groups left out, by cause."""
     groups_added: Count = 0
-    """Groups of further documents, in place of those without variance."""
+    """Groups of further scenarios, in place of those without variance."""
     unscored: dict[str, Count]
     """Rollouts without a score, by cause."""
     trainer: dict[str, Finite]
@@ -151,7 +151,7 @@ class Origin(Record):
     files: str
     """SHA-256 of what its manifest says of its files."""
     corpus: str
-    """Digest of the documents that it was trained on, and of their split."""
+    """Digest of the scenarios that it was trained on, and of their split."""
 
 
 class Ledger(Record):
@@ -165,7 +165,7 @@ class Ledger(Record):
     """All settings of the run that wrote this; none where the ledger was rebuilt and the run has
     not been started since."""
     corpus: str
-    """Digest of the documents and their split; a benchmark must hold out the same ones. Empty
+    """Digest of the scenarios and their split; a benchmark must hold out the same ones. Empty
     where the ledger was rebuilt and the run has not been started since."""
     next_step: Step = 0
     """The step to do next, and so the newest committed adapter."""

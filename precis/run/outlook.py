@@ -9,7 +9,7 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 
 _RECENT = 20
-"""Steps that the rest is judged by: a policy's summaries change, and so does what they cost."""
+"""Steps that the rest is judged by: a policy's rollouts change, and so does what they cost."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What became of a run between two validations, paired over the held-out documents."""
+"""What became of a run between two validations, paired over the held-out scenarios."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Divergence:
         since: the step of the earlier validation.
         step: of the later one.
         judge: the second judge's model.
-        first: what the summaries gained by the reward's judge.
-        second: by the second one, on the same documents.
+        first: what the rollouts gained by the reward's judge.
+        second: by the second one, on the same scenarios.
     """
 
     since: int

@@ -64,11 +64,11 @@ class TinkerTrainer(Record):
     learning_rate: Decides[BoundedFloat] = Field(4e-5, gt=0)
     """Adam's step size: that of the service's own example of reinforcement."""
     trajectories_per_update: Decides[BoundedInt] = Field(64, ge=1)
-    """Adam moves once for so many summaries. With those of a whole step in one update, all are
+    """Adam moves once for so many rollouts. With those of a whole step in one update, all are
     learned from by the weights that wrote them; each further update also takes a turn of the
     service's clock, some ten seconds."""
     weighting: Decides[Literal["token", "sequence"]] = "token"
-    """What counts the same in the loss: each token (DAPO), or each summary, whose tokens then count
+    """What counts the same in the loss: each token (DAPO), or each rollout, whose tokens then count
     the less the longer it is (GRPO as it was published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
@@ -83,7 +83,7 @@ class TinkerTrainer(Record):
     lora_rank: Decides[int] = Field(32, ge=1, le=256)
     """Rank of the adapter."""
     tokens_max: Decides[BoundedInt] = Field(32768, ge=512)
-    """Longest prompt and summary together, in tokens; the service may take fewer."""
+    """Longest prompt and answers together, in tokens; the service may take fewer."""
     copy_weights: MayChange[bool] = True
     """Copy the weights of each step into the store. Without, its checkpoints only say where the
     service keeps them."""
@@ -161,7 +161,7 @@ class TinkerTrainer(Record):
 
     @property
     def sft_learning_rate(self) -> float:
-        """Adam's highest step size where summaries are imitated: that of ART's own notebook."""
+        """Adam's highest step size where rollouts are imitated: that of ART's own notebook."""
         return 2e-4
 
     @property

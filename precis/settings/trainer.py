@@ -31,7 +31,7 @@ class _TrainerSettings(Record):
 
     @property
     def sft_learning_rate(self) -> float:
-        """Adam's highest step size where summaries are imitated: that of ART's own notebook."""
+        """Adam's highest step size where rollouts are imitated: that of ART's own notebook."""
         return 2e-4
 
 
@@ -96,9 +96,9 @@ class EngineConfig(Record):
     """How vLLM and the training share the GPU; the defaults are for 3 billion weights on 80 GB."""
 
     tokens_max: Decides[BoundedInt] = Field(4096, ge=512)
-    """Longest prompt and summary together, in tokens."""
+    """Longest prompt and answers together, in tokens."""
     packed_tokens: MayChange[BoundedInt] = Field(8192, ge=512)
-    """Longest sequence that is trained on, in tokens: the samples of one document share its text
+    """Longest sequence that is trained on, in tokens: the samples of one scenario share its prompt
     there. More takes memory; it changes no result. At least `tokens_max`."""
     gpu_memory_share: MayChange[BoundedFloat] = Field(0.4, gt=0, lt=1)
     """Share of the GPU's memory that vLLM takes, for the weights and what it remembers of texts;
@@ -148,10 +148,10 @@ class ArtTrainer(_TrainerSettings):
     """The learning rate rises in equal parts over so many steps: Adam's first moves are its
     largest."""
     trajectories_per_update: Decides[BoundedInt] = Field(8, ge=1)
-    """Adam moves once for so many summaries: a step of 5 documents with 8 summaries each is 5
-    updates, however long the summaries are."""
+    """Adam moves once for so many rollouts: a step of 5 scenarios with 8 rollouts each is 5
+    updates, however long the rollouts are."""
     weighting: Decides[Literal["token", "sequence"]] = "token"
-    """What counts the same in the loss: each token (DAPO), or each summary, whose tokens then count
+    """What counts the same in the loss: each token (DAPO), or each rollout, whose tokens then count
     the less the longer it is (GRPO as it was published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""

@@ -12,7 +12,7 @@ class ChatTokenizer:
     """What `precis.trainer.gpu.tokens` asks of a tokenizer, and the text of what was sampled.
 
     A model that may think before it answers is asked not to: the words that count are the
-    summary's.
+    answer's.
 
     Args:
         tokenizer: of Transformers.
