@@ -46,20 +46,28 @@ prefect_server.find_or_start().wait()
 LONGEST = (
     "test_rented.py",
     "test_random_kills.py",
-    "test_crashes.py",
     "test_team.py",
     "test_deployments.py",
     "test_managed.py",
-    "test_lost_server.py",
+    "test_commands.py",
     "test_rehearsal.py",
+    "test_s3_faults.py",
     "test_browser.py",
-    "test_benchmark_flow.py",
-    "test_judge_in_the_flow.py",
+    "test_crashes.py",
+    "test_gpu_packages.py",
     "test_up.py",
     "test_killed_runs.py",
+    "test_benchmark_flow.py",
+    "test_judge_in_the_flow.py",
+    "test_agent_benchmark.py",
+    "test_endings.py",
+    "test_tinker.py",
+    "test_supervisor.py",
+    "test_lost_server.py",
+    "test_power_loss.py",
 )
-"""The test files that take minutes, the longest first; but test_managed.py has to wait for
-test_rented.py, as there is one lab of Slurm at a time."""
+"""The test files that take more than half a minute, the longest first; but test_managed.py has to
+wait for test_rented.py, as there is one lab of Slurm at a time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,7 +18,7 @@ from tests.services.conftest import Precis
 from tests.services.patience import read_to_end, wait_until
 from tests.services.prefect_api import client_of, runs_in, tasks_of
 
-STEPS = 8
+STEPS = 4
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
 """The documents of a rehearsal whose figures nobody reads."""
 _OF_A_STEP = {
@@ -51,7 +51,13 @@ def test_it_prints_a_table_and_where_to_look_and_nothing_else(
     undisturbed: tuple[Path, str], precis: Precis
 ) -> None:
     _, output = undisturbed
-    for expected in ("trained, step 8", "untrained start", "lead-350", "random-350", "centroid"):
+    for expected in (
+        f"trained, step {STEPS}",
+        "untrained start",
+        "lead-350",
+        "random-350",
+        "centroid",
+    ):
         assert expected in output
     for noise in ("Warning", "warning", "Traceback", "INFO", "ERROR", "LiteLLM"):
         assert noise not in output
@@ -60,10 +66,10 @@ def test_it_prints_a_table_and_where_to_look_and_nothing_else(
 
 def test_it_leaves_a_report_that_stands_alone(undisturbed: tuple[Path, str]) -> None:
     store, output = undisturbed
-    benchmark = folder(store) / "benchmarks" / "0008"
+    benchmark = folder(store) / "benchmarks" / f"{STEPS:04d}"
     assert f"{benchmark}/report.html" in output
     page = (benchmark / "report.html").read_text()
-    assert "trained, step 8" in page
+    assert f"trained, step {STEPS}" in page
     assert 'src="http' not in page and 'href="http' not in page
     for chart in ("learning-curve", "comparison"):
         assert (benchmark / f"{chart}.png").read_bytes().startswith(b"\x89PNG")
@@ -85,14 +91,14 @@ def test_prefect_shows_the_run_its_steps_and_its_reports(
     with client_of(precis.api) as api:
         runs = runs_in(api, str(undisturbed[0]))
         states = {run["name"]: run["state_type"] for run in runs}
-        assert states["train rehearsal-seed1: step 8 of 8"] == "COMPLETED"
+        assert states[f"train rehearsal-seed1: step {STEPS} of {STEPS}"] == "COMPLETED"
         assert states["benchmark rehearsal-seed1"] == "COMPLETED"
         ids = [run["id"] for run in runs]
         tasks_of(api, *ids, until=lambda tasks: {task["name"] for task in tasks} >= _OF_A_STEP)
         of_these = {"flow_runs": {"id": {"any_": ids}}}
         artifacts = {a["key"]: a for a in api.post("/artifacts/filter", json=of_these).json()}
     assert artifacts["rehearsal-seed1-progress"]["data"] == 100
-    assert "step 8 of 8" in artifacts["rehearsal-seed1-progress"]["description"]
+    assert f"step {STEPS} of {STEPS}" in artifacts["rehearsal-seed1-progress"]["description"]
     assert artifacts["rehearsal-seed1-training"]["data"].count("](data:image/png;base64,") == 3
     for key in ("rehearsal-seed1-training", "rehearsal-seed1-benchmark"):
         assert "](data:image/png;base64," in artifacts[key]["data"]
