@@ -71,6 +71,8 @@ def _ways_on(config: TrainConfig) -> str:
         "Give back the old settings to continue it, train under another name (model), or delete it "
         f"first with `precis runs delete {config.model}`."
     )
+    if config.environment.kind == "python":
+        ways += " `precis train` takes --name a-new-name, and --fresh to begin again."
     if config.trainer.kind not in ("extractive", "tool_calls"):
         return ways
     return f"{ways} `make rehearse` takes MODEL=a-new-name, and FRESH=1 to begin again."

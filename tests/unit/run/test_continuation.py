@@ -42,11 +42,20 @@ def test_the_ways_on_are_named() -> None:
     assert "another name (model)" in said
     assert "`precis runs delete m`" in said
     assert "MODEL=a-new-name, and FRESH=1" in said
+    assert "precis train" not in said
 
 
 def test_who_trains_on_a_gpu_is_not_told_of_the_rehearsal() -> None:
     art = {"kind": "art"}
     assert "make rehearse" not in refusal(config(trainer=art), config(trainer=art, seed=2))
+
+
+@pytest.mark.parametrize("trainer", ["tool_calls", "art"])
+def test_who_trains_an_agent_is_told_the_options_of_its_command(trainer: str) -> None:
+    agent = {"environment": "/agents/doors.py", "trainer": {"kind": trainer}}
+    said = refusal(config(**agent), config(**agent, seed=2))
+    assert "`precis train` takes --name a-new-name, and --fresh to begin again." in said
+    assert ("FRESH=1" in said) is (trainer == "tool_calls")
 
 
 def test_what_may_change_is_not_blamed() -> None:
