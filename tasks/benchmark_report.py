@@ -159,8 +159,15 @@ def _words(run: BenchmarkRun, measured: Measured) -> Words:
     environment = run.environment
     figure = measured.figure
     columns = environment.columns
-    method = environment.method
-    return Words(environment.nouns, figure.name, figure.is_share, columns, method)
+    return Words(
+        environment.nouns,
+        figure.name,
+        figure.is_share,
+        columns,
+        environment.method,
+        environment.caveat,
+        environment.disqualifiers,
+    )
 
 
 def _steps_of(trained: TrainedLineup | None) -> int:

@@ -91,6 +91,11 @@ class Environment(Protocol):
         return ""
 
     @property
+    def disqualifiers(self) -> Sequence[str]:
+        """Metrics of which each says, with 1, why a rollout earned nothing."""
+        return ()
+
+    @property
     def digest(self) -> str:
         """A digest of the scenarios and of how they are split."""
         splits: tuple[Split, ...] = ("train", "validation")

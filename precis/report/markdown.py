@@ -5,7 +5,6 @@ Pictures travel inside the text as PNG data.
 
 import base64
 
-from precis.records.cloze import CRUDE, is_by_rules
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import Chart
@@ -28,8 +27,8 @@ def benchmark_report(benchmark: Benchmark) -> str:
         if name in _CHARTS:
             parts.append(picture(chart))
     parts.append(_standings(benchmark))
-    if any(map(is_by_rules, benchmark.questions["question_id"].drop_nulls())):
-        parts.append(escape(CRUDE))
+    if benchmark.words.caveat:
+        parts.append(escape(benchmark.words.caveat))
     return "\n\n".join(parts) + "\n"
 
 

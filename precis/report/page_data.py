@@ -3,11 +3,10 @@
 import base64
 import gzip
 import json
-from typing import Any, get_args
+from typing import Any
 
 import polars as pl
 
-from precis.records.verdict import Disqualified
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.decisive import Spans, common_words, decisive_words
@@ -117,7 +116,7 @@ def _summaries(
     for row in rows.sort("scenario_id").iter_rows(named=True):
         scenario = row["scenario_id"]
         metrics = json.loads(row["metrics"])
-        why = [one for one in get_args(Disqualified) if metrics.get(one)]
+        why = [one for one in words.disqualifiers if metrics.get(one)]
         length = f", {metrics['words']:.0f} words" if "words" in metrics else ""
         score = ""
         if row["score"] is not None and not answers.get(scenario):

@@ -19,6 +19,8 @@ class Words:
         is_share: whether that is between 0 and 1, and shown as a percentage.
         columns: further figures of the table; None takes the mean of every metric.
         method: how the measure comes about, in a sentence or two.
+        caveat: what is to be known of all figures; empty for nothing.
+        disqualifiers: metrics of which each says why a rollout earned nothing.
     """
 
     nouns: Nouns = field(default_factory=Nouns)
@@ -26,6 +28,8 @@ class Words:
     is_share: bool = True
     columns: Sequence[Figure] | None = None
     method: str = ""
+    caveat: str = ""
+    disqualifiers: Sequence[str] = ()
 
     def figure(self, value: float | None) -> str:
         """A value of the measure as it is written."""

@@ -41,7 +41,7 @@ class NightlyChange:
         return (
             f"{self.contender}: {100 * interval.mean:+.1f} points{since} "
             f"({100 * interval.low:+.1f} to {100 * interval.high:+.1f}) "
-            f"on {self.difference.documents} documents, corrected p = {self.difference.p_value:.3f}"
+            f"on {self.difference.documents} scenarios, corrected p = {self.difference.p_value:.3f}"
         )
 
 

@@ -52,7 +52,7 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     best = ranked[0]
     if best.accuracy is None:
         return "No run was measured."
-    found = f"Best: {describe(best.changes)}, {best.accuracy.mean:.1%} of the held-out questions"
+    found = f"Best: {describe(best.changes)}, {best.accuracy.mean:.1%} on the held-out scenarios"
     others = ranked[1:]
     if not others:
         return f"{found}. It was compared with no other settings."

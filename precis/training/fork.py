@@ -88,9 +88,10 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
         await run.write_ledger(ledger.begin_from(origin))
     assert run.ledger.origin is not None
     if run.ledger.origin.corpus != ledger.corpus:
+        nouns = run.environment.nouns
         warn(
-            f"{wanted.model!r} was trained on other documents or another split: some that are held "
-            "out here may be among them, and its accuracy here may flatter it."
+            f"{wanted.model!r} was trained on other {nouns.scenarios} or another split: some that "
+            f"are held out here may be among them, and its {nouns.reward} here may flatter it."
         )
     await asyncio.to_thread(
         fork, run.store, run.name, run.ledger.origin, run.identity, run.lease.id

@@ -138,6 +138,10 @@ class Summaries(Environment):
         )
 
     @property
+    def disqualifiers(self) -> Sequence[str]:
+        return get_args(Disqualified)
+
+    @property
     def identity(self) -> Mapping[str, str]:
         return self.judge.identity
 

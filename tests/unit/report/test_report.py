@@ -296,3 +296,14 @@ def test_the_contender_of_a_checkpoint_has_its_name_for_people(benchmark: Benchm
         "trained@0",
         "gpt-4o",
     ]
+
+
+def test_what_is_known_of_all_figures_and_of_zeros_is_said_in_the_environments_words() -> None:
+    crude = wording.Words(caveat="Dice were thrown.", disqualifiers=("cheated",))
+    played = frame_of(rows("player", None, [0, 2])).with_columns(
+        metrics=pl.Series([json.dumps({"cheated": 1.0}), json.dumps({"cheated": 0.0})])
+    )
+    benchmark = benchmark_of(played, [], words=crude)
+    assert "Dice were thrown." in benchmark_report(benchmark)
+    (shown,) = reader_data(benchmark)["contenders"]
+    assert {one["disqualified"] for one in shown["summaries"].values()} == {"cheated", None}

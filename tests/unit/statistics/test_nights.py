@@ -17,7 +17,7 @@ def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:
     (found,) = regressions(night("gpt-4o", 2), night("gpt-4o", 3))
     assert found.contender == Contender("gpt-4o")
     assert found.difference.accuracy.mean == -0.25
-    assert str(found).startswith("gpt-4o: -25.0 points (-25.0 to -25.0) on 20 documents, corrected")
+    assert str(found).startswith("gpt-4o: -25.0 points (-25.0 to -25.0) on 20 scenarios, corrected")
 
 
 def test_a_better_night_and_an_equal_one_are_none() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, TrainConfig
+from precis.environments.python import load_python
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
@@ -17,6 +18,7 @@ from precis.run.lease import lease_key, leased
 from precis.store import FolderStore
 from precis.training.fork import begin_from_origin, check_origin, fork, origin_of
 from precis.training.run import Run
+from tests.support import echoing
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import record
 from tests.support.newest_checkpoint import file_key
@@ -105,6 +107,7 @@ class Beginning(Run):
     ) -> None:
         self.config = TrainConfig(model="forked", from_checkpoint=wanted)
         self.store, self.identity = store, "c"
+        self.environment = load_python(str(echoing.__file__))
         self.ledger, self._ledger_version = read_ledger(store, "forked", "c", corpus)
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = NOTHING) -> None:
@@ -163,7 +166,7 @@ async def test_a_run_that_has_begun_or_begins_untrained_is_left_alone(store: Fol
 
 async def test_other_documents_than_the_origins_are_warned_of(store: FolderStore) -> None:
     _, warnings = await begin(store, FromCheckpoint(model="m"), corpus="others")
-    assert "some that are held out here may be among them" in warnings[0]
+    assert "on other scenarios or another split: some that are held out here" in warnings[0]
 
 
 def test_the_ledger_says_where_a_run_is_from(store: FolderStore) -> None:
