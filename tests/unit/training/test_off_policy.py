@@ -46,7 +46,7 @@ def test_a_step_is_sampled_from_the_adapter_before_where_sampling_overlaps(tmp_p
 
 
 def test_no_step_is_sampled_from_the_policy_before_its_warm_start(tmp_path: Path) -> None:
-    warmed = run(tmp_path, warm_start={"documents": 2})
+    warmed = run(tmp_path, warm_start={"scenarios": 2})
     assert adapters(warmed, first=1) == [1, 1, 2, 3]
 
 
