@@ -414,7 +414,7 @@ async def test_words_that_are_no_prose_cost_reward_in_training_and_validation(
         policy.answer = lambda _: listed
         found = await roll_out(client, environment, scenario=scenario_of(document))
         assert (found.reward, found.metrics["not_prose"], judge.asked) == (0.0, 1.0, 0)
-        policy.answer = lambda _: f"{lead(document.text, 200)} {mixed}"[:1500]
+        policy.answer = lambda _: f"{lead(document.text, 200)} {mixed}"[:1120]
         found = await roll_out(client, environment, scenario=scenario_of(document))
         assert 0.3 < found.metrics["prose"] < 0.9
         assert found.reward == pytest.approx(found.metrics["prose"])
