@@ -35,7 +35,6 @@ from precis.config import BenchmarkConfig, JudgeConfig, ManagedConfig, RunConfig
 from precis.environment import Environment, key_variables
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment as RunEnvironment
-from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Endpoint, JudgeClient, endpoint_for
@@ -47,7 +46,7 @@ from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.shortcomings import nothing_to_train
-from precis.settings.environment import PythonSettings
+from precis.settings.environment import CommandSettings, PythonSettings
 from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
@@ -55,6 +54,7 @@ from precis.store import open_store
 from precis.trainer.tinker.check import check_key, check_service, is_client_installed
 from precis.trainer.tinker.check import require_client as require_tinker
 from precis.training.fork import check_origin
+from precis.training.opening import load_agent
 from precis.training.run import identity_of
 from tasks.secrets import adopt_secrets
 
@@ -150,7 +150,7 @@ def checks_of(examined: Examined) -> dict[str, Check]:
 
 def _checks_of_environment(config: TrainConfig) -> dict[str, Check]:
     environment = config.environment
-    if environment.kind == "python":
+    if environment.kind != "summaries":
         return {"environment": lambda: _check_environment(environment, config.judge)}
     planned: dict[str, Check] = {
         "documents": lambda: checks.check_documents(config.documents),
@@ -232,8 +232,8 @@ async def _check_run(config: TrainConfig) -> str:
 @asynccontextmanager
 async def _environment_of(config: TrainConfig) -> AsyncIterator[RunEnvironment]:
     """What a run trains for, as far as it decides what the run is: nobody is asked anything."""
-    if config.environment.kind == "python":
-        agent = await asyncio.to_thread(_load_agent, config.environment)
+    if config.environment.kind != "summaries":
+        agent = await asyncio.to_thread(load_agent, config.environment)
         if agent.rubric:
             agent.ruler = TrajectoryRuler(_any_judge(config), config.judge, agent.rubric)
         agent.warm_start = prepare_warm_start(config.warm_start, agent)
@@ -254,13 +254,9 @@ def _any_judge(config: TrainConfig) -> Endpoint:
     return endpoint_for(config.judge, any_keys, "http://127.0.0.1")
 
 
-def _load_agent(settings: PythonSettings) -> PythonEnvironment:
-    return load_python(settings.file, settings.score, settings.rubric)
-
-
-async def _check_environment(settings: PythonSettings, judge: JudgeConfig) -> str:
-    file = settings.file
-    async with await asyncio.to_thread(_load_agent, settings) as environment:
+async def _check_environment(settings: PythonSettings | CommandSettings, judge: JudgeConfig) -> str:
+    file = settings.file if settings.kind == "python" else " ".join(settings.command)
+    async with await asyncio.to_thread(load_agent, settings) as environment:
         problems = await environment.checks()
         if problems:
             raise ConfigError(" ".join(problems))

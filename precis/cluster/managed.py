@@ -116,6 +116,8 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
 def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
     if config.environment.kind == "python":
         yield "environment.file", config.environment.file
+    if config.environment.kind == "command":
+        yield "environment.command", config.environment.command[0]
     source = config.documents.source
     if source != "bundled" and Path(source).expanduser().exists():
         yield "documents.source", source

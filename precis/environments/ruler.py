@@ -272,9 +272,11 @@ class RulerScored(Environment):
     """An environment whose rollouts a judge may score.
 
     Attributes:
-        ruler: scores them; None where they have scores of their own.
+        rubric: what is good, for a judge; empty where none is to be asked.
+        ruler: scores them, by the rubric; None until one is connected.
     """
 
+    rubric: str = ""
     ruler: TrajectoryRuler | None = None
     _benchmark: _Benchmark | None = None
 

@@ -35,6 +35,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
+SUPERVISE = (sys.executable, "-m", "precis.processes.supervisor", "--with-parent", "--program")
+"""What stands before a program so that all that it starts ends with it, and with its parent."""
 _MARK = "PRECIS_TRAINER_FOLDER"
 _PR_SET_CHILD_SUBREAPER = 36
 _STOP_S = 8

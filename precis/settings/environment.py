@@ -3,6 +3,7 @@
 environment: {kind: summaries}                       # of the documents of `documents`
 environment: {kind: python, file: my_agent.py}       # of a file of one's own
 environment: my_agent.py                             # the same
+environment: {kind: command, command: [./my_agent]}  # of any program
 """
 
 from typing import Annotated, Any, Literal
@@ -35,6 +36,22 @@ class PythonSettings(Record):
     """For `ruler`, a sentence on what is good; empty takes the file's."""
 
 
+class CommandSettings(Record):
+    """Any program, in any language: it asks the policy over HTTP and prints a score."""
+
+    kind: Decides[Literal["command"]] = "command"
+    """Each rollout is a process of the flow's machine."""
+    command: ByIdentity[tuple[str, ...]] = Field(min_length=1)
+    """The program and its arguments. What a run is depends on these, and on the contents of the
+    files among them, wherever they lie."""
+    scenarios: ByIdentity[str] = ""
+    """A JSONL file of scenarios, of which those with `"split": "validation"` are held out. Empty
+    asks the program, by the arguments `scenarios train` and `scenarios validation`."""
+    rubric: ByIdentity[str] = Field("", max_length=2000)
+    """A sentence on what is good: the judge of `judge` then scores the attempts of a group against
+    each other (RULER). Empty takes the score that the program prints."""
+
+
 def _kind_of(given: Any) -> Any:
     """A name as what it is short for."""
     if not isinstance(given, str):
@@ -43,5 +60,7 @@ def _kind_of(given: Any) -> Any:
 
 
 EnvironmentSettings = Annotated[
-    SummariesSettings | PythonSettings, Field(discriminator="kind"), BeforeValidator(_kind_of)
+    SummariesSettings | PythonSettings | CommandSettings,
+    Field(discriminator="kind"),
+    BeforeValidator(_kind_of),
 ]

@@ -13,17 +13,19 @@ from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home
+from precis.environments.command import load_command
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
-from precis.environments.ruler import connect_ruler
+from precis.environments.ruler import RulerScored, connect_ruler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
+from precis.settings.environment import CommandSettings, PythonSettings
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
@@ -54,6 +56,17 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
     return await host.up()
 
 
+def load_agent(settings: PythonSettings | CommandSettings) -> RulerScored:
+    """The environment of a user's own; its judge is not connected.
+
+    Raises:
+        ConfigError: it can't be used; says why.
+    """
+    if settings.kind == "command":
+        return load_command(settings.command, settings.scenarios, settings.rubric)
+    return load_python(settings.file, settings.score, settings.rubric)
+
+
 @asynccontextmanager
 async def open_environment(
     config: RunConfig, launch: Launch = child_service, read: Read = read_documents
@@ -68,9 +81,8 @@ async def open_environment(
         ConfigError: the environment's file can't be used.
         DocumentsError: the documents can't be read, or are too few.
     """
-    if config.environment.kind == "python":
-        given = config.environment
-        loaded = await asyncio.to_thread(load_python, given.file, given.score, given.rubric)
+    if config.environment.kind != "summaries":
+        loaded = await asyncio.to_thread(load_agent, config.environment)
         async with AsyncExitStack() as stack:
             if isinstance(config, TrainConfig):
                 loaded.warm_start = prepare_warm_start(config.warm_start, loaded)

@@ -1,0 +1,283 @@
+"""An environment that is any program, in any language: one process a rollout.
+
+It asks the policy at `OPENAI_BASE_URL` with `OPENAI_API_KEY`, finds its scenario as JSON in the
+file that `PRECIS_SCENARIO` names, and prints a score as its last line: a number, a boolean, or
+`{"reward": 0.5, "success": false, "metrics": {"turns": 3}}`. A supervisor ends all that it has
+started when it ends, at its deadline, and when this process is killed.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from precis.environment import key_variables
+from precis.environments.ruler import RulerScored
+from precis.errors import ConfigError
+from precis.processes.supervisor import SUPERVISE
+from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
+
+if TYPE_CHECKING:
+    import art
+
+_SPLITS: tuple[Split, ...] = ("train", "validation")
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
+_TAIL = 64 * 1024
+"""Bytes of what a program prints that are kept: the last line is all that counts."""
+_SCENARIOS_S = 60.0
+_SCENARIOS_MAX = 64 * 1024 * 1024
+_STOP_S = 4.5
+"""Longer than a supervisor takes to end what ignores SIGTERM; the recorder waits 5 s."""
+_SHOWN = 200
+
+
+class CommandEnvironment(RulerScored):
+    """The environment of a program.
+
+    Args:
+        command: the program and its arguments.
+        scenarios: of both splits.
+        rubric: what is good, where a judge scores its attempts; empty where it prints a score.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        scenarios: Mapping[Split, Sequence[Scenario]],
+        rubric: str = "",
+    ) -> None:
+        self._command = tuple(command)
+        self._scenarios = scenarios
+        self._digest = _digest_of(command)
+        self.rubric = rubric
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        ruled_by = self.ruler.identity if self.ruler else {}
+        return {"kind": "command", "command": self._digest, **ruled_by}
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        return self._scenarios[split]
+
+    async def rollout(
+        self, model: "art.Model[Any, Any]", scenario: Scenario
+    ) -> "Score | Unscored | float":
+        """Have the program attempt a scenario."""
+        with TemporaryDirectory(prefix="precis-rollout-") as folder:
+            file = Path(folder) / "scenario.json"
+            file.write_text(json.dumps(dict(scenario)), "utf-8")
+            key = model.inference_api_key or ""
+            variables = {
+                "OPENAI_BASE_URL": model.inference_base_url or "",
+                "OPENAI_API_KEY": key,
+                "OPENAI_MODEL": model.get_inference_name(),
+                "PRECIS_SCENARIO": str(file),
+            }
+            status, output, errors = await _run(self._command, {**harmless(), **variables})
+        said = errors.decode(errors="replace").replace(key, "…").strip()
+        if status:
+            return Unscored("agent_failed", f"It ended with status {status}: {said[-_SHOWN:]}")
+        return _score_of(output.decode(errors="replace").replace(key, "…"), bool(self.rubric))
+
+
+def load_command(
+    command: Sequence[str], scenarios: str = "", rubric: str = ""
+) -> CommandEnvironment:
+    """The environment of a program.
+
+    Args:
+        scenarios: a JSONL file of them; empty asks the program.
+
+    Raises:
+        ConfigError: the program is not there, or its scenarios can't be used; says in a sentence.
+    """
+    if shutil.which(command[0]) is None:
+        raise ConfigError(
+            f"The environment's program {command[0]!r} is not there, or can't be run.",
+            "Give `environment.command` a program on PATH or its path, such as [python, agent.py].",
+        )
+    if scenarios:
+        found = _read_file(scenarios)
+    else:
+        found = {split: _ask_for_scenarios(command, split) for split in _SPLITS}
+    where = scenarios or " ".join([*command, "scenarios"])
+    for split in _SPLITS:
+        ids = [one.id for one in found[split]]
+        if not ids:
+            raise ConfigError(
+                f"{where} gives no scenarios for the split {split!r}.",
+                'Give scenarios to both: a file marks those to hold out by "split": "validation".',
+            )
+        if len(set(ids)) < len(ids):
+            twice = next(one for one in ids if ids.count(one) > 1)
+            raise ConfigError(f"{where}: two scenarios have the id {twice!r}.")
+    return CommandEnvironment(command, found, rubric)
+
+
+def harmless() -> dict[str, str]:
+    """This process's variables, without those that may be secrets: keys, tokens, passwords."""
+    ours = set(key_variables())
+    kept = {}
+    for name, value in os.environ.items():
+        secret = name in ours or _SECRET.search(name) or _WITH_PASSWORD.search(value)
+        if not secret:
+            kept[name] = value
+    # The recorder is on the loopback, which no proxy reaches.
+    kept["NO_PROXY"] = kept["no_proxy"] = "127.0.0.1,localhost"
+    return kept
+
+
+async def _run(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+    """Return the exit status, and the ends of standard output and standard error."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *SUPERVISE, *command, env=dict(variables), stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    assert process.stdin and process.stdout and process.stderr
+    try:
+        output, errors = await asyncio.gather(_tail(process.stdout), _tail(process.stderr))
+        return await process.wait(), output, errors
+    finally:
+        # Its end has the supervisor end all that is left.
+        process.stdin.close()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _STOP_S)
+        with suppress(ProcessLookupError):
+            process.kill()
+
+
+async def _tail(stream: asyncio.StreamReader) -> bytes:
+    kept = b""
+    while more := await stream.read(_TAIL):
+        kept = (kept + more)[-_TAIL:]
+    return kept
+
+
+def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
+    lines = output.strip().splitlines()
+    last = lines[-1] if lines else ""
+    try:
+        said = json.loads(last) if last or not judged else None
+    except (ValueError, RecursionError):
+        said = last
+    if said is None and judged:
+        return Unscored(UNJUDGED, "No judge was asked yet.")
+    if isinstance(said, int | float):
+        return said
+    if isinstance(said, dict) and said.keys() <= {"reward", "success", "metrics"}:
+        reward, success, metrics = said.get("reward"), said.get("success"), said.get("metrics", {})
+        if (
+            isinstance(reward, int | float)
+            and isinstance(success, bool | None)
+            and isinstance(metrics, dict)
+        ):
+            return Score(reward, success, metrics)
+    return Unscored(
+        "no_score",
+        f"Its last line is {last[:_SHOWN]!r}: print a number, true, false, or an object with "
+        "`reward`, and `success` and `metrics` if you like.",
+    )
+
+
+def _read_file(file: str) -> dict[Split, list[Scenario]]:
+    try:
+        text = Path(file).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"The scenarios {file} can't be read: {error}.",
+            "Give a file with a JSON object a line.",
+        ) from error
+    found: dict[Split, list[Scenario]] = {split: [] for split in _SPLITS}
+    for number, given in _objects(text, file):
+        split = given.pop("split", "train")
+        if split not in _SPLITS:
+            raise ConfigError(
+                f"{file}, line {number}: the split {split!r} is neither 'train' nor 'validation'."
+            )
+        found[split].append(_scenario(given, f"{file}, line {number}"))
+    return found
+
+
+def _ask_for_scenarios(command: Sequence[str], split: Split) -> list[Scenario]:
+    """Run `COMMAND scenarios SPLIT`, which prints a JSON object a line."""
+    asked = [*command, "scenarios", split]
+    where = " ".join(asked)
+    with subprocess.Popen(
+        [*SUPERVISE, *asked],
+        env=harmless(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin and process.stdout
+        late = threading.Timer(_SCENARIOS_S, process.stdin.close)
+        late.start()
+        try:
+            output = process.stdout.read(_SCENARIOS_MAX + 1)
+        finally:
+            in_time = late.is_alive()
+            late.cancel()
+            process.stdin.close()
+            process.stdout.close()
+        status = process.wait()
+    problem = ""
+    if not in_time:
+        problem = f"did not end within {_SCENARIOS_S:g} s"
+    elif len(output) > _SCENARIOS_MAX:
+        problem = "prints more than 64 MiB"
+    elif status:
+        problem = f"ended with status {status}"
+    if problem:
+        raise ConfigError(
+            f"`{where}` {problem}.",
+            "Have it print one JSON object with an `id` a line, or name a file in "
+            "`environment.scenarios`.",
+        )
+    found = []
+    for number, given in _objects(output.decode(errors="replace"), where):
+        found.append(_scenario(given, f"{where}, line {number}"))
+    return found
+
+
+def _objects(text: str, where: str) -> list[tuple[int, dict[str, Any]]]:
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            given = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{where}, line {number} is not JSON: {error}.") from error
+        if not isinstance(given, dict):
+            raise ConfigError(f"{where}, line {number} is no JSON object.")
+        found.append((number, given))
+    return found
+
+
+def _scenario(given: dict[str, Any], where: str) -> Scenario:
+    try:
+        return Scenario.of(given)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _digest_of(command: Sequence[str]) -> str:
+    """Return a digest of a command, and of the contents of the files that it names."""
+    digest = hashlib.sha256()
+    for one in command:
+        path = Path(one).expanduser()
+        name, content = one, b""
+        if path.is_file():
+            name, content = path.name, path.read_bytes()
+        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+    return digest.hexdigest()

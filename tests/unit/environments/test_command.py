@@ -1,0 +1,215 @@
+"""Any program as an environment: what it is given, what it may print, and how it is ended."""
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.config import TrainConfig
+from precis.environments import command as module
+from precis.environments.command import CommandEnvironment, harmless, load_command
+from precis.environments.recorder import Recorder
+from precis.errors import ConfigError
+from precis.processes.child import is_running
+from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
+from tests.support.scripted_policy import ScriptedPolicy, asked
+
+SCENARIOS = '{"id": "a", "number": 3}\n{"id": "b", "split": "validation"}\n'
+ASK = """
+import json, os, sys, time, urllib.request
+
+def ask():
+    address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": "Go."}]}
+    headers["Content-Type"] = "application/json"
+    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+
+scenario = json.load(open(os.environ["PRECIS_SCENARIO"]))
+said = ask()
+"""
+
+
+def environment_of(folder: Path, text: str, rubric: str = "") -> CommandEnvironment:
+    program = folder / "agent.py"
+    program.write_text(ASK + text)
+    scenarios = folder / "scenarios.jsonl"
+    scenarios.write_text(SCENARIOS)
+    return load_command([sys.executable, str(program)], str(scenarios), rubric)
+
+
+async def play(environment: CommandEnvironment, deadline_s: float = 20.0) -> Rollout:
+    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
+        hurried = replace(policy, limits=replace(policy.limits, deadline_s=deadline_s))
+        return await recorder.run(hurried, environment, environment.scenarios("train")[0])
+
+
+@pytest.mark.parametrize(
+    ("printed", "score"),
+    [
+        ("0.25", Score(0.25)),
+        ("true", Score(1.0, True)),
+        ('{"reward": 1, "success": false}', Score(1.0, False)),
+        ('{"reward": 0, "metrics": {"turns": 3}}', Score(0.0, None, {"turns": 3.0})),
+        ("notes of its own\\n\\n0.5\\n\\n", Score(0.5)),
+    ],
+)
+async def test_the_last_line_is_the_score(tmp_path: Path, printed: str, score: Score) -> None:
+    rollout = await play(environment_of(tmp_path, f"print('''{printed}''')"))
+    assert rollout.score == score
+    [call] = rollout.calls
+    assert (call.text, call.messages[0]["content"]) == ("[4]", "Go.")
+
+
+async def test_a_shell_script_is_a_program_too(tmp_path: Path) -> None:
+    helper = tmp_path / "ask.py"
+    helper.write_text(ASK + "print(len(said) * scenario['number'])")
+    script = tmp_path / "agent.sh"
+    script.write_text(f"#!/bin/sh\nset -e\necho Playing.\n{sys.executable} {helper}\n")
+    script.chmod(0o700)
+    scenarios = tmp_path / "scenarios.jsonl"
+    scenarios.write_text(SCENARIOS)
+    rollout = await play(load_command([str(script)], str(scenarios)))
+    assert rollout.score == Score(9.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "detail"),
+    [
+        ("", "no_score", "Its last line is ''"),
+        ("print('It went well.')", "no_score", "Its last line is 'It went well.'"),
+        ('print(\'{"reward": "much"}\')', "no_score", "print a number"),
+        ("print('{\"points\": 1}')", "no_score", "print a number"),
+        ("print('NaN')", "no_score", "which is no number"),
+        ('print(\'{"reward": 1, "metrics": {"x": "y"}}\')', "no_score", "metric x"),
+        ("print('[' * 10**5)", "no_score", "Its last line is"),
+        ("os.write(1, bytes(range(256)) * 99)", "no_score", "Its last line is"),
+        ("print(1); sys.exit('No board is left.')", "agent_failed", "No board is left."),
+        ("os.abort()", "agent_failed", "status 134"),
+        ("print(1); sys.exit(os.environ['OPENAI_API_KEY'])", "agent_failed", "status 1: …"),
+    ],
+)
+async def test_what_can_t_be_scored_costs_itself(
+    tmp_path: Path, text: str, cause: str, detail: str
+) -> None:
+    rollout = await play(environment_of(tmp_path, text))
+    assert isinstance(rollout.score, Unscored)
+    assert rollout.score.cause == cause
+    assert detail in rollout.score.detail
+    assert len(rollout.score.detail) < 500
+
+
+async def test_a_flood_is_read_and_not_kept(tmp_path: Path) -> None:
+    text = "for _ in range(300): print('x' * 10**5); print('y' * 10**5, file=sys.stderr)\nprint(1)"
+    assert (await play(environment_of(tmp_path, text))).reward == 1.0
+
+
+STUBBORN = """
+import signal, subprocess
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+code = "import os,signal,sys,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); " \\
+    "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", code, PID], start_new_session=True)
+while not (os.path.exists(PID) and open(PID).read()):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("end", ["time.sleep(600)", "print(1)"], ids=["hangs", "ends"])
+async def test_all_that_it_started_ends_with_it(tmp_path: Path, end: str) -> None:
+    """Also what ignores SIGTERM in a session of its own."""
+    pid = tmp_path / "pid"
+    text = STUBBORN.replace("PID", repr(str(pid))) + end
+    began = time.monotonic()
+    rollout = await play(environment_of(tmp_path, text), deadline_s=5.0)
+    assert time.monotonic() - began < 15
+    assert rollout.score.cause == ("rollout_timeout" if "sleep" in end else None)
+    for _ in range(50):
+        if not is_running(int(pid.read_text())):
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail("it is still there")
+
+
+async def test_it_is_given_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = ["WANDB_API_KEY", "HF_TOKEN", "MY_PASSWORD", "AWS_SECRET_ACCESS_KEY", "OF_NO_NAME"]
+    for name in secrets:
+        monkeypatch.setenv(name, "https://user:hidden-secret@host/v1")
+    monkeypatch.setenv("HARMLESS", "seen")
+    assert not set(secrets) & set(harmless())
+    text = "print(int('hidden-secret' not in str(os.environ) and 'HARMLESS' in os.environ))"
+    assert (await play(environment_of(tmp_path, text))).reward == 1.0
+
+
+async def test_with_a_rubric_it_need_print_nothing(tmp_path: Path) -> None:
+    rollout = await play(environment_of(tmp_path, "", rubric="It is short."))
+    assert rollout.score.cause == UNJUDGED
+
+
+def test_it_may_say_its_scenarios_itself(tmp_path: Path) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text(
+        "import sys\nassert sys.argv[1] == 'scenarios'\n"
+        "print('{\"id\": 1}' if sys.argv[2] == 'train' else '{\"id\": 2}')"
+    )
+    environment = load_command([sys.executable, str(program)])
+    assert [one.id for one in environment.scenarios("train")] == ["1"]
+    assert [one.id for one in environment.scenarios("validation")] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ('{"id": 1}', "no scenarios for the split 'validation'"),
+        ('{"id": 1}\n{"id": 1}\n{"id": 2, "split": "validation"}', "two scenarios have the id '1'"),
+        ('{"id": 1}\nx', "line 2 is not JSON"),
+        ("[1]", "line 1 is no JSON object"),
+        ("{}", "line 1: A scenario has the id None"),
+        ('{"id": 1, "split": "test"}', "neither 'train' nor 'validation'"),
+    ],
+)
+def test_scenarios_that_can_t_be_used_get_a_sentence(
+    tmp_path: Path, lines: str, complaint: str
+) -> None:
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(lines)
+    with pytest.raises(ConfigError, match=complaint):
+        load_command([sys.executable], str(file))
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        (["no-such-program-of-anybody"], "is not there"),
+        ([sys.executable, "-c", "raise SystemExit(3)"], "ended with status 3"),
+        ([sys.executable, "-c", "import time; time.sleep(600)"], "did not end within 1 s"),
+    ],
+)
+def test_a_program_that_can_t_be_used_gets_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, command: list[str], complaint: str
+) -> None:
+    monkeypatch.setattr(module, "_SCENARIOS_S", 1.0)
+    with pytest.raises(ConfigError, match=complaint):
+        load_command(command)
+    with pytest.raises(ConfigError, match="can't be read"):
+        load_command([sys.executable], "no-such-file.jsonl")
+
+
+def test_a_changed_program_is_another_run(tmp_path: Path) -> None:
+    first = environment_of(tmp_path, "print(1)").identity
+    assert environment_of(tmp_path, "print(2)").identity != first
+    assert environment_of(tmp_path, "print(1)").identity == first
+
+
+def test_the_settings_take_a_command() -> None:
+    given: dict[str, Any] = {"kind": "command", "command": ["./agent", "--fast"]}
+    config = TrainConfig.model_validate({"store": "s", "environment": given})
+    assert config.trainer.kind == "tool_calls"
+    assert config.environment.kind == "command"
+    assert json.loads(config.environment.model_dump_json())["command"] == ["./agent", "--fast"]
