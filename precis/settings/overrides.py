@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from pydantic_core import PydanticUndefined
 
+from precis.errors import ConfigError
 from precis.record import Record
 
 Given = Mapping[str, Any]
@@ -18,11 +19,21 @@ _OF_SUMMARIES = ("documents", "judge", "second_judge", "warm_start", "judge_conc
 def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:
     """Return the settings of a run that is given some of its own, over those of its deployment.
 
-    A deployment's settings of summaries are left out where the run has another environment.
+    A deployment's settings of summaries are left out where the run has another environment, which
+    takes a model of its own: the deployment's is that of the summaries.
+
+    Raises:
+        ConfigError: a run of another environment names no model of its own.
     """
     base = take_apart(model, deployed)
     over = take_apart(model, own)
     if _kind(over.get("environment")) not in ("", "summaries"):
+        named = base.get("model")
+        if named and "model" not in over and _kind(base.get("environment")) in ("", "summaries"):
+            raise ConfigError(
+                f"The deployment's model, {named}, is one of summaries.",
+                "Name one for this environment: -p model=a-new-name, or Model in the form.",
+            )
         base = {name: value for name, value in base.items() if name not in _OF_SUMMARIES}
     return overlay(model, base, over)
 

@@ -60,9 +60,12 @@ def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:
     extra: Any = {"position": position, "title": name.replace("_", " ").title()}
     shown = Field(default, description=field.description, json_schema_extra=extra)
     kinds = Field(discriminator=field.discriminator)
+    annotation: Any = Annotated[(field.annotation, kinds, *field.metadata)]
+    if name == "environment":
+        annotation |= str  # the path of a Python file, which the model takes as well
     return Parameter(
         name,
         Parameter.KEYWORD_ONLY,
         default=shown,
-        annotation=Annotated[(field.annotation, kinds, *field.metadata)],
+        annotation=annotation,
     )

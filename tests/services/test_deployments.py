@@ -15,11 +15,12 @@ from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import load_ledger
 from precis.records.results import scan_results
 from precis.store import FolderStore
-from tests.services.conftest import Precis
+from tests.services.conftest import ROOT, Precis
 from tests.services.patience import wait_until
 from tests.services.prefect_api import client_of, created, logs_of, reached, runs_in, tasks_of
 from tests.support.corpora import rows, write_jsonl
 
+GAME = ROOT / "examples" / "tic_tac_toe.py"
 CONFIG: dict[str, Any] = {
     "model": "deployed",
     "steps": 3,
@@ -152,6 +153,26 @@ def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
     assert run["name"] == "train form: step 1 of 1"
     settings = load_ledger(FolderStore(tmp_path), "form").settings
     assert settings["documents"]["val_size"] == found["parameters"]["documents"]["val_size"]
+
+
+def test_an_agent_of_one_file_is_trained_under_a_name_of_its_own(
+    deployed: Precis, tmp_path: Path
+) -> None:
+    given = ["steps=2", "benchmark=false", f"environment={GAME}", f"store={tmp_path}"]
+    states = {}
+    for model in ("", "game"):
+        named = [*given, f"model={model}"] if model else given
+        arguments = [part for one in named for part in ("-p", one)]
+        told = deployed.prefect("deployment", "run", "train/rehearsal", *arguments)
+        found = re.search(r"UUID: (\S+)", told)
+        assert found is not None, told
+        with client_of(deployed.api) as api:
+            states[model] = reached(api, found[1], "COMPLETED", "FAILED", "CRASHED")["state"]
+    assert states[""]["type"] == "FAILED"
+    assert "rehearsal-seed1, is one of summaries" in states[""]["message"]
+    assert states["game"]["type"] == "COMPLETED", states["game"]
+    assert load_ledger(FolderStore(tmp_path), "game").next_step == 2
+    assert not (tmp_path / "rehearsal-seed1").exists()
 
 
 @pytest.mark.long  # a run and its benchmark, to be deleted

@@ -62,12 +62,21 @@ def test_every_deployment_of_training_takes_an_environment(
     monkeypatch.setenv("PRECIS_STORE", "s3://bucket")
     model, parameters = read_deployment(f"train/{name}")
     for given in (file, {"kind": "python", "file": file}):
-        settings = lay_over(model, parameters, {"environment": given})
+        settings = lay_over(model, parameters, {"environment": given, "model": "agent"})
         config = model.model_validate(settings)
         assert config.environment.kind == "python"
         assert config.trainer.kind == parameters.get("trainer", {"kind": "tool_calls"})["kind"]
     same = lay_over(model, parameters, {"environment": "summaries"})
     assert same.get("second_judge") == parameters.get("second_judge")
+
+
+def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> None:
+    _, parameters = read_deployment("train/rehearsal")
+    for given in (file, {"kind": "python", "file": file}):
+        with pytest.raises(ConfigError, match=r"rehearsal-seed1, is one of summaries.*-p model="):
+            lay_over(TrainConfig, parameters, {"environment": given})
+    agents = {**parameters, "environment": file}
+    assert lay_over(TrainConfig, agents, {"environment": file})["model"] == "rehearsal-seed1"
 
 
 def test_a_deployment_whose_flow_runs_elsewhere_is_refused(file: str) -> None:
