@@ -3,6 +3,12 @@
 The measures of every codebase are made by this one program, so that they can be compared: a
 folder of another project is measured as well. Strings under constants count as code, not as
 comments.
+
+Without a folder it measures this project, and how its house is built: packages are the folders
+and modules directly below `precis/`, beside `flows`, `tasks` and `cli`. A floor is one more than
+the highest one that a package imports from. Following a function means reading what it calls or
+hands on by name (a function, a class, a method of its own class, a stage of the loop), and what
+that does, three times; what is called through an object's attribute is not followed.
 """
 
 import ast
@@ -61,6 +67,7 @@ class Measures:
     public: int = 0
     documented: int = 0
     comments: int = 0
+    one_use: int = 0
     packed: int = 0
     walrus: int = 0
     comprehensions: int = 0
@@ -88,9 +95,29 @@ def add_file(measures: Measures, path: Path) -> None:
         measures.comments += token.type == tokenize.COMMENT
     for node in ast.walk(tree):
         add_node(measures, node)
+    measures.one_use += len(used_once(tree))
     if ast.get_docstring(tree):
         measures.documented += 1
     measures.public += 1
+
+
+def used_once(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The private functions and methods that their own file names exactly once."""
+    uses: Counter[str] = Counter()
+    private = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            uses[node.id] += 1
+        elif isinstance(node, ast.Attribute):
+            uses[node.attr] += 1
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_private(node.name):
+            private.append(node)
+    return [function for function in private if uses[function.name] == 1]
+
+
+def is_private(name: str) -> bool:
+    """Whether a name begins with one underscore."""
+    return name.startswith("_") and not name.startswith("__")
 
 
 def add_node(measures: Measures, node: ast.AST) -> None:
@@ -158,6 +185,7 @@ def report(measures: Measures) -> str:
             f"typed returns              {measures.typed_returns / measures.functions:.0%}",
             f"public docstrings          {measures.documented / measures.public:.0%}",
             f"comments                   {measures.comments / measures.lines:.1%} of lines",
+            f"private, used once         {measures.per_thousand(measures.one_use):.1f} per 1,000",
             f"packed assignments         {measures.per_thousand(measures.packed):.1f} per 1,000",
             f"walrus                     {measures.per_thousand(measures.walrus):.1f}",
             f"comprehensions             {measures.per_thousand(measures.comprehensions):.1f}",
@@ -173,9 +201,179 @@ def percentile(values: list[int]) -> float:
     return statistics.quantiles(values, n=10)[-1]
 
 
+FOLLOWED = Path("precis/training/loop.py"), "take_step"
+DEPTH = 3
+
+
+class House:
+    """The modules of this project, and what they import from each other."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, Path] = {}
+        self.trees: dict[str, ast.Module] = {}
+        for path in files_in([Path(name) for name in PRODUCT]):
+            parts = path.with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            self.paths[name] = path
+            self.trees[name] = ast.parse(path.read_text("utf-8"))
+
+    def imports(self, module: str) -> dict[str, tuple[str, str]]:
+        """What a module's names stand for: another module, and a name in it ("" for all of it)."""
+        names = {}
+        for node in ast.walk(self.trees[module]):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    target = (whole, "") if whole in self.trees else (node.module, alias.name)
+                    names[alias.asname or alias.name] = target
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    names[alias.asname or alias.name] = (alias.name, "")
+        return {name: target for name, target in names.items() if target[0] in self.trees}
+
+    def packages(self) -> dict[str, set[str]]:
+        """Which other packages each package imports."""
+        graph: dict[str, set[str]] = {}
+        for module in self.trees:
+            own = package_of(module)
+            others = graph.setdefault(own, set())
+            others.update(package_of(target) for target, _ in self.imports(module).values())
+            others.discard(own)
+        return graph
+
+    def follow(self, path: Path, function: str, depth: int) -> set[Path]:
+        """The files to open for following a function so many calls deep."""
+        module = ".".join(path.with_suffix("").parts)
+        seen = {(module, function)}
+        level = set(seen)
+        for _ in range(depth):
+            level = {found for place in level for found in self.called_by(*place)} - seen
+            seen |= level
+        return {self.paths[module] for module, _ in seen}
+
+    def called_by(self, module: str, name: str) -> set[tuple[str, str]]:
+        """What a definition calls or hands on, by module and name."""
+        imports = self.imports(module)
+        own = definitions(self.trees[module])
+        if name not in own:  # a package's front door hands it on
+            return {imports[name]} if imports.get(name, ("", ""))[1] else set()
+        found = set()
+        for node in code_of(own[name]):
+            if isinstance(node, ast.Name) and node.id in own:
+                found.add((module, node.id))
+            elif isinstance(node, ast.Name) and imports.get(node.id, ("", ""))[1]:
+                found.add(imports[node.id])
+            elif isinstance(node, ast.Attribute):
+                owner = ast.unparse(node.value)
+                if owner in imports and not imports[owner][1]:
+                    found.add((imports[owner][0], node.attr))
+                elif owner == "self" and node.attr in own:
+                    found.add((module, node.attr))
+                elif owner.endswith("stages") and node.attr in stages(own):
+                    found.add(imports.get(stages(own)[node.attr], (module, node.attr)))
+        return found
+
+
+def package_of(module: str) -> str:
+    """The folder or module directly below `precis/`, or the top folder."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "precis" else parts[0]
+
+
+def definitions(tree: ast.Module) -> dict[str, ast.AST]:
+    """The functions, classes and methods of a module, by name."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def code_of(definition: ast.AST) -> Iterator[ast.AST]:
+    """What a definition does: a function's body without annotations, a class's constructor."""
+    if isinstance(definition, ast.ClassDef):
+        for node in definition.body:
+            if isinstance(node, ast.FunctionDef) and node.name in ("__init__", "__post_init__"):
+                yield from code_of(node)
+        return
+    for child in ast.iter_child_nodes(definition):
+        if isinstance(child, ast.arguments) or child is getattr(definition, "returns", None):
+            continue
+        if isinstance(child, ast.AnnAssign):
+            yield from ast.walk(child.value) if child.value else ()
+            continue
+        yield child
+        yield from code_of(child)
+
+
+def stages(own: dict[str, ast.AST]) -> dict[str, str]:
+    """The function that stands behind each stage of the loop, unless a caller gives another."""
+    found = {}
+    for node in getattr(own.get("Stages"), "body", []):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Name):
+            found[ast.unparse(node.target)] = node.value.id
+    return found
+
+
+def cycles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The groups of packages that import each other, on whatever detour."""
+    reached = {name: reach(graph, name) for name in graph}
+    groups = []
+    for name in sorted(graph):
+        group = {other for other in reached[name] if name in reached[other]}
+        if group and group not in groups:
+            groups.append(group)
+    return groups
+
+
+def reach(graph: dict[str, set[str]], start: str) -> set[str]:
+    """The packages that one imports, and those that they import, and so on."""
+    found: set[str] = set()
+    ahead = list(graph[start])
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += graph[name]
+    return found
+
+
+def floors(graph: dict[str, set[str]]) -> int:
+    """How many floors the packages stand on; those of a cycle share one."""
+    reached = {name: reach(graph, name) for name in graph}
+    # A package reaches more than any below it, so that these have their height before it.
+    height: dict[str, int] = {}
+    for name in sorted(graph, key=lambda name: len(reached[name])):
+        below = [height[other] for other in reached[name] if name not in reached[other]]
+        height[name] = 1 + max(below, default=0)
+    return max(height.values())
+
+
+def house_report() -> str:
+    """How the house of this project is built, as lines of text."""
+    house = House()
+    graph = house.packages()
+    found = cycles(graph)
+    lines = {}
+    for folder in ("precis", "tasks"):
+        lines[folder] = sum(len(path.read_text().splitlines()) for path in files_in([Path(folder)]))
+    files = house.follow(*FOLLOWED, DEPTH)
+    return "\n".join(
+        [
+            f"lines of precis/           {lines['precis']}",
+            f"lines of tasks/            {lines['tasks']}",
+            f"to follow {FOLLOWED[1]}        {len(files)} files",
+            *(f"                           {path}" for path in sorted(files)),
+            f"packages, cycles, floors   {len(graph)}, {len(found)}, {floors(graph)}",
+            *(f"                           {' '.join(sorted(group))}" for group in found),
+        ]
+    )
+
+
 if __name__ == "__main__":
-    given = sys.argv[1:] or PRODUCT
+    given = [Path(name) for name in sys.argv[1:] or PRODUCT if Path(name).is_dir()]
+    if not given:
+        sys.exit("usage: python bench/readability.py [folder …], each of them a folder of code")
     measures = Measures()
-    for path in files_in([Path(name) for name in given if Path(name).is_dir()]):
+    for path in files_in(given):
         add_file(measures, path)
     print(report(measures))
+    if len(sys.argv) == 1:
+        print(house_report())
