@@ -148,7 +148,7 @@ def report(folder: Folder) -> None:
 
 
 def _settings(folder: Path, base_model: str, run: str, seed: int, imitate: str) -> dict[str, Any]:
-    """The settings that are shown to work (docs/tuning.md)."""
+    """The settings that are shown to work (docs/measurements.md)."""
     return {
         "model": run,
         "seed": seed,

@@ -70,7 +70,7 @@ def divergence(validations: Sequence[Validation]) -> Divergence | None:
     one that the second judge liked best since, for one that did so later. Three things have to
     hold, over the scenarios: the reward's judge sees a gain, the second one sees none, both by 95 %
     intervals, and the gap between the two gains is beyond chance by one of 99 %, since a run is
-    looked at often (docs/judge.md says how often that is wrong).
+    looked at often (docs/measurements.md says how often that is wrong).
     """
     now = validations[-1] if validations else None
     if now is None or now.second is None:
