@@ -5,18 +5,20 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from cli import prefect_server
 from precis.commands.terminal import CONTINUES, fail, sentences
-from precis.config import TrainConfig
-from precis.environment import Environment
 from precis.errors import without_passwords
 from precis.processes.signals import as_interrupts
 from precis.settings.bounds import SEED_MAX, SEED_MIN
+
+# The shell's completion imports this module at every Tab, so a command imports what it runs.
+if TYPE_CHECKING:
+    from cli.prefect_server import PrefectServer
+    from precis.config import TrainConfig
 
 console = Console(highlight=False)
 
@@ -54,8 +56,11 @@ def rehearse(
         return
     _quiet()
     with console.status("Starting …"), sentences(), _explain_interrupt():
+        from cli import prefect_server
+
         server = prefect_server.find_or_start()
         from cli.rehearsal import corpus_of, forget, rehearsal_config
+        from precis.environment import Environment
 
         corpus = corpus_of(documents)
         folder = store or Environment().store
@@ -95,6 +100,7 @@ def _train(file: str, given: Mapping[str, Any], fresh: bool, deployment: str = "
     """Train an agent; a file or settings that can't work are said before anything is started."""
     _quiet()
     with console.status("Starting …"), sentences(), _explain_interrupt():
+        from cli import prefect_server
         from cli.agent import agent_config
 
         config = agent_config(file, given, deployment)
@@ -106,7 +112,7 @@ def _train(file: str, given: Mapping[str, Any], fresh: bool, deployment: str = "
     _run(config, server)
 
 
-def _run(config: TrainConfig, server: prefect_server.PrefectServer) -> None:
+def _run(config: "TrainConfig", server: "PrefectServer") -> None:
     """Run the training flow in this process, and say where to look at it."""
     with sentences(), _explain_interrupt():
         from cli.rehearsal import rehearse
@@ -145,6 +151,8 @@ def worker(
 ) -> None:
     """Work for a server that is up: a worker that lets its runs end when it is told to stop."""
     with sentences():
+        from cli import prefect_server
+
         api = prefect_server.attach()
         from cli.worker import serve
 
@@ -188,6 +196,8 @@ def secret(
 def stop() -> None:
     """Stop the Prefect server that a rehearsal started."""
     with sentences():
+        from cli import prefect_server
+
         stopped = prefect_server.stop()
     console.print("The Prefect server is stopped." if stopped else "No Prefect server is running.")
 

@@ -7,34 +7,17 @@ import webbrowser
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
-from cli import prefect_server
-from cli.plain_table import PlainTable
-from cli.run_comparison import describe_difference, runs_side_by_side, summaries_side_by_side
-from cli.tables import (
-    checkpoints_table,
-    describe_repair,
-    facts,
-    run_details,
-    run_record,
-    runs_table,
-    steps_table,
-)
 from precis.commands.terminal import errors, fail, say, sentences
-from precis.environment import Environment
-from precis.report.run_comparison import as_record, compare
-from precis.run.checkpoints import committed_steps
-from precis.run.export import Format, export
-from precis.run.overview import kept_checkpoints, list_runs, overview, sizes_of_run
-from precis.run.repair import repair as repair_run
-from precis.run.reports import report_file
-from precis.run.restart import load_reached
-from precis.run.restart import restart as restart_run
-from precis.store import Store, open_store
+
+# The shell's completion imports this module at every Tab, so a command imports what it runs.
+if TYPE_CHECKING:
+    from cli.plain_table import PlainTable
+    from precis.store import Store
 
 app = typer.Typer(help="The runs at work, and the runs of a store.")
 
@@ -58,6 +41,8 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is not None:
         return
     with sentences():
+        from cli import prefect_server
+
         if prefect_server.find() is None:
             _print("No Prefect server is configured or up, so nothing runs.")
             return
@@ -76,6 +61,9 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
 def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
     """List the runs of a store: how far each is, what it reached, what it cost, who works on it."""
     with sentences():
+        from cli.tables import run_record, runs_table
+        from precis.run.overview import list_runs
+
         at = _open(store)
         with errors.status(f"Reading {at.url} …") as status:
             runs, unreadable = list_runs(
@@ -105,6 +93,9 @@ def show(
 ) -> None:
     """Show one run: its settings, its steps, its checkpoints and what they lack."""
     with sentences():
+        from cli.tables import checkpoints_table, facts, run_details, steps_table
+        from precis.run.overview import kept_checkpoints, overview
+
         at = _open(store)
         run = overview(at, model, datetime.now(UTC))
         with errors.status(f"Reading the checkpoints in {at.url} …"):
@@ -127,7 +118,7 @@ def export_run(
     to: Annotated[Path, typer.Option(help="Folder to write; it is made if need be.")],
     store: StoreOption = "",
     file_format: Annotated[
-        Format, typer.Option("--format", help="Of metrics and trajectories.")
+        Literal["parquet", "csv"], typer.Option("--format", help="Of metrics and trajectories.")
     ] = "parquet",
     checkpoint: Annotated[
         int | None, typer.Option(min=0, help="Bring this step's checkpoint as well, verified.")
@@ -135,6 +126,8 @@ def export_run(
 ) -> None:
     """Write a run's metrics, trajectories, ledger and manifests to a folder."""
     with sentences():
+        from precis.run.export import export
+
         try:
             files = export(_open(store), model, to, file_format, checkpoint)
         except OSError as error:
@@ -155,6 +148,8 @@ def restart(
     To keep it, begin another run with `from_checkpoint` instead.
     """
     with sentences():
+        from precis.run.restart import restart as restart_run
+
         at = _open(store)
         if not yes:
             _ask_before_deleting(at, model, step)
@@ -177,6 +172,9 @@ def repair(
 ) -> None:
     """Rebuild a run's ledger from its checkpoints, where it is lost or damaged."""
     with sentences():
+        from cli.tables import describe_repair
+        from precis.run.repair import repair as repair_run
+
         at = _open(store)
         with errors.status(f"Reading the checkpoints in {at.url} …"):
             repaired = asyncio.run(repair_run(at, model, take_over))
@@ -194,6 +192,13 @@ def compare_runs(
 ) -> None:
     """Compare two runs: curves, cost, the paired difference, and summaries side by side."""
     with sentences():
+        from cli.run_comparison import (
+            describe_difference,
+            runs_side_by_side,
+            summaries_side_by_side,
+        )
+        from precis.report.run_comparison import as_record, compare
+
         found = compare(_open(store), first, second, datetime.now(UTC))
         if as_json:
             _print_json(as_record(found))
@@ -211,6 +216,8 @@ def open_report(
 ) -> None:
     """Open the newest benchmark's report in a browser, from a bucket too."""
     with sentences():
+        from precis.run.reports import report_file
+
         file = report_file(_open(store), model, step)
         _print(str(file))
         if not webbrowser.open(file.as_uri()):
@@ -225,6 +232,10 @@ def delete_run(
 ) -> None:
     """Delete a run for good: in the store, in Prefect and on this machine, once you agree."""
     with sentences():
+        from cli.deletion import delete_from_prefect
+        from precis.run.overview import sizes_of_run
+        from precis.training.deletion import delete
+
         at = _open(store)
         sizes = sizes_of_run(at, model)
         if not yes:
@@ -233,16 +244,15 @@ def delete_run(
                 f"({sum(sizes.values()) / 1e6:,.1f} MB), its runs in Prefect and its work folder "
                 "here, for good. Go on?"
             )
-        # Which take seconds to import.
-        from cli.deletion import delete_from_prefect
-        from precis.training.deletion import delete
-
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
         _print(f"{model} is deleted, and {runs} runs of it in Prefect.")
 
 
-def _ask_before_deleting(store: Store, model: str, step: int) -> None:
+def _ask_before_deleting(store: "Store", model: str, step: int) -> None:
     """Go on only where somebody agrees to lose what came after a step."""
+    from precis.run.checkpoints import committed_steps
+    from precis.run.restart import load_reached
+
     ledger = load_reached(store, model, step)
     later = [one for one in committed_steps(store, model) if one > step]
     lost = f"{ledger.next_step - step} steps and {len(later)} checkpoints after step {step}"
@@ -261,7 +271,7 @@ def _is_watched() -> bool:
     return sys.stdin.isatty()
 
 
-def _print_table(table: PlainTable) -> None:
+def _print_table(table: "PlainTable") -> None:
     """Print a table whole, in lines longer than the terminal's if need be: half a name is none."""
     names, *rows = table.lines()
     _console().print(names, style="dim", markup=False, soft_wrap=True)
@@ -277,7 +287,10 @@ def _print_json(record: object) -> None:
     typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
 
 
-def _open(url: str) -> Store:
+def _open(url: str) -> "Store":
+    from precis.environment import Environment
+    from precis.store import open_store
+
     return open_store(url or Environment().store)
 
 
