@@ -122,18 +122,7 @@ def prepare(
     own = json.loads((model / "tokenizer_config.json").read_text())
     (model / "tokenizer_config.json").unlink()
     (model / "tokenizer_config.json").write_text(json.dumps({**own, "chat_template": TEMPLATE}))
-    game = load_python(GAME)
-    lines = []
-    calls = 0
-    for seed in _SHOWN:
-        player = _RandomPlayer(random.Random(seed))
-        asyncio.run(game.rollout(player, _scenario(seed)))  # type: ignore[arg-type]
-        asked, tools, answer = player.calls[-1]
-        calls += len(player.calls)
-        shown = {"id": f"game-{seed}", "tools": tools, "messages": [*asked, answer]}
-        lines.append(json.dumps(shown))
-    (folder / SHOWN).write_text("\n".join(lines))
-    print(f"{calls} calls of {len(lines)} games to imitate; the last game:\n{lines[-1]}")
+    write_games(folder / SHOWN, _SHOWN)
 
 
 @app.command()
@@ -210,6 +199,22 @@ def report(folder: Folder) -> None:
                 line += f"; won over step 1 {100 * gain.mean:+.1f} points "
                 line += f"({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"
             print(line)
+
+
+def write_games(file: Path, seeds: Sequence[int]) -> None:
+    """Write games of a random player to imitate, one of each seed, and say how many calls."""
+    game = load_python(GAME)
+    lines = []
+    calls = 0
+    for seed in seeds:
+        player = _RandomPlayer(random.Random(seed))
+        asyncio.run(game.rollout(player, _scenario(seed)))  # type: ignore[arg-type]
+        asked, tools, answer = player.calls[-1]
+        calls += len(player.calls)
+        shown = {"id": f"game-{seed}", "tools": tools, "messages": [*asked, answer]}
+        lines.append(json.dumps(shown))
+    file.write_text("\n".join(lines))
+    print(f"{calls} calls of {len(lines)} games to imitate; the last game:\n{lines[-1]}")
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """A run on a GPU goes on after anything of it is killed, and trains each step once.
 
-Needs a GPU, both environments, and a model that earns some reward (`PRECIS_GPU_MODEL`); takes some
-ten minutes, most of them for the trainer's four starts. See `tests/gpu/README.md`.
+Needs a GPU, both environments, and a model that earns some reward by summaries and whose template
+knows tools (`PRECIS_GPU_MODEL`); each kind of run takes some ten minutes, most of them for the
+trainer's four starts. See `tests/gpu/README.md`.
 """
 
 import json
@@ -18,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from bench.acting import write_games
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
 from precis.records.ledger import Ledger, load_ledger
@@ -29,14 +31,18 @@ MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
 STEPS = 6
 _PATIENCE_S = 300
 _GONE_S = 10
+_INTO_SAMPLING_S = 0.5
+"""A step's sampling takes longer than this, and begins as soon as the step before it is kept."""
 
 pytestmark = pytest.mark.skipif(not MODEL, reason="PRECIS_GPU_MODEL names no model to train")
 
 
-def test_a_run_survives_the_death_of_engine_trainer_and_flow(tmp_path: Path) -> None:
-    config = configuration(tmp_path)
+@pytest.mark.parametrize("of", ["summaries", "games"])
+def test_a_run_survives_the_death_of_engine_trainer_and_flow(of: str, tmp_path: Path) -> None:
+    config = configuration(tmp_path) if of == "summaries" else of_games(tmp_path)
     with training(config, tmp_path) as flow:
         wait_until(lambda: steps_done(config) >= 1)
+        time.sleep(_INTO_SAMPLING_S)
         kill(flow, "VLLM::EngineCor")  # while the next step is sampled
         wait_until(lambda: steps_done(config) >= 2)
         wait_until(lambda: bool(list(tmp_path.rglob("pending.json"))))
@@ -45,6 +51,7 @@ def test_a_run_survives_the_death_of_engine_trainer_and_flow(tmp_path: Path) -> 
         wait_until(lambda: is_committing(config, 4))
         kill(flow, "precis.trainer.server")  # in the middle of a commit
         wait_until(lambda: steps_done(config) >= 4)
+        time.sleep(_INTO_SAMPLING_S)
         os.kill(flow.pid, signal.SIGKILL)
     wait_until(lambda: not holding_the_gpu(tmp_path), _GONE_S)
     with training(config, tmp_path) as flow:
@@ -75,6 +82,16 @@ def configuration(folder: Path) -> TrainConfig:
         take_over=True,
         benchmark=False,
     )
+
+
+def of_games(folder: Path) -> TrainConfig:
+    """Tic Tac Toe, after a warm start on legal calls: without it most groups earn nothing."""
+    write_games(folder / "games.jsonl", range(100_000, 100_100))
+    settings = configuration(folder).model_dump(exclude_unset=True)
+    del settings["documents"]
+    settings["environment"] = "examples/tic_tac_toe.py"
+    settings["warm_start"] = {"source": "file", "file": str(folder / "games.jsonl")}
+    return TrainConfig.model_validate(settings)
 
 
 @contextmanager
