@@ -152,7 +152,7 @@ def _settings(folder: Path, base_model: str, run: str, seed: int, imitate: str) 
     return {
         "model": run,
         "seed": seed,
-        "steps": 41,
+        "steps": 81,
         "documents": {
             "source": str(folder / "fresh.parquet"),
             "train_size": _TRAIN,
@@ -161,7 +161,7 @@ def _settings(folder: Path, base_model: str, run: str, seed: int, imitate: str) 
         "trainer": {
             "kind": "art",
             "base_model": base_model,
-            "learning_rate": 1e-4,
+            "learning_rate": 5e-5,
             "trajectories_per_update": 16,
             "engine": {"lora_rank": 16, "gpu_memory_share": 0.25, "tokens_max": 3072},
         },

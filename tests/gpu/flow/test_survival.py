@@ -87,8 +87,9 @@ def configuration(folder: Path) -> TrainConfig:
 def of_games(folder: Path) -> TrainConfig:
     """Tic Tac Toe, after a warm start on legal calls: without it most groups earn nothing."""
     write_games(folder / "games.jsonl", range(100_000, 100_100))
-    settings = configuration(folder).model_dump(exclude_unset=True)
-    del settings["documents"]
+    config = configuration(folder)
+    settings = config.model_dump(exclude_unset=True, exclude={"documents"})
+    settings["trainer"] = config.trainer.model_dump()
     settings["environment"] = "examples/tic_tac_toe.py"
     settings["warm_start"] = {"source": "file", "file": str(folder / "games.jsonl")}
     return TrainConfig.model_validate(settings)
