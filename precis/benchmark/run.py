@@ -16,11 +16,11 @@ from precis.config import BenchmarkConfig
 from precis.environment import Environment as Variables
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
+from precis.errors import ConfigError
 from precis.llm.budget import Budget
-from precis.records.ledger import load_ledger
 from precis.records.results import results_before
 from precis.records.rollout import Rollout
-from precis.records.trajectories import read_rollouts
+from precis.records.trajectories import read_first_validation
 from precis.statistics.nights import NightlyChange, changes
 from precis.store import open_store
 from precis.store.kept import KeptRecords
@@ -71,16 +71,23 @@ class BenchmarkRun:
 
     async def read_first(self) -> list[Rollout]:
         """Return the rollouts of the model's first validation, where attempts are compared with
-        them; none where there are none."""
-        if not self.environment.compares or self.config.checkpoints == "none":
-            return []
-        return await asyncio.to_thread(self._read_first)
+        them; none where they have scores of their own.
 
-    def _read_first(self) -> list[Rollout]:
-        validations = load_ledger(self.store, self.name).validations
+        Raises:
+            ConfigError: there is no validation to compare with.
+            StoreError: the store can't be read.
+        """
+        if not self.environment.compares:
+            return []
         held_out = self.environment.scenarios("validation")
-        step = validations[0].step if validations else 0
-        return read_rollouts(self.store, self.name, "validation", step, held_out)
+        first = await asyncio.to_thread(read_first_validation, self.store, self.name, held_out)
+        if first is None:
+            raise ConfigError(
+                f"{self.store.url} holds no validation of {self.name!r}, and a judge compares "
+                "each attempt with those of the first one.",
+                f"Train {self.name!r} first, or name another `model` or `store`.",
+            )
+        return first
 
     def client_of(self, contender: ContenderSpec, dry: bool = False) -> ContenderClient:
         """A client of a contender; what is free and certain anyway is not kept."""

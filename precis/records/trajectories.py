@@ -148,6 +148,26 @@ def read_rollouts(
     return rollouts
 
 
+def read_first_validation(
+    store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
+) -> list[Rollout] | None:
+    """The rollouts of a model's first validation; None if the store holds none.
+
+    It is the first that the store holds, and not the ledger: one that was rebuilt names none.
+
+    Args:
+        scenarios: those that the rollouts may be of.
+        before: the validation is of an earlier step than this.
+
+    Raises:
+        StoreError: the store can't be read.
+    """
+    for step in trajectory_steps(store, model, "validation"):
+        if before is None or step < before:
+            return read_rollouts(store, model, "validation", step, scenarios)
+    return None
+
+
 def _read_rollout(
     row: Mapping[str, Any], metadata: Mapping[str, Any], scenario: Scenario
 ) -> Rollout:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from precis.records.nouns import Figure
+from precis.records.nouns import COMPARED, PREFERRED, Figure
 from precis.records.questions import QUESTIONS
 from precis.report import benchmark_charts
 from precis.report.charts import Chart
@@ -173,7 +173,7 @@ def _columns(
 ) -> dict[str, dict[Contender, str]]:
     figures = words.columns
     if figures is None:
-        known = {words.measure, "success"}
+        known = {words.measure, "success", PREFERRED, COMPARED}
         figures = [Figure(name, name) for name in metric_names(frame) if name not in known]
     columns: dict[str, dict[Contender, str]] = {}
     for figure in figures:

@@ -16,7 +16,11 @@ from precis.errors import LeaseLost, StoreConflict, StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Rollout, Scenario, Split
-from precis.records.trajectories import put_trajectories, read_rollouts
+from precis.records.trajectories import (
+    put_trajectories,
+    read_first_validation,
+    read_rollouts,
+)
 from precis.rollouts.draw import draw_batch, draw_spares
 from precis.rollouts.filter import refuse_too_many_unscored
 from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sampled
@@ -160,7 +164,10 @@ async def validate(run: Run, step: int) -> Validation:
     async with _policy(run, step) as policy:
         rollouts = await sample_each(run.recorder, policy, run.environment, run.held_out, settings)
     if run.environment.compares:
-        rollouts = await _compare_with_first(run, rollouts)
+        first = await asyncio.to_thread(
+            read_first_validation, run.store, run.name, run.held_out, before=step
+        )
+        rollouts = list(await run.environment.compare(rollouts, first))
     reached("validation scored", step)
     refuse_too_many_unscored(rollouts, settings)
     await _show_validation(run, step, rollouts)
@@ -216,17 +223,6 @@ async def delete_old_checkpoints(run: Run) -> None:
 def _policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]:
     name = run.model.get_inference_name(adapter)
     return adapter_policy(run.model.openai_client(), name, adapter, run.config.rollouts)
-
-
-async def _compare_with_first(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Have a judge compare held-out rollouts with those of the run's first validation."""
-    first: Sequence[Rollout] | None = None
-    if run.ledger.validations:
-        step = run.ledger.validations[0].step
-        first = await asyncio.to_thread(
-            read_rollouts, run.store, run.name, "validation", step, run.held_out
-        )
-    return list(await run.environment.compare(rollouts, first))
 
 
 async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:

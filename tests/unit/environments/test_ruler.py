@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from precis.benchmark.run import BenchmarkRun
 from precis.config import BenchmarkConfig, JudgeConfig
 from precis.environments.python import PythonEnvironment, load_python
+from precis.environments.recorder import Recorder
 from precis.environments.ruler import SYSTEM, TrajectoryRuler, ruler_prompt, transcript_of
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.prompts import data_in
-from precis.errors import JudgeRejected
+from precis.errors import ConfigError, JudgeRejected
 from precis.llm.budget import Budget
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
@@ -333,6 +335,19 @@ async def test_a_benchmark_keeps_what_it_paid_for_and_stays_in_its_budget(tmp_pa
     kept.close()
     assert found == ["budget", "not_kept", 1.0, 1.0]
     assert server.requests == 2
+
+
+async def test_a_benchmark_without_a_first_validation_is_refused(tmp_path: Path) -> None:
+    settings = {"environment": "agent.py", "store": str(tmp_path), "checkpoints": "none"}
+    environment = agent()
+    environment.ruler = ruler_at("http://127.0.0.1:9/v1")
+    config = BenchmarkConfig.model_validate(settings)
+    async with Recorder() as recorder:
+        run = BenchmarkRun(config, environment, recorder, lambda *_: None)
+        with pytest.raises(ConfigError, match=r"holds no validation of .*first"):
+            await run.read_first()
+        run.kept.close()
+    await environment.ruler.close()
 
 
 async def test_a_played_attempt_waits_for_the_judge_of_its_group() -> None:

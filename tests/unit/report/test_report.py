@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark, benchmark_of
@@ -296,6 +297,14 @@ def test_the_contender_of_a_checkpoint_has_its_name_for_people(benchmark: Benchm
         "trained@0",
         "gpt-4o",
     ]
+
+
+def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:
+    compared = {PREFERRED: 0.5, COMPARED: 1.0, "turns": 3.0}
+    played = frame_of(rows("player", None, [0, 2])).with_columns(
+        metrics=pl.lit(json.dumps(compared))
+    )
+    assert set(benchmark_of(played, []).columns) == {"Turns"}
 
 
 def test_what_is_known_of_all_figures_and_of_zeros_is_said_in_the_environments_words() -> None:

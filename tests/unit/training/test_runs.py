@@ -13,10 +13,11 @@ from precis.errors import BudgetReached
 from precis.llm.server import completions_app
 from precis.models.reference import Reference, find_model
 from precis.processes import kill_points
-from precis.records.ledger import Ledger, load_ledger
+from precis.records.ledger import Ledger, ledger_key, load_ledger
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.rehearsal.judges.judge import MODEL
 from precis.run.checkpoints import committed_steps, manifest
+from precis.run.repair import repair
 from precis.run.restart import restart
 from tests.support.examples import EXAMPLES
 from tests.support.faults import Faults
@@ -296,3 +297,14 @@ async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Pat
     rewards = scan_trajectories(life.store, "m", "train").collect()["reward"]
     assert len(rewards) == 16
     assert rewards.null_count() == 0 and rewards.n_unique() > 2
+
+    life.store.delete(ledger_key("m"))
+    await repair(life.store, "m")
+    longer = Life(life.folder, {**settings, "steps": 3})
+    await longer.live()
+    assert ledger(longer).validations, "nothing was validated since"
+    for one in ledger(longer).validations:
+        [details] = set(
+            scan_trajectories(life.store, "m", "validation", [one.step]).collect()["details"]
+        )
+        assert "transcript" not in json.loads(details), "it took the first validation's place"
