@@ -175,9 +175,10 @@ class JudgeConfig(Record):
     """Pause before the second try, in seconds; it doubles with each further one, up to 60 times
     this, and is at least what the judge itself asks for."""
     hedge_quantile: MayChange[BoundedFloat] = Field(0.85, ge=0, lt=1)
-    """A request slower than this share of the recent ones is asked again, once, and the first
-    valid reply counts: some more requests, and far less waiting for the slowest. 0 asks nothing
-    twice; nor is the `lexical` judge, or any request of RULER."""
+    """A request slower than this share of the recent ones, or whose verdict has taken longer by
+    now, is asked again, once, and the first valid reply counts: some more requests, and far less
+    waiting for the slowest. 0 asks nothing twice; nor is the `lexical` judge, or any request of
+    RULER."""
     prices: MayChange[dict[str, tuple[Amount, Amount]]] = Field({})
     """USD for a million prompt tokens and for a million completion tokens, by model:
     `{"google/gemini-2.5-flash": [0.30, 2.50]}`; what is not here is taken from the built-in

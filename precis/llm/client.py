@@ -140,7 +140,8 @@ class ChatClient:
         self._prices = prices
         self._budget = budget or Budget(None)
         self._hedging = Hedging(hedge_quantile, self.limiter)
-        self._retrier = Retrier(settings, SilenceWatch(endpoint, self.limiter))
+        self._watch = SilenceWatch(endpoint, self.limiter)
+        self._retrier = Retrier(settings, self._watch)
         self._pool = ConnectionPool(endpoint, settings.call_timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -213,7 +214,8 @@ class ChatClient:
         ask = partial(self._ask, request, read)
         try:
             async with deadline.spending(self._settings.call_timeout_s):
-                return await self._hedging.first(request.kind, turn, ask)
+                with self._watch.sending():
+                    return await self._hedging.first(request.kind, turn, ask, deadline.spent_s)
         except TimeoutError as error:
             raise self._timeout() from error
 

@@ -3,7 +3,8 @@
 These are hedged requests as in J. Dean and L. A. Barroso, "The Tail at Scale" (Communications of
 the ACM 56(2), 2013): the second request costs little, because few are late, and takes most of the
 wait away, because two are rarely slow together. A step waits for the slowest of its verdicts, so
-there the wait is all tail.
+there the wait is all tail. A verdict may take two requests, one after the other: the second is
+late, however quick, when the verdict is.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ T = TypeVar("T")
 _RECENT = 128
 _ANSWERED_MIN = 5
 _FLOOR_S = 0.25
-_LOOK_S = 0.1
+_LOOK_S = 0.05
 
 
 class LatencyWindow:
@@ -92,38 +93,50 @@ class Hedging:
         self._windows: defaultdict[str, LatencyWindow] = defaultdict(
             partial(LatencyWindow, quantile)
         )
-        self._all = LatencyWindow(quantile)
+        self._ages = LatencyWindow(quantile)
 
     async def first(
-        self, kind: str, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]]
+        self,
+        kind: str,
+        turn: Turn,
+        ask: Callable[[Turn], Coroutine[Any, Any, T]],
+        spent_s: float = 0.0,
     ) -> T:
         """The result of asking, or of asking again, whichever succeeds first; not of both.
 
         The other is cancelled and has ended when this returns. An error is raised when none of
         them can succeed any more.
 
+        A request is late by its own wait, or by its age: that wait and what came before it. So up
+        to twice the share that `quantile` leaves may be asked again.
+
         Args:
-            kind: requests of one kind take similarly long, and are compared with each other; with
-                those of all kinds until enough of their own have answered.
+            kind: requests of one kind take similarly long, and their waits are compared with each
+                other; ages are compared with those of all kinds.
             turn: the first request's, whose expected tokens its hedge is expected to take too.
             ask: sends the request once, within a turn.
+            spent_s: what earlier requests and pauses of the same verdict took.
         """
         if not self._quantile:
             return await ask(turn)
         clock = asyncio.get_running_loop().time
         own = self._windows[kind]
         began_s = clock()
+        verdict_began_s = began_s - spent_s
 
         def late() -> bool:
-            now_s = clock()
-            window = own if own.is_known else self._all
-            return now_s - began_s >= self._floor_s and window.is_late(began_s, now_s)
+            by_wait = self._is_late(own, began_s)
+            return by_wait or self._is_late(self._ages, verdict_began_s)
 
-        with own.under_way(began_s), self._all.under_way(began_s):
+        with own.under_way(began_s), self._ages.under_way(verdict_began_s):
             result = await self._ask_or_hedge(turn, ask, late)
-        for window in (own, self._all):
-            window.add_wait(clock() - began_s)
+        own.add_wait(clock() - began_s)
+        self._ages.add_wait(clock() - verdict_began_s)
         return result
+
+    def _is_late(self, window: LatencyWindow, began_s: float) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        return now_s - began_s >= self._floor_s and window.is_late(began_s, now_s)
 
     async def _ask_or_hedge(
         self, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]], late: Callable[[], bool]

@@ -3,7 +3,8 @@
 Each try that fails is tried again in silence, as it should be where one of many does. A server
 that refuses everything for minutes would so be waited for without a word. A line is logged then,
 one a minute, with the cause and the time of the next try; `silences` has the same for whoever
-shows how far a run is.
+shows how far a run is. A server that is not asked, as the account's own limits leave no turn, is
+not silent.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ class SilenceWatch:
         self._endpoint = endpoint
         self._limiter = limiter
         self._asking = 0
+        self._sending = 0
         self._next_tries: Counter[float] = Counter()
         self._since: float | None = None
         self._cause = ""
@@ -62,6 +64,17 @@ class SilenceWatch:
                 self._end()
 
     @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Count a request that the server has while the block lasts."""
+        self._sending += 1
+        if self._since is not None and self._alarm is None:  # it was held back till now
+            self._say_in(_SAID_AFTER_S)
+        try:
+            yield
+        finally:
+            self._sending -= 1
+
+    @contextmanager
     def pausing(self, seconds: float) -> Iterator[None]:
         """Count a try that follows in so many seconds while the block lasts."""
         at = _now() + seconds
@@ -79,6 +92,8 @@ class SilenceWatch:
         if self._since is None:
             self._since = _now()
             self._say_in(_SAID_AFTER_S)
+        elif self._alarm is None:  # it was held back when this was to be said
+            self._say()
 
     def answered(self) -> None:
         """Note an answer, which ends the silence."""
@@ -90,7 +105,10 @@ class SilenceWatch:
         """Return who answers nobody, since when, why, and when the next try is made."""
         pauses = [at - _now() for at in self._next_tries]
         again_s = max(min(pauses, default=0.0), self._limiter.pause_s)
-        soon = f"in {again_s:.0f} s" if again_s >= 1 else "now"
+        if self._is_held_back:
+            soon = "as soon as its limits allow"
+        else:
+            soon = f"in {again_s:.0f} s" if again_s >= 1 else "now"
         cause = " ".join(self._cause.split())[:_DETAIL_MAX].rstrip(".")
         return self._clean(
             f"{self._who} has answered no request for {self._lasted} s: {cause}. It is asked "
@@ -110,7 +128,17 @@ class SilenceWatch:
         return without_controls(Redactor(self._endpoint.api_key).clean_text(sentence))
 
     def _say_in(self, seconds: float) -> None:
-        self._alarm = asyncio.get_running_loop().call_later(seconds, self._say)
+        self._alarm = asyncio.get_running_loop().call_later(seconds, self._say_unless_held_back)
+
+    @property
+    def _is_held_back(self) -> bool:
+        """Whether only the limits keep anybody from asking."""
+        return not (self._sending or self._next_tries or self._limiter.pause_s)
+
+    def _say_unless_held_back(self) -> None:
+        self._alarm = None
+        if not self._is_held_back:
+            self._say()
 
     def _say(self) -> None:
         self._said = True

@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 from precis.config import JudgeConfig, RateLimits
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.errors import ProviderFailed
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.hedging import Hedging, LatencyWindow
-from precis.llm.limits import Limiter, Turn
+from precis.llm.limits import Limiter, Turn, without_quota
+from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
-from precis.records.spend import Price
+from precis.records.spend import Price, Usage
 from tests.services.patience import until
 
 
 def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
     """One that knows quick requests already, so that what takes 20 ms is late."""
     hedges = Hedging(quantile, limiter or Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
-    for tail in (hedges._windows["answers"], hedges._all):
+    for tail in (hedges._windows["answers"], hedges._ages):
         for _ in range(20):
             tail.add_wait(0.02)
     return hedges
@@ -76,6 +78,42 @@ async def test_a_new_kind_of_request_is_compared_with_the_others() -> None:
     hedges, ask = hedging(), Requests((30, "first"), (0.0, "second"))
     async with Limiter(RateLimits()).turn(10) as turn:
         assert await hedges.first("grades", turn, ask) == "second"
+
+
+async def test_a_request_is_late_when_its_verdict_is() -> None:
+    """However quick those of its kind are, and however slow they may be."""
+    hedges, ask = hedging(), Requests((30, "first"), (0.0, "second"))
+    for _ in range(20):
+        hedges._windows["grades"].add_wait(60)
+    async with Limiter(RateLimits()).turn(10) as turn:
+        assert await hedges.first("grades", turn, ask, spent_s=5.0) == "second"
+
+
+async def test_the_second_request_of_a_verdict_is_as_old_as_the_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spent: list[float] = []
+    ask_first = Hedging.first
+
+    async def noted(
+        self: Hedging, kind: str, turn: Turn, ask: Any, spent_s: float = 0.0
+    ) -> ChatReply:
+        spent.append(spent_s)
+        return await ask_first(self, kind, turn, ask, spent_s)
+
+    monkeypatch.setattr(Hedging, "first", noted)
+    slow = SlowNowAndThen()
+    server = await asyncio.start_server(slow.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    settings = OwnServer(without_quota(1), 5.0, tries_max=1, backoff_s=0.01)
+    deadline = Deadline(60)
+    async with server, ChatClient(Endpoint(url, "m", "k"), settings, prices={}) as client:
+        for _ in range(2):
+            request = CompletionRequest({"model": "m", "messages": []}, Usage(1, 1))
+            await client.complete(request, deadline, lambda reply: reply)
+    first, second = spent
+    assert first == 0
+    assert second >= 0.01, "what the first took is forgotten"
 
 
 async def test_nothing_is_late_while_nothing_is_known() -> None:

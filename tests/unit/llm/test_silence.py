@@ -112,6 +112,19 @@ async def test_an_answer_ends_a_silence_before_it_is_said(caplog: pytest.LogCapt
     assert caplog.messages == []
 
 
+async def test_whom_the_own_limits_leave_no_turn_to_ask_is_not_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = SilenceWatch(Endpoint("http://127.0.0.1:9/v1", "m", KEY), Limiter(RateLimits()))
+    with watch.asking():
+        watch.failed(ProviderFailed("timeout", "It took too long."))
+        await asyncio.sleep(0.5)
+        assert caplog.messages == []
+        assert "asked again as soon as its limits allow" in watch.describe()
+        with watch.sending():
+            await until(lambda: caplog.messages, "a line on the server, which is asked again")
+
+
 async def test_when_nobody_asks_any_more_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
     watch = SilenceWatch(Endpoint("http://127.0.0.1:9/v1", "m", KEY), Limiter(RateLimits()))
     with watch.asking():
