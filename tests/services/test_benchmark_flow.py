@@ -155,6 +155,7 @@ async def test_killed_in_the_middle_and_run_again_it_pays_for_nothing_twice(
     assert frame["run"].n_unique() == 2 and len(newest) and newest["kept"].all()
 
 
+@pytest.mark.long  # two benchmarks; tests/unit/statistics/test_nights.py says who is worse
 async def test_a_contender_that_became_worse_raises_an_event(
     precis: Precis, hosts: Hosts, url: str, tmp_path: Path
 ) -> None:

@@ -62,7 +62,7 @@ def test_a_server_that_is_only_named_is_not_stopped(precis: Precis, elsewhere: P
         assert api.get("/health").is_success
 
 
-@pytest.mark.parametrize("command", ["up", "worker"])
+@pytest.mark.parametrize("command", [pytest.param("up", marks=pytest.mark.long), "worker"])
 def test_a_command_works_for_the_server_that_is_named(
     precis: Precis, elsewhere: Precis, tmp_path: Path, command: str
 ) -> None:

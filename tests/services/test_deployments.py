@@ -155,6 +155,7 @@ def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
     assert settings["documents"]["val_size"] == found["parameters"]["documents"]["val_size"]
 
 
+@pytest.mark.long  # two runs; test_commands.py trains an agent too
 def test_an_agent_of_one_file_is_trained_under_a_name_of_its_own(
     deployed: Precis, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def resolved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resolved]:
         yield lambda name: asked[name].result()
 
 
+@pytest.mark.long  # half a minute of the index; run it when a lock changes
 def test_the_packages_resolve_for_a_gpu_machine_as_they_are_locked(resolved: Resolved) -> None:
     done = resolved("")
     assert done.returncode == 0, done.stderr
@@ -95,6 +96,7 @@ def test_the_lock_is_what_was_run_on_a_gpu() -> None:
     assert {name: locked[name] for name in was_run} == was_run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(pins(OVERRIDES)))
 def test_nothing_is_overridden_without_need(name: str, resolved: Resolved) -> None:
     done = resolved(name)

@@ -114,6 +114,7 @@ def test_art_has_its_own_files(undisturbed: tuple[Path, str], precis: Precis) ->
     assert [row["step"] for row in rows if "val/accuracy" in row] == [0, STEPS]
 
 
+@pytest.mark.long  # a second rehearsal; tests/unit/questions/test_rules.py has the questions
 def test_a_folder_of_texts_comes_to_a_result_that_says_its_questions_are_crude(
     precis: Precis, tmp_path: Path
 ) -> None:
