@@ -96,6 +96,9 @@ POINTS = {
 WARM_POINTS = {"first demonstrations kept": Point("flow", "demonstrations kept")}
 """Of a warm start, which is step 0."""
 
+GAME_POINTS = {"in mid game": Point("flow", "in mid game")}
+"""Of the games of `tests/support/echoing.py`."""
+
 INTERRUPTED = {"training begun", "before weights saved"}
 """Points at which a training is under way whose weights are not saved: it begins again."""
 
@@ -109,7 +112,7 @@ def arm(role: Role, kills: Kills) -> None:
     """Have this process kill at those points that are of its role."""
     at: dict[tuple[str, int | None], Kill] = {}
     for kill in kills.planned:
-        point = (POINTS | WARM_POINTS)[kill.point]
+        point = (POINTS | WARM_POINTS | GAME_POINTS)[kill.point]
         if point.role == role:
             at[point.reached, kill.step + point.ahead] = kill
 

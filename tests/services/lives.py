@@ -41,7 +41,7 @@ class Life:
 
     @property
     def config(self) -> dict[str, Any]:
-        return {
+        config = {
             "model": "crash",
             "steps": self.steps,
             "validate_every": 1 if self.steps == 2 else 5,
@@ -54,6 +54,9 @@ class Life:
             "recoveries_max": 100,
             **self.more,
         }
+        if "environment" in self.more:
+            del config["documents"]  # a setting of summaries
+        return config
 
     def start(self, kills: Kills) -> Any:
         return start_flow(self.config, kills, self.log, self.desk)

@@ -17,6 +17,7 @@ from tests.services.crash_points import INTERRUPTED, POINTS, VICTIMS, Kill, Kill
 from tests.services.lives import Life, Undisturbed, first_life, nobody, one_a_step, undisturbed_by
 from tests.services.prefect_api import client_of, runs_in, states_of
 from tests.services.s3_server import s3_server
+from tests.support import echoing
 
 SHORT = [
     Kill("training begun", ("trainer",)),
@@ -25,6 +26,14 @@ SHORT = [
 ]
 """What `make test` has of the matrix: each victim once. That a run may die anywhere is proven in
 process (tests/unit/training/test_kills.py)."""
+
+IN_GAMES = [
+    Kill("in mid game", ("flow",)),
+    Kill("in mid game", ("trainer",)),
+    Kill("in mid game", ("flow", "trainer")),
+    Kill("before weights saved", ("trainer",)),
+    Kill("weights saved", ("flow",)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +82,15 @@ def test_a_run_that_is_told_to_end_commits_what_is_trained_and_gives_up_what_is_
     assert life.live(nobody(tmp_path)) == 0
     assert life.outcome == calm.outcome
     assert {life.trainings["trained", step] for step in range(life.steps)} == {1}
+
+
+@pytest.mark.long  # test_kills.py has the same in process
+def test_games_that_are_killed_in_their_middle_end_as_if_they_had_not_been(
+    first: Life, tmp_path: Path
+) -> None:
+    games = {"environment": echoing.__file__, "trainer": {"kind": "tool_calls"}}
+    life = replace(first, name="played", bucket=f"{first.bucket}-games", more=games)
+    assert_lives_through(life, one_a_step(IN_GAMES), undisturbed_by(life, tmp_path), tmp_path)
 
 
 def assert_lives_through(

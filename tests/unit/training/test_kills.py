@@ -108,7 +108,7 @@ KINDS = {
             "environment": {"kind": "python", "file": echoing.__file__},
             "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
         },
-        points=frozenset(POINTS),
+        points=frozenset(POINTS | {"in mid game"}),
     ),
     "an agent that imitates": Kind(
         {
