@@ -29,7 +29,8 @@ endif
 # What starts Prefect, S3, a browser or a cluster.
 SERVICES := $(wildcard tests/services tests/*/services)
 
-.PHONY: install install-gpu install-sky install-tinker rehearse stop test test-all test-gpu unit \
+.PHONY: install install-gpu install-sky install-tinker install-environments \
+	install-ray rehearse stop test test-all test-gpu unit \
 	services matrices lint docs format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
@@ -86,12 +87,18 @@ bench: $(VENV)/.installed-dev  ## the programs that print the figures we claim
 	@for program in bench/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
-	$(UV) pip compile pyproject.toml --group dev --extra pipeline --extra sky \
+	$(UV) pip compile pyproject.toml --group dev --extra pipeline --extra sky --extra mcp --extra textarena \
 		$(LOCK) -o requirements-dev.lock
 	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra sky \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-sky.lock
 	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra tinker \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-tinker.lock
+	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra mcp --extra textarena \
+		--extra reasoning-gym \
+		--constraint requirements-dev.lock --overrides requirements-overrides.txt \
+		$(LOCK) -o requirements-environments.lock
+	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra ray \
+		--constraint requirements-dev.lock $(LOCK) -o requirements-ray.lock
 	$(UV) pip compile pyproject.toml --group build --extra pipeline \
 		--constraint requirements-dev.lock $(LOCK) -o requirements.lock
 	echo uv | $(UV) pip compile - --constraint requirements-dev.lock $(LOCK) \
@@ -140,6 +147,20 @@ $(VENV)/.installed-tinker: requirements-tinker.lock $(VENV)/.installed
 	@$(INSTALL) --no-deps --require-hashes -r requirements-tinker.lock
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+install-environments: $(VENV)/.installed-environments  ## with reasoning-gym, TextArena and MCP
+
+$(VENV)/.installed-environments: requirements-environments.lock $(VENV)/.installed
+	@$(INSTALL) --no-deps --require-hashes -r requirements-environments.lock
+	@touch $@
+
+install-ray: $(VENV)/.installed-ray  ## with Ray, to play on more machines than one
+
+$(VENV)/.installed-ray: requirements-ray.lock $(VENV)/.installed
+	@$(INSTALL) --no-deps --require-hashes -r requirements-ray.lock
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock requirements-environments.lock $(VENV)/.installed
 	@$(INSTALL) --no-deps --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --no-deps --require-hashes -r requirements-environments.lock || \
+		echo "reasoning-gym is left out, with its tests: it needs a C compiler."
 	@touch $@
