@@ -26,7 +26,7 @@ from precis.rehearsal.checkpoint_files import TrainingState, initial_state
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.extractive.samples import PickedSample, batch_of
 from precis.rehearsal.train_step import advance, end_imitation, imitate
-from precis.rollouts.draw import draw_batch
+from precis.rollouts.sample import draw_batch
 from precis.training.demonstrations import sft_options
 
 MEASURED = 20

@@ -162,7 +162,7 @@ def rehearse(
 _SHOWN = {
     "preflight",
     "precis.training.opening",
-    "precis.training.outlook",
+    "precis.training.preflight",
     "precis.llm.silence",
     "precis.processes.file_lock",
     "precis.run.lease",

@@ -15,7 +15,7 @@ from precis.config import RunConfig, TrainConfig
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError, JudgeUnavailable
 from precis.models.licences import restriction_of
-from precis.training import outlook
+from precis.training import preflight as training_preflight
 from precis.training.preflight import Preflight
 from precis.training.run import Run
 from tasks.policy import RETRIED, worth_retrying
@@ -85,7 +85,7 @@ def _format_row(row: CheckResult) -> dict[str, str]:
 @task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
 async def announce_cost(run: Run) -> None:
     """Say what the rest of the run will cost: the training service, a teacher, and the judges."""
-    outlook.announce_cost(run)
+    training_preflight.announce_cost(run)
 
 
 async def _check_shared_limit(config: RunConfig) -> str:

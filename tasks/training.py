@@ -15,8 +15,9 @@ from precis.errors import JudgeUnavailable
 from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Scenario
 from precis.records.warm_start import GroupVariance
+from precis.rollouts.filter import StepRollouts, TrainingBatch
 from precis.training import resume, stages, warm_start
-from precis.training.batch import StepRollouts, TrainingBatch
+from precis.training import validation as validating
 from precis.training.demonstrations import DemonstrationJournal
 from precis.training.loop import Stages
 from precis.training.run import Run
@@ -64,13 +65,13 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
 async def validate(run: Run, step: int) -> Validation:
     """Measure adapter `step` on the held-out scenarios, greedy, and put it in the ledger."""
     async with judge_slots(run.config):
-        return await stages.validate(run, step)
+        return await validating.validate(run, step)
 
 
 @task(name="log", task_run_name="log validation of {run.name}", cache_policy=NO_CACHE)
 async def log_validation(run: Run, validation: Validation) -> None:
     """Append a validation to ART's files and to W&B."""
-    await stages.log_validation(run, validation)
+    await validating.log_validation(run, validation)
 
 
 @task(name="measure groups", task_run_name="step {step}: measure groups of {run.name}", **RETRIED)

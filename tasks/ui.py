@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from uuid import UUID
 
 import httpx
@@ -30,9 +29,8 @@ from prefect.runtime import flow_run
 
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.llm.silence import silences
-from precis.report.training_report import TrainingView, progress_line, training_report
+from precis.report.training_report import TrainingView, training_report
 from precis.training.run import Run
-from precis.training.view import training_view
 
 TRIAL_TAG = "sweep-trial"
 """The tag of a run of training that a sweep has started."""
@@ -127,7 +125,7 @@ class ProgressReporter:
         steps = max(view.plan.steps, done)
         name = f"{self._name}: step {done} of {steps}"
         await self._client.update_flow_run(self._run, name=name)
-        await self._put(self._progress_key, "progress", 100 * done / steps, progress_line(view))
+        await self._put(self._progress_key, "progress", 100 * done / steps, view.progress)
 
     async def _show_report(self, view: TrainingView) -> None:
         start = time.monotonic()
@@ -168,7 +166,7 @@ class ProgressReporter:
 async def watch_run(run: Run) -> AsyncIterator[Callable[[], None]]:
     """Show a run in this flow run while the block lasts; call what it gives when there is news."""
     async with get_client() as client:
-        reporter = ProgressReporter(client, run.name, partial(training_view, run))
+        reporter = ProgressReporter(client, run.name, lambda: run.view)
         async with reporter.following():
             yield reporter.update
 

@@ -20,8 +20,7 @@ from precis.rehearsal.extractive.samples import PickedSample, batch_of
 from precis.rehearsal.judges.judge import LEXICAL, PASSAGES, Rules
 from precis.rehearsal.kind import Policy
 from precis.rehearsal.train_step import advance, passes
-from precis.rollouts.draw import draw_batch, draw_spares
-from precis.rollouts.sample import sample_seed
+from precis.rollouts.sample import draw_batch, draw_spares, sample_seed
 from precis.settings.trainer import ExtractiveTrainer
 from precis.text import count_words
 from tests.support.policies import with_advantages_of

@@ -3,15 +3,20 @@
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import art
 from art.trajectories import History
+from art.utils.trajectory_logging import write_trajectory_groups_parquet
 from openai.types.chat.chat_completion import Choice
 
 from precis.environments.conversations import Conversation, conversations_of
-from precis.records.rollout import Call, Rollout, Score, Unscored
+from precis.records.rollout import Call, Rollout, Score, Split, Unscored
 from precis.records.samples import with_tokens
+from precis.records.trajectories import trajectories_key
+from precis.store import Store
 
 
 def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
@@ -43,6 +48,30 @@ def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:
         history.messages_and_choices = items
         trajectory.additional_histories.append(history)
     return trajectory
+
+
+def put_trajectories(
+    store: Store,
+    model: str,
+    split: Split,
+    step: int,
+    groups: Sequence[Sequence[Rollout]],
+    policy: str,
+) -> None:
+    """Keep a step's rollouts in the store; a step that is done again replaces them.
+
+    ART's format has no place for log probabilities, nor for exceptions and policy versions.
+
+    Args:
+        policy: the name that the rollouts were asked of, such as `rehearsal@7`.
+
+    Raises:
+        StoreError: the store can't be written.
+    """
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "groups.parquet"
+        write_trajectory_groups_parquet(transcript(groups, policy), file)
+        store.put(trajectories_key(model, split, step), file.read_bytes())
 
 
 def transcript(groups: Sequence[Sequence[Rollout]], policy: str) -> list[art.TrajectoryGroup]:

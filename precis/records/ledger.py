@@ -13,6 +13,10 @@ from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
 
+SERVICE_USD = "costs/service"
+"""Metric of a training: dollars that a service which samples and trains has charged since the
+training before."""
+
 _SPEND_MAX = 1e15
 
 

@@ -2,15 +2,14 @@
 
 They lie below the model as they do below ART's folder of one, `trajectories/{split}/0007.parquet`,
 so that ART's readers and charts work on a copy of it. `scan_trajectories` reads all of a run's as
-one table, and imports no ART, which takes seconds.
+one table, and imports no ART, which takes seconds; `precis.environments.trajectories` writes them.
 """
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -19,9 +18,6 @@ from precis.records.rollout import Call, Json, Rollout, Scenario, Score, Split, 
 from precis.records.spend import Usage
 from precis.store import Store
 from precis.store.files import read_files
-
-if TYPE_CHECKING:
-    import art
 
 _METADATA = pl.Struct(
     {
@@ -65,29 +61,6 @@ _FILE = pl.Schema(
 def trajectories_key(model: str, split: Split, step: int) -> str:
     """The object that holds a step's rollouts."""
     return f"{_folder(model, split)}{step:04d}.parquet"
-
-
-def put_trajectories(
-    store: Store, model: str, split: Split, step: int, groups: Sequence["art.TrajectoryGroup"]
-) -> None:
-    """Keep a step's groups; a step that is done again replaces them.
-
-    ART's format has no place for log probabilities, nor for exceptions and policy versions.
-
-    Args:
-        groups: best those of `precis.environments.trajectories.transcript`, which leave nothing
-            out.
-
-    Raises:
-        StoreError: the store can't be written.
-    """
-    # Readers do without ART, which takes seconds to import.
-    from art.utils.trajectory_logging import write_trajectory_groups_parquet
-
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "groups.parquet"
-        write_trajectory_groups_parquet(list(groups), file)
-        store.put(trajectories_key(model, split, step), file.read_bytes())
 
 
 def trajectory_steps(store: Store, model: str, split: Split) -> list[int]:

@@ -44,25 +44,25 @@ class TrainingView:
     silences: Sequence[str] = ()
     curve: CurveWords = field(default_factory=CurveWords)
 
+    @property
+    def progress(self) -> str:
+        """How far the run is, in a line: `step 12 of 30, reward 0.54, held-out accuracy …`."""
+        ledger = self.ledger
+        parts = [f"step {ledger.next_step} of {self.plan.steps}"]
+        if ledger.steps:
+            parts.append(f"reward {ledger.steps[-1].reward:.2f}")
+        if ledger.validations:
+            last = ledger.validations[-1]
+            parts.append(f"held-out {last.measure} {last.score} after step {last.step}")
+        if ledger.usd:
+            parts.append(f"${ledger.usd:,.2f}")
+        line = ", ".join(parts)
+        return f"{line}. {' '.join(self.silences)}" if self.silences else line
+
 
 def training_report(view: TrainingView) -> str:
     """Learning curve, strips, totals with forecast, the last steps, and rollouts to read."""
     return "\n\n".join(_fitting(_parts(view))) + "\n"
-
-
-def progress_line(view: TrainingView) -> str:
-    """How far the run is, in a line: `step 12 of 30, reward 0.54, held-out accuracy …`."""
-    ledger = view.ledger
-    parts = [f"step {ledger.next_step} of {view.plan.steps}"]
-    if ledger.steps:
-        parts.append(f"reward {ledger.steps[-1].reward:.2f}")
-    if ledger.validations:
-        last = ledger.validations[-1]
-        parts.append(f"held-out {last.measure} {last.score} after step {last.step}")
-    if ledger.usd:
-        parts.append(f"${ledger.usd:,.2f}")
-    line = ", ".join(parts)
-    return f"{line}. {' '.join(view.silences)}" if view.silences else line
 
 
 def _fitting(parts: Iterable[str]) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _fitting(parts: Iterable[str]) -> Iterator[str]:
 def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
-    yield f"**{escape(progress_line(view))}**" + _time_left(ahead)
+    yield f"**{escape(view.progress)}**" + _time_left(ahead)
     if view.caveat:
         yield escape(view.caveat)
     if stopped(ledger):

@@ -1,4 +1,8 @@
-"""Which groups are trained on, and when too few rollouts have a score to go on."""
+"""Which groups are trained on, and when too few rollouts have a score to go on.
+
+Neither `StepRollouts` nor `TrainingBatch` is a dataclass: Prefect walks through those, and all they
+hold, on every task call.
+"""
 
 import statistics
 from collections import Counter
@@ -6,7 +10,9 @@ from collections.abc import Sequence
 
 from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable, RolloutError
+from precis.records.demonstrations import Demonstration
 from precis.records.rollout import Rollout, Unscored
+from precis.records.spend import Spend
 
 ZERO_VARIANCE = "zero_variance"
 """Why a group is dropped whose rollouts all earned the same."""
@@ -15,6 +21,52 @@ _NOT_THE_JUDGE = ("generation_", "agent_", "no_", "turns", "tokens", "rollout_ti
 """How the causes begin that policy or agent are to blame for, and not what scores them."""
 
 Group = list[Rollout]
+
+
+class StepRollouts:
+    """All scored rollouts of a step, a row for each scenario.
+
+    Attributes:
+        adapter: the step of the adapter that all of them were sampled from.
+        seconds: wall time that sampling and scoring took.
+        spend: what they cost, where nobody else asked the judge at the same time.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Sequence[Rollout]],
+        adapter: int,
+        seconds: float,
+        spend: Spend,
+    ) -> None:
+        self.rows = rows
+        self.adapter = adapter
+        self.seconds = seconds
+        self.spend = spend
+
+
+class TrainingBatch:
+    """The rollouts of a step, split into the groups to train on and those that were dropped.
+
+    Attributes:
+        dropped: how many groups, by cause.
+    """
+
+    def __init__(
+        self,
+        rollouts: StepRollouts,
+        groups: Sequence[Group],
+        dropped: Counter[str],
+    ) -> None:
+        self.rollouts = rollouts
+        self.groups = groups
+        self.dropped = dropped
+
+
+def filter_groups(rollouts: StepRollouts, config: RolloutsConfig) -> TrainingBatch:
+    """Leave out the groups that teach nothing, or too few of whose rollouts were scored."""
+    groups, dropped = split_groups(rollouts.rows, config)
+    return TrainingBatch(rollouts, groups, dropped)
 
 
 def split_groups(
@@ -55,6 +107,15 @@ def reward_spread(groups: Sequence[Sequence[Rollout]]) -> float:
     known = [rewards_of(group) for group in groups]
     deviations = [statistics.pstdev(rewards) for rewards in known if rewards]
     return statistics.fmean(deviations) if deviations else 0.0
+
+
+def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float]:
+    """The mean of each metric, over the rollouts that have it."""
+    values: dict[str, list[float]] = {}
+    for one in rollouts:
+        for name, value in one.metrics.items():
+            values.setdefault(name, []).append(value)
+    return {name: statistics.fmean(found) for name, found in values.items()}
 
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:

@@ -1,12 +1,17 @@
-"""The rollouts of a step or a validation, asked of an adapter through the recorder."""
+"""The scenarios of a step, and their rollouts, asked of an adapter through the recorder.
+
+Which scenarios a step takes is a pure function of the run's seed and the step.
+"""
 
 import asyncio
 import hashlib
+import random
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
+from typing import Protocol, TypeVar
 
 import openai
 
@@ -23,6 +28,41 @@ from precis.rollouts.filter import ZERO_VARIANCE, refuse_too_many_unscored, why_
 
 _CALL_TIMEOUT_S = 1200.0
 """Of one request; `RolloutsConfig.timeout_s` is the deadline that is met before it."""
+
+
+class Named(Protocol):
+    """Something with an id of its own."""
+
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+def draw_batch(drawn: Sequence[T], seed: int, step: int, size: int) -> tuple[T, ...]:
+    """Return the scenarios of a step. Each epoch goes through all of them in its own order."""
+    orders: dict[int, list[int]] = {}
+    batch = []
+    for position in range(step * size, (step + 1) * size):
+        epoch, place = divmod(position, len(drawn))
+        if epoch not in orders:
+            orders[epoch] = list(range(len(drawn)))
+            random.Random(f"{seed}/{epoch}").shuffle(orders[epoch])
+        batch.append(drawn[orders[epoch][place]])
+    return tuple(batch)
+
+
+def draw_spares(drawn: Sequence[T], seed: int, step: int, size: int, count: int) -> tuple[T, ...]:
+    """Return up to so many scenarios beside a step's batch.
+
+    They are drawn from all others, and not from the next step's, which would see them twice.
+    """
+    if not count:
+        return ()
+    batch = {one.id for one in draw_batch(drawn, seed, step, size)}
+    others = [one for one in drawn if one.id not in batch]
+    return tuple(random.Random(f"{seed}/spares/{step}").sample(others, min(count, len(others))))
 
 
 @asynccontextmanager

@@ -9,10 +9,6 @@ from art.types import TrainResult
 
 Progress = Callable[[dict[str, float]], None]
 
-SERVICE_USD = "costs/service"
-"""Metric of a training: dollars that a service which samples and trains has charged since the
-training before."""
-
 
 class TrainerBackend(art.Backend, Protocol):
     """ART's `Backend`, with progress, and with a memory that survives a kill and can be emptied.

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from precis.records.spend import Spend
-from precis.training.batch import StepRollouts
+from precis.rollouts.filter import StepRollouts
 
 
 class SamplingAhead:

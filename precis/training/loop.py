@@ -17,8 +17,7 @@ from precis.processes.signals import cancel_on_sigterm
 from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Scenario
 from precis.records.warm_start import GroupVariance
-from precis.report.training_report import progress_line
-from precis.training.batch import StepRollouts, TrainingBatch, filter_groups
+from precis.rollouts.filter import StepRollouts, TrainingBatch, filter_groups
 from precis.training.demonstrations import DemonstrationJournal
 from precis.training.resume import resume
 from precis.training.run import Run
@@ -29,11 +28,9 @@ from precis.training.stages import (
     gather_rollouts,
     keep_here,
     log_step,
-    log_validation,
     train_step,
-    validate,
 )
-from precis.training.view import training_view
+from precis.training.validation import log_validation, validate
 from precis.training.warm_start import (
     BATCH,
     book,
@@ -218,7 +215,7 @@ class TrainingLoop:
         await self.stages.log(run, record.step, batch)
         if batch is not None:
             run.log.show_rollouts(batch.rollouts.rows)
-        _log.info("%s", progress_line(training_view(run)))
+        _log.info("%s", run.view.progress)
         self._tell()
 
     async def _wait_for_commit(self) -> None:

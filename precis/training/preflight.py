@@ -1,10 +1,11 @@
 """What can be found out about a run before anything is rented, beside Prefect's own part."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 
-from precis.benchmark.teacher import teacher_of
+from precis.benchmark.teacher import forecast_teacher, teacher_of
 from precis.checks import Check, check_wandb
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
@@ -19,7 +20,9 @@ from precis.settings.tinker import TinkerTrainer
 from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import check_origin
-from precis.training.run import identity_of
+from precis.training.run import Run, identity_of
+
+_log = logging.getLogger(__name__)
 
 _CEILING_SCENARIOS = 50
 """Held-out scenarios that a look at the ceiling takes; the benchmark takes all of them."""
@@ -154,3 +157,22 @@ async def check_warm_start(config: TrainConfig, found: str) -> str:
     """Return what there is to imitate, and by whom; a teacher must have its key."""
     teacher = teacher_of(config)
     return f"{found}, by {teacher.spec.contender}" if teacher else found
+
+
+def announce_cost(run: Run) -> None:
+    """Say what the rest of the run will cost, as far as it can be foreseen."""
+    config = run.config
+    at = run.ledger.next_step
+    usd = run.ledger.usd
+    teacher = teacher_of(config)
+    if teacher and run.warm_start and at == 0:
+        asked = forecast_teacher(teacher.spec, run.environment, run.warm_start.scenarios)
+        _log.info("%s", asked)
+        usd += asked.usd or 0.0
+    for ahead in run.environment.forecasts(config, at):
+        _log.info("%s", ahead)
+        for sentence in ahead.warnings:
+            _log.warning("%s", sentence)
+        usd += ahead.usd or 0.0
+    if config.budget_usd is not None and usd > config.budget_usd:
+        _log.warning("The budget of $%.2f will not last to the last step.", config.budget_usd)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from precis.config import RunConfig
 from precis.errors import ConfigError, CorruptCheckpoint
 from precis.models.record import training_record, write_record
 from precis.records.ledger import StepRecord
@@ -11,12 +12,10 @@ from precis.records.manifests import files_digest
 from precis.run.checkpoints import complete_around, repair_pointer
 from precis.run.shortcomings import nothing_to_train
 from precis.run.trained_on import keep_trained_on
-from precis.run.unsent import upload_kept
 from precis.training.fork import begin_from_origin
 from precis.training.reconcile import ResumePlan, reconcile
-from precis.training.run import Run, repair_art_files
-from precis.training.stages import commit_step, log_step
-from precis.training.steps import as_remembered
+from precis.training.run import PROJECT, Run, work_folder
+from precis.training.stages import as_remembered, commit_step, log_step, upload_kept
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ async def resume(
     await _bring_stale_adapter(run, plan)
     training = training_record(run.config, run.environment.identity.get("model", ""))
     await asyncio.to_thread(write_record, run.store, run.name, training)
-    repair_art_files(run.config)
+    _repair_art_files(run.config)
     # Only a trainer that agrees with the ledger is given the model.
     await run.model.register(run.trainer.client)
     if plan.upload:
@@ -67,6 +66,20 @@ async def resume(
     elif run.next_step:
         _log.info("Continues from step %d.", run.next_step)
     await asyncio.to_thread(run.store.clean)
+
+
+def _repair_art_files(config: RunConfig) -> None:
+    """Drop what a killed process left half-written of ART's files, which are not atomic.
+
+    `state.json` only sums up `history.jsonl`; ART begins a new one.
+    """
+    folder = work_folder(config) / "art" / PROJECT / "models" / config.model
+    if (state := folder / "state.json").exists() and not state.read_bytes().endswith(b"}"):
+        state.unlink()
+    if (history := folder / "history.jsonl").exists():
+        whole, newline, torn = history.read_bytes().rpartition(b"\n")
+        if torn:
+            history.write_bytes(whole + newline)
 
 
 async def _with_trainer(run: Run) -> ResumePlan:

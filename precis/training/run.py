@@ -11,12 +11,16 @@ from precis.environment import private_home
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached
+from precis.llm.silence import silences
 from precis.processes.kill_points import reached
 from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
 from precis.records.rollout import Scenario
 from precis.records.spend import Spend
+from precis.report.curve import CurveWords
+from precis.report.training_report import TrainingView
 from precis.run.continuation import check_settings
 from precis.run.lease import Lease
+from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.trainer.client import Model
@@ -25,7 +29,7 @@ from precis.training.ahead import SamplingAhead
 from precis.training.commits import CommitPipeline
 from precis.training.connection import TrainerConnection
 from precis.training.log import RunLog
-from precis.training.stopwatch import Stopwatch
+from precis.training.meter import Stopwatch
 
 PROJECT = "precis"
 
@@ -260,6 +264,35 @@ class Run:
         )
 
     @property
+    def view(self) -> TrainingView:
+        """The run as it stands, for its report."""
+        links = {
+            "Store": f"{self.store.url}/{self.name}",
+            "Logs of the trainer": str(work_folder(self.config)),
+        }
+        if self.log.wandb_url:
+            links["W&B"] = self.log.wandb_url
+        environment = self.environment
+        nouns = environment.nouns
+        subtitle = nouns.achieved or f"On held-out {nouns.scenarios}, greedy"
+        curve = CurveWords("Held-out score, by training step", subtitle)
+        if self.ledger.validations:
+            last = self.ledger.validations[-1]
+            title = f"Held-out {last.measure}, by training step"
+            curve = CurveWords(title, subtitle, last.score.is_share)
+        return TrainingView(
+            self.ledger,
+            RunPlan.of(self.config, self.ledger),
+            self.log.seen,
+            links,
+            environment.caveat,
+            environment.show,
+            nouns.rollout,
+            tuple(silences()),
+            curve,
+        )
+
+    @property
     def kept_folder(self) -> Path:
         """Where a checkpoint that can't be uploaded is kept."""
         return work_folder(self.config) / f"kept-{self.ledger.run_id}"
@@ -296,17 +329,3 @@ def work_folder(config: RunConfig) -> Path:
     """
     store = hashlib.sha256(open_store(config.store).url.encode()).hexdigest()
     return private_home() / "work" / f"{config.model}-{store[:8]}"
-
-
-def repair_art_files(config: RunConfig) -> None:
-    """Drop what a killed process left half-written of ART's files, which are not atomic.
-
-    `state.json` only sums up `history.jsonl`; ART begins a new one.
-    """
-    folder = work_folder(config) / "art" / PROJECT / "models" / config.model
-    if (state := folder / "state.json").exists() and not state.read_bytes().endswith(b"}"):
-        state.unlink()
-    if (history := folder / "history.jsonl").exists():
-        whole, newline, torn = history.read_bytes().rpartition(b"\n")
-        if torn:
-            history.write_bytes(whole + newline)

@@ -1,39 +1,54 @@
-"""The stages of a step, and of a validation, as plain functions.
+"""The stages of a step, as plain functions.
 
-gather_rollouts → filter_groups (`batch`) → train_step → commit_step → log_step; and validate.
+gather_rollouts → filter_groups (`rollouts.filter`) → train_step → commit_step → log_step.
 """
 
 import asyncio
 import logging
+import math
+import shutil
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import chain
+from pathlib import Path
 
 from precis.config import RolloutsConfig
 from precis.environments.session import Policy
-from precis.environments.trajectories import group_of, transcript
+from precis.environments.trajectories import group_of, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
 from precis.processes.kill_points import reached
-from precis.records.ledger import StepRecord, Validation
+from precis.records.ledger import SERVICE_USD, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario, Split
-from precis.records.trajectories import (
-    put_trajectories,
-    read_first_validation,
-    read_rollouts,
+from precis.records.spend import Spend
+from precis.rollouts.filter import (
+    StepRollouts,
+    TrainingBatch,
+    count_causes,
+    mean_metrics,
+    reward_spread,
+    rewards_of,
 )
-from precis.rollouts.draw import draw_batch, draw_spares
-from precis.rollouts.filter import refuse_too_many_unscored
-from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sampled
+from precis.rollouts.sample import (
+    adapter_policy,
+    draw_batch,
+    draw_spares,
+    sample_groups,
+    sampled,
+)
+from precis.run.checkpoints import commit
 from precis.run.retention import prune
-from precis.run.shortcomings import narrowed, parted
-from precis.run.unsent import FILES, keep_record
-from precis.run.validations import last_gain
-from precis.trainer.backend import SERVICE_USD
-from precis.training.batch import StepRollouts, TrainingBatch
+from precis.store import Store
+from precis.store.durable import move, sync_tree
+from precis.trainer.protocol import TrainedStep
 from precis.training.run import Run
-from precis.training.steps import as_trained, step_record, validation_of
 
 _log = logging.getLogger(__name__)
+
+# Of a checkpoint that could not be uploaded, kept on this machine until the run goes on.
+_FILES = "files"
+_RECORD = "record.json"
 
 
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
@@ -66,7 +81,7 @@ async def sample_scenarios(
     spares: Sequence[Scenario] = (),
 ) -> list[list[Rollout]]:
     """Groups of rollouts of some scenarios, sampled from an adapter to train on."""
-    async with _policy(run, adapter) as greedy:
+    async with greedy_policy(run, adapter) as greedy:
         # W&B's service trains on text, and knows no ids.
         trained = run.config.trainer.kind != "serverless"
         policy = sampled(greedy, run.config.seed, step, settings.temperature, trained)
@@ -136,17 +151,52 @@ async def commit_step(run: Run, record: StepRecord) -> None:
 async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreError:
     """Save what can't be uploaded to this machine; returns the error to stop with.
 
-    The next start of the run uploads it.
+    The next start of the run uploads it: a rented trainer may be gone by then, and its disk with
+    it.
     """
     if isinstance(error, StoreConflict):
         return error  # the model is another run's now
     folder = run.kept_folder
-    await run.trainer.client.save(run.model, record.step + 1, folder / FILES)
+    await run.trainer.client.save(run.model, record.step + 1, folder / _FILES)
     keep_record(folder, record)
     return type(error)(
         f"{error} The checkpoint of step {record.step + 1} is kept in {folder} on this machine, "
         "and goes to the store when the run is started again."
     )
+
+
+def keep_record(folder: Path, record: StepRecord) -> None:
+    """Put a step's record beside its checkpoint's files: what is kept is complete with it."""
+    # The files have to be on the disk before the record says that they are.
+    sync_tree(folder / _FILES)
+    temporary = folder / f"{_RECORD}.tmp"
+    temporary.write_text(record.model_dump_json())
+    move(temporary, folder / _RECORD)
+
+
+def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
+    """Commit the kept checkpoint that the ledger lacks, if there is one, and drop the folder.
+
+    Args:
+        lease: id of the lease that the run holds.
+
+    Returns:
+        Its step.
+
+    Raises:
+        StoreError: it could still not be uploaded, and is kept.
+    """
+    path = folder / _RECORD
+    record = StepRecord.model_validate_json(path.read_bytes()) if path.exists() else None
+    if record is None or record.step > ledger.next_step:
+        return None
+    step = record.step + 1
+    lacks_it = record.step == ledger.next_step
+    if lacks_it:
+        files = folder / _FILES
+        commit(store, ledger.model, step, files, ledger.config, record, ledger.run_id, lease)
+    shutil.rmtree(folder)
+    return step if lacks_it else None
 
 
 async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> None:
@@ -157,46 +207,12 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
     await run.log.log_step(run.ledger, step, batch.groups if batch else None)
 
 
-async def validate(run: Run, step: int) -> Validation:
-    """Measure adapter `step` on the held-out scenarios, greedy, and put it in the ledger."""
-    start = time.perf_counter()
-    settings = run.config.rollouts
-    async with _policy(run, step) as policy:
-        rollouts = await sample_each(run.recorder, policy, run.environment, run.held_out, settings)
-    if run.environment.compares:
-        first = await asyncio.to_thread(
-            read_first_validation, run.store, run.name, run.held_out, before=step
-        )
-        rollouts = list(await run.environment.compare(rollouts, first))
-    reached("validation scored", step)
-    refuse_too_many_unscored(rollouts, settings)
-    await _show_validation(run, step, rollouts)
-    await keep_rollouts(run, "validation", step, [[one] for one in rollouts], adapter=step)
-    validation = validation_of(step, rollouts, time.perf_counter() - start, run.environment)
-    gained = last_gain(run.ledger.validations, validation)
-    validation = validation.model_copy(update={"last_gain": gained})
-    # What was sampled ahead is booked with its step.
-    spend = run.unbooked.since(run.ahead.spend)
-    await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
-    if any(one.judge for one in run.environment.figures) and validation.second is None:
-        _log.warning("The second judge failed on all held-out scenarios.")
-    for found in (parted(run.ledger), narrowed(run.ledger)):
-        if found:
-            _log.warning("%s", found)
-    return validation
-
-
-async def log_validation(run: Run, validation: Validation) -> None:
-    """Append a validation to ART's files and to W&B."""
-    await run.log.log_validation(validation)
-
-
 async def keep_rollouts(
     run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: int
 ) -> None:
     """Put an adapter's rollouts into the store; tell the observers."""
-    groups = transcript(rows, run.model.get_inference_name(adapter))
-    await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, groups)
+    name = run.model.get_inference_name(adapter)
+    await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, rows, name)
     run.log.tell_samples(rows, run.ledger.run_id, split, step, adapter)
 
 
@@ -220,22 +236,75 @@ async def delete_old_checkpoints(run: Run) -> None:
         _log.warning("Old checkpoints could not be deleted: %s", error)
 
 
-def _policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]:
+def greedy_policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]:
+    """The greedy policy of an adapter, while the block lasts."""
     name = run.model.get_inference_name(adapter)
     return adapter_policy(run.model.openai_client(), name, adapter, run.config.rollouts)
 
 
-async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:
-    """Have the report show these rollouts beside the run's first ones."""
-    if run.log.seen.first is None and run.ledger.validations:
-        first = run.ledger.validations[0].step
-        try:
-            # What another process saw of it.
-            seen = await asyncio.to_thread(
-                read_rollouts, run.store, run.name, "validation", first, run.held_out
-            )
-        except StoreError as error:
-            _log.warning("The report compares with no earlier rollout: %s", error)
-            seen = []
-        run.log.show_validation(first, seen)
-    run.log.show_validation(step, rollouts)
+def step_record(
+    step: int,
+    batch: TrainingBatch,
+    *,
+    groups_added: int = 0,
+    seconds: Mapping[str, float],
+    judge: Spend,
+    machine_usd: float = 0.0,
+    machine_saved_usd: float = 0.0,
+) -> StepRecord:
+    """What the ledger will say of a step, as far as it is known before it is trained.
+
+    Args:
+        seconds: by phase; `gather` is what was waited for its rollouts.
+    """
+    sampled = batch.rollouts
+    rollouts = sampled.rows
+    everyone = list(chain.from_iterable(rollouts))
+    return StepRecord(
+        step=step,
+        digest="",
+        reward=statistics.fmean(rewards_of(everyone) or [0.0]),
+        reward_std=reward_spread(rollouts),
+        metrics=mean_metrics(everyone),
+        groups_trained=len(batch.groups),
+        groups_dropped=dict(batch.dropped),
+        groups_added=groups_added,
+        unscored=dict(count_causes(everyone)),
+        trainer={},
+        seconds=dict(seconds),
+        staleness=step - sampled.adapter,
+        overlapped_s=max(0.0, sampled.seconds - seconds.get("gather", 0.0)),
+        judge=judge,
+        machine_usd=machine_usd,
+        machine_saved_usd=machine_saved_usd,
+    )
+
+
+def as_trained(
+    record: StepRecord, digest: str, metrics: Mapping[str, float], **seconds: float
+) -> StepRecord:
+    """The record of a step once it is trained.
+
+    Args:
+        digest: of the groups that were trained on.
+        metrics: the trainer's, with what a service has charged for it; those that are no finite
+            numbers are left out, since JSON can't carry them.
+        seconds: that the training took, by phase.
+    """
+    known = {
+        "digest": digest,
+        "trainer": {
+            name: figure
+            for name, figure in metrics.items()
+            if figure is not None and math.isfinite(figure)
+        },
+        "seconds": {**record.seconds, **seconds},
+        "machine_usd": record.machine_usd + metrics.get(SERVICE_USD, 0.0),
+    }
+    return record.model_copy(update=known)
+
+
+def as_remembered(trained: TrainedStep) -> StepRecord:
+    """The record of a step from what its trainer remembers of it."""
+    note = StepRecord.model_validate(trained.note)
+    return as_trained(note, trained.digest, trained.result["metrics"])

@@ -2,21 +2,24 @@
 
 import asyncio
 import logging
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from precis.benchmark.teacher import Teacher, teacher_of
-from precis.config import WarmStartConfig
+from precis.config import RolloutsConfig, WarmStartConfig
 from precis.environments.demonstrations import WarmStart
 from precis.environments.protocol import Environment
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.records.demonstrations import Demonstration
-from precis.records.ledger import StepRecord
+from precis.records.ledger import SERVICE_USD, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario
-from precis.records.warm_start import GroupVariance
-from precis.rollouts.draw import draw_batch
-from precis.trainer.backend import SERVICE_USD
+from precis.records.spend import Spend
+from precis.records.warm_start import GroupVariance, WarmStartRecord
+from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, split_groups
+from precis.rollouts.sample import draw_batch
 from precis.training.demonstrations import (
     DemonstrationJournal,
     record_of,
@@ -24,8 +27,7 @@ from precis.training.demonstrations import (
     trajectories,
 )
 from precis.training.run import Run
-from precis.training.stages import sample_scenarios
-from precis.training.steps import as_trained, imitation_record, mean_metrics, variance_of
+from precis.training.stages import as_trained, sample_scenarios
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +123,58 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     )
     run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
     return as_trained(record, result.digest, result.metrics, train=seconds)
+
+
+def imitation_record(
+    ledger: Ledger,
+    made: WarmStartRecord,
+    *,
+    metrics: Mapping[str, float],
+    seconds: Mapping[str, float],
+    judge: Spend,
+    machine_usd: float = 0.0,
+    machine_saved_usd: float = 0.0,
+) -> StepRecord:
+    """What the ledger will say of a warm start, as far as it is known before it is trained.
+
+    Args:
+        ledger: which says what the groups of the adapter before it earned.
+        metrics: of what is imitated.
+    """
+    before = ledger.variances[-1]
+    return StepRecord(
+        step=before.step,
+        digest="",
+        reward=before.reward,
+        reward_std=before.reward_std,
+        metrics=dict(metrics),
+        groups_trained=0,
+        groups_dropped={},
+        unscored={},
+        trainer={},
+        seconds=dict(seconds),
+        judge=judge,
+        machine_usd=machine_usd,
+        machine_saved_usd=machine_saved_usd,
+        warm_start=made,
+    )
+
+
+def variance_of(
+    step: int, rollouts: Sequence[Sequence[Rollout]], config: RolloutsConfig, seconds: float
+) -> GroupVariance:
+    """How many of an adapter's groups a step could learn from."""
+    groups, dropped = split_groups(rollouts, config)
+    earned = rewards_of(list(chain.from_iterable(rollouts)))
+    return GroupVariance(
+        step=step,
+        groups=len(rollouts),
+        varied=len(groups),
+        dropped=dict(dropped),
+        reward=statistics.fmean(earned or [0.0]),
+        reward_std=reward_spread(rollouts),
+        seconds=seconds,
+    )
 
 
 async def book(

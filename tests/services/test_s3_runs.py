@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from precis.config import FromCheckpoint
-from precis.environments.trajectories import transcript
+from precis.environments.trajectories import put_trajectories
 from precis.errors import ConfigError, StoreError, StoreRefused
 from precis.records.ledger import ledger_key, load_ledger
 from precis.records.manifests import manifest_key
-from precis.records.trajectories import put_trajectories, scan_trajectories
+from precis.records.trajectories import scan_trajectories
 from precis.run.checkpoints import committed_steps, restore
 from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
@@ -43,7 +43,7 @@ def store(server: str) -> S3Store:
 
 def test_trajectories_are_read_from_a_bucket(store: S3Store) -> None:
     for step in (1, 2):
-        put_trajectories(store, "m", "train", step, transcript(ROLLOUTS, f"m@{step}"))
+        put_trajectories(store, "m", "train", step, ROLLOUTS, f"m@{step}")
     frame = scan_trajectories(store, "m", "train").filter(cause="rate_limited").collect()
     assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", None), (2, "m@2", None)]
 

@@ -22,10 +22,10 @@ from starlette.responses import PlainTextResponse
 
 from precis.errors import ConfigError, TrainerError, TrainerLost
 from precis.llm.loop_server import LoopServer
+from precis.records.ledger import SERVICE_USD
 from precis.run.checkpoints import restore
 from precis.settings.tinker import TinkerTrainer
 from precis.store import FolderStore
-from precis.trainer.backend import SERVICE_USD
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.trainer.server import trainer_app

@@ -7,9 +7,8 @@ from tempfile import TemporaryDirectory
 from typer.testing import CliRunner
 
 from cli.runs import app
-from precis.environments.trajectories import transcript
+from precis.environments.trajectories import put_trajectories
 from precis.records.ledger import Ledger, write_ledger
-from precis.records.trajectories import put_trajectories
 from precis.rehearsal import checkpoint_files
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import commit
@@ -34,7 +33,7 @@ def make_run(store: Store, model: str, steps: int) -> Ledger:
             commit(store, model, step, Path(temporary), "c", made_by, "first")
     for step in range(steps):
         ledger = ledger.advance(record(step)).add_validation(validation(step + 1, 0.5))
-        put_trajectories(store, model, "train", step, transcript(ROLLOUTS, "m"))
+        put_trajectories(store, model, "train", step, ROLLOUTS, "m")
     write_ledger(store, ledger, None)
     return ledger
 

@@ -17,9 +17,10 @@ import tinker
 from art.metrics_taxonomy import average_metric_samples
 
 from precis.processes.kill_points import reached
+from precis.records.ledger import SERVICE_USD
 from precis.settings.tinker import TinkerTrainer
 from precis.store.durable import make_folder
-from precis.trainer.backend import SERVICE_USD, Progress
+from precis.trainer.backend import Progress
 from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
 from precis.trainer.tinker.checkpoints import (
     Kept,

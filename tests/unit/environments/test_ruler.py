@@ -25,7 +25,7 @@ from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Uns
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.store import FolderStore
 from precis.store.kept import KeptRecords
-from precis.training.steps import validation_of
+from precis.training.validation import validation_of
 from tests.support import unscored
 from tests.support.examples import call, play
 from tests.support.faults import Fault, Faults

@@ -15,7 +15,7 @@ from precis.config import DocumentsConfig
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document, Question, load_corpus, read_documents
 from precis.records.rows import COLUMNS
-from precis.rollouts.draw import draw_batch
+from precis.rollouts.sample import draw_batch
 from tests.support.corpora import Rows, corpus, rows, source, write_jsonl
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from precis.environments.trajectories import transcript
+from precis.environments.trajectories import put_trajectories
 from precis.errors import StoreError
 from precis.records.rollout import Rollout
 from precis.records.trajectories import (
-    put_trajectories,
     read_rollouts,
     scan_trajectories,
     trajectories_key,
@@ -22,7 +21,7 @@ from tests.support.rollouts import DOCUMENT, ROLLOUTS, SCENARIO
 
 
 def put(store: FolderStore, step: int, rollouts: Sequence[Sequence[Rollout]] = ROLLOUTS) -> None:
-    put_trajectories(store, "m", "train", step, transcript(rollouts, f"m@{step}"))
+    put_trajectories(store, "m", "train", step, rollouts, f"m@{step}")
 
 
 @pytest.fixture
@@ -64,8 +63,8 @@ def test_what_was_kept_reads_back_as_it_was_but_for_token_ids(store: FolderStore
 def test_all_steps_of_a_model_are_one_frame(store: FolderStore) -> None:
     for step in (10, 2, 9):
         put(store, step)
-    put_trajectories(store, "m", "validation", 2, transcript(ROLLOUTS, "m@2"))
-    put_trajectories(store, "another", "train", 1, transcript(ROLLOUTS, "m@1"))
+    put_trajectories(store, "m", "validation", 2, ROLLOUTS, "m@2")
+    put_trajectories(store, "another", "train", 1, ROLLOUTS, "m@1")
     assert trajectory_steps(store, "m", "train") == [2, 9, 10]
     frame = scan_trajectories(store, "m", "train")
     counted = frame.group_by("step").len().sort("step").collect()

@@ -12,7 +12,7 @@ from precis.records.spend import Spend
 from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, common_words, most_changed
 from precis.report.step_charts import phases, trends
-from precis.report.training_report import TrainingView, progress_line, training_report
+from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record
@@ -76,8 +76,8 @@ def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
 
 def test_the_progress_names_who_answers_nobody() -> None:
     silent = replace(view(3), silences=("The judge has answered no request for 12 s: Busy.",))
-    assert progress_line(silent) == (
-        f"{progress_line(view(3))}. The judge has answered no request for 12 s: Busy."
+    assert silent.progress == (
+        f"{view(3).progress}. The judge has answered no request for 12 s: Busy."
     )
 
 
@@ -203,6 +203,6 @@ def test_spread_a_metric_and_drops_are_drawn_at_any_number_of_steps() -> None:
 
 
 def test_the_progress_line_says_step_reward_accuracy_and_dollars() -> None:
-    line = progress_line(view(10))
+    line = view(10).progress
     assert line.startswith("step 10 of 10, reward 0.")
     assert line.endswith("held-out accuracy 50.0% after step 10, $0.12")

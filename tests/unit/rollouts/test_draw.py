@@ -1,7 +1,7 @@
 """Which scenarios a step takes."""
 
 from precis.records.rollout import Scenario
-from precis.rollouts.draw import draw_batch, draw_spares
+from precis.rollouts.sample import draw_batch, draw_spares
 
 SCENARIOS = tuple(Scenario(f"s{number}") for number in range(8))
 

@@ -10,9 +10,14 @@ from precis.environments.trajectories import group_of
 from precis.errors import JudgeUnavailable, RolloutError
 from precis.records.rollout import Score, Unscored
 from precis.records.spend import Spend
-from precis.rollouts.filter import refuse_too_many_unscored, split_groups
-from precis.training.batch import StepRollouts, filter_groups
-from precis.training.steps import step_record, validation_of
+from precis.rollouts.filter import (
+    StepRollouts,
+    filter_groups,
+    refuse_too_many_unscored,
+    split_groups,
+)
+from precis.training.stages import step_record
+from precis.training.validation import validation_of
 from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
 from tests.support.rollouts import rollout, rollouts

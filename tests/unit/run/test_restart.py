@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from precis.environments.trajectories import put_trajectories
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError
 from precis.records.ledger import ledger_key, load_ledger
 from precis.records.manifests import pointer_key
-from precis.records.trajectories import put_trajectories, trajectory_steps
+from precis.records.trajectories import trajectory_steps
 from precis.run.checkpoints import committed_steps, complete_around
 from precis.run.lease import lease_key, leased
 from precis.run.restart import restart
@@ -27,8 +28,8 @@ STEPS, BACK = 4, 1
 def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "store")
     make_run(store, "m", STEPS)
-    put_trajectories(store, "m", "validation", BACK, [])
-    put_trajectories(store, "m", "validation", STEPS, [])
+    put_trajectories(store, "m", "validation", BACK, [], "m")
+    put_trajectories(store, "m", "validation", STEPS, [], "m")
     return store
 
 

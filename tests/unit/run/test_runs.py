@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 
 from cli.runs import app
 from precis.config import TrainConfig
-from precis.environments.trajectories import transcript
+from precis.environments.trajectories import put_trajectories
 from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, ledger_key, write_ledger
-from precis.records.trajectories import put_trajectories
 from precis.run.checkpoints import committed_steps
 from precis.run.export import export
 from precis.run.lease import leased
@@ -141,9 +140,9 @@ def test_a_csv_has_every_flat_column(store: FolderStore, tmp_path: Path) -> None
 
 
 def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
-    put_trajectories(store, "m", "train", 3, transcript(ROLLOUTS, "m"))
-    put_trajectories(store, "m", "validation", 3, transcript(ROLLOUTS, "m"))
-    put_trajectories(store, "m", "validation", 4, transcript(ROLLOUTS, "m"))
+    put_trajectories(store, "m", "train", 3, ROLLOUTS, "m")
+    put_trajectories(store, "m", "validation", 3, ROLLOUTS, "m")
+    put_trajectories(store, "m", "validation", 4, ROLLOUTS, "m")
     export(store, "m", tmp_path / "out")
     rows = pl.read_parquet(tmp_path / "out" / "trajectories.parquet")
     assert rows.select("split", "step").unique().sort("split", "step").rows() == [

@@ -6,8 +6,8 @@ import pytest
 
 from precis.errors import JudgeUnavailable
 from precis.records.spend import Spend
+from precis.rollouts.filter import StepRollouts
 from precis.training.ahead import SamplingAhead
-from precis.training.batch import StepRollouts
 
 
 class Sampling:

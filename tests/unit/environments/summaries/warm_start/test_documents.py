@@ -18,7 +18,7 @@ from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario
-from precis.rollouts.draw import draw_batch
+from precis.rollouts.sample import draw_batch
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.store import FolderStore
 from tests.support.bridges import CORPUS

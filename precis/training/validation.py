@@ -1,0 +1,139 @@
+"""A validation: an adapter measured on the held-out scenarios, and its record."""
+
+import asyncio
+import logging
+import statistics
+import time
+from collections.abc import Sequence
+
+from precis.environments.protocol import Environment
+from precis.errors import JudgeUnavailable, StoreError
+from precis.processes.kill_points import reached
+from precis.records.ledger import Metric, Validation
+from precis.records.nouns import REWARD, SUCCESS, Figure, default_figure
+from precis.records.rollout import Rollout, Score
+from precis.records.trajectories import read_first_validation, read_rollouts
+from precis.rollouts.filter import count_causes, mean_metrics, refuse_too_many_unscored
+from precis.rollouts.sample import sample_each
+from precis.run.shortcomings import narrowed, parted
+from precis.run.validations import last_gain
+from precis.statistics.intervals import ratio_interval, share_interval
+from precis.training.run import Run
+from precis.training.stages import greedy_policy, keep_rollouts
+
+_log = logging.getLogger(__name__)
+
+
+async def validate(run: Run, step: int) -> Validation:
+    """Measure adapter `step` on the held-out scenarios, greedy, and put it in the ledger."""
+    start = time.perf_counter()
+    settings = run.config.rollouts
+    async with greedy_policy(run, step) as policy:
+        rollouts = await sample_each(run.recorder, policy, run.environment, run.held_out, settings)
+    if run.environment.compares:
+        first = await asyncio.to_thread(
+            read_first_validation, run.store, run.name, run.held_out, before=step
+        )
+        rollouts = list(await run.environment.compare(rollouts, first))
+    reached("validation scored", step)
+    refuse_too_many_unscored(rollouts, settings)
+    await _show_validation(run, step, rollouts)
+    await keep_rollouts(run, "validation", step, [[one] for one in rollouts], adapter=step)
+    validation = validation_of(step, rollouts, time.perf_counter() - start, run.environment)
+    gained = last_gain(run.ledger.validations, validation)
+    validation = validation.model_copy(update={"last_gain": gained})
+    # What was sampled ahead is booked with its step.
+    spend = run.unbooked.since(run.ahead.spend)
+    await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
+    if any(one.judge for one in run.environment.figures) and validation.second is None:
+        _log.warning("The second judge failed on all held-out scenarios.")
+    for found in (parted(run.ledger), narrowed(run.ledger)):
+        if found:
+            _log.warning("%s", found)
+    return validation
+
+
+async def log_validation(run: Run, validation: Validation) -> None:
+    """Append a validation to ART's files and to W&B."""
+    await run.log.log_validation(validation)
+
+
+async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:
+    """Have the report show these rollouts beside the run's first ones."""
+    if run.log.seen.first is None and run.ledger.validations:
+        first = run.ledger.validations[0].step
+        try:
+            # What another process saw of it.
+            seen = await asyncio.to_thread(
+                read_rollouts, run.store, run.name, "validation", first, run.held_out
+            )
+        except StoreError as error:
+            _log.warning("The report compares with no earlier rollout: %s", error)
+            seen = []
+        run.log.show_validation(first, seen)
+    run.log.show_validation(step, rollouts)
+
+
+def validation_of(
+    step: int, rollouts: Sequence[Rollout], seconds: float, environment: Environment
+) -> Validation:
+    """How adapter `step` did on the held-out scenarios.
+
+    Args:
+        rollouts: one of each held-out scenario, in their order.
+
+    Raises:
+        JudgeUnavailable: not one of them has a score.
+    """
+    unscored = count_causes(rollouts)
+    scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]
+    if not any(scores):
+        what = environment.nouns.rollout
+        raise JudgeUnavailable(f"No held-out {what} could be judged: {dict(unscored)}.")
+    metrics: dict[str, Metric] = {}
+    for figure in environment.figures or [default_figure(scores, environment.nouns)]:
+        found = _measure(figure, scores)
+        if found is not None:
+            metrics[figure.name] = found
+    parts = {name for one in environment.figures for name in (one.part, one.whole)}
+    for name, value in mean_metrics(rollouts).items():
+        if name not in parts:
+            metrics.setdefault(name, Metric(value=value))
+    return Validation(
+        step=step,
+        measure=next(iter(metrics)),
+        metrics=metrics,
+        seconds=seconds,
+        unscored=dict(unscored),
+    )
+
+
+def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
+    """A figure over the scenarios whose rollouts have it; None where none has."""
+    parts = list(map(figure.part_of, scores))
+    wholes = list(map(figure.whole_of, scores))
+    known = [
+        (part, whole)
+        for part, whole in zip(parts, wholes, strict=True)
+        if part is not None and whole
+    ]
+    if not known:
+        return None
+    if not figure.whole and figure.part not in (SUCCESS, REWARD):
+        mean = statistics.fmean(part for part, _ in known)
+        return Metric(value=mean, is_share=figure.is_share)
+    if figure.part == SUCCESS:
+        interval = share_interval(sum(part == 1 for part, _ in known), len(known))
+    else:
+        interval = ratio_interval([part for part, _ in known], [whole for _, whole in known])
+    return Metric(
+        value=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        is_share=figure.is_share,
+        scores=tuple(parts),
+        weights=tuple(
+            None if part is None else whole for part, whole in zip(parts, wholes, strict=True)
+        ),
+        judge=figure.judge,
+    )
