@@ -1,0 +1,365 @@
+"""The example agent with an MCP server's tools, over both transports, scored by a judge."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.environments.python import PythonEnvironment
+from precis.errors import ConfigError
+from precis.llm.loop_server import LoopServer
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.records.ledger import load_ledger
+from precis.records.rollout import UNJUDGED, Rollout, Unscored
+from precis.records.trajectories import scan_trajectories
+from tests.services.patience import patience_s, wait_until
+from tests.support.examples import EXAMPLES, call, example, module_of, play, with_settings
+from tests.support.in_process import Life, one_process
+from tests.support.scripted_policy import ScriptedPolicy
+
+FILES = ("mcp_session.py", "mcp_writer.py", "mcp_server.py", "mcp_scenarios.jsonl")
+ODD = """
+import os, time
+from mcp.server import MCPServer
+
+server = MCPServer("odd", log_level="CRITICAL")
+
+@server.tool(name="files/read.all")
+def read_all(count: int) -> str:
+    return "x" * count
+
+@server.tool()
+def hang() -> str:
+    time.sleep(3600)
+    return "never"
+
+@server.tool()
+def fail() -> str:
+    raise RuntimeError("it is broken")
+
+@server.tool()
+def die() -> str:
+    os._exit(3)
+
+@server.tool()
+def picture() -> list:
+    from mcp.server.mcpserver import Image
+    return [Image(data=b"PNG", format="png"), "a caption"]
+
+server.run()
+"""
+
+
+@pytest.fixture
+def environment() -> PythonEnvironment:
+    return example("mcp_agent.py")
+
+
+@pytest.fixture
+def odd(
+    environment: PythonEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> PythonEnvironment:
+    """The example with a server whose tools misbehave."""
+    file = tmp_path / "odd.py"
+    file.write_text(ODD, "utf-8")
+    module = module_of(environment)
+    monkeypatch.setattr(module, "SERVER", [sys.executable, str(file)])
+    monkeypatch.setattr(module, "TOOL_S", 1.0)
+    return environment
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The example's server over HTTP."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, str(EXAMPLES / "mcp_server.py"), str(port)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: _answers(port), "the MCP server")
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.terminate()
+
+
+def _answers(port: int) -> bool:
+    with closing(socket.socket()) as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def asks(request: ChatRequest) -> ToolCall:
+    """Looks for a free room, books the first one, and says so."""
+    last = request.messages[-1]
+    (day,) = re.findall(r"\w+day", request.messages[1]["content"])
+    if last["role"] == "user":
+        return call(request, "list_free_rooms", day=day)
+    found = re.match(rf"Free on {day}: (\w+) with", last["content"])
+    if found:
+        return call(request, "book_room", room=found[1], day=day)
+    return call(request, "complete_task", answer=last["content"])
+
+
+def results(rollout: Rollout) -> list[str]:
+    """What the tools said, as the last call shows it."""
+    messages = rollout.calls[-1].messages
+    return [one["content"] for one in messages if one["role"] == "tool"]
+
+
+def is_unjudged(rollout: Rollout) -> bool:
+    return isinstance(rollout.score, Unscored) and rollout.score.cause == UNJUDGED
+
+
+async def test_the_tools_of_a_server_over_stdio_are_called(environment: PythonEnvironment) -> None:
+    policy = ScriptedPolicy(asks)
+    for rollout in await play(environment, policy, 3):
+        assert is_unjudged(rollout)
+        listed, booked = results(rollout)
+        assert listed.startswith("Free on ")
+        assert re.fullmatch(r"\w+ is booked for \w+day\.", booked), "each has a server of its own"
+    names = [one["function"]["name"] for one in policy.requests[0].tools or ()]
+    assert names == ["list_free_rooms", "book_room", "complete_task"]
+    assert not await environment.checks()
+
+
+async def test_the_tools_of_a_server_over_http_are_called(
+    environment: PythonEnvironment, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module_of(environment), "SERVER", url)
+    assert not await environment.checks()
+    rollouts = await play(environment, ScriptedPolicy(asks), 2)
+    assert [len(results(one)) for one in rollouts] == [2, 2]
+    assert all(map(is_unjudged, rollouts))
+
+
+async def test_a_server_over_http_is_sent_the_token(
+    environment: PythonEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        seen.append(dict(scope["headers"]).get(b"authorization", b"").decode())
+        await send({"type": "http.response.start", "status": 403, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    module = module_of(environment)
+    server = LoopServer(app)
+    await server.start()
+    try:
+        monkeypatch.setattr(module, "SERVER", f"http://127.0.0.1:{server.port}/mcp")
+        monkeypatch.setattr(module, "TOKEN", "OFFICE_TOKEN")
+        (problem,) = await environment.checks()
+        assert problem.endswith("the variable OFFICE_TOKEN is not set.")
+        assert not seen
+        monkeypatch.setenv("OFFICE_TOKEN", "a-token-of-the-office")
+        (problem,) = await environment.checks()
+    finally:
+        await server.stop()
+    assert set(seen) == {"Bearer a-token-of-the-office"}
+    assert problem.startswith("The MCP server `http")
+    assert "a-token-of-the-office" not in problem
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (ToolCall("c", "hang", "{}"), "The tool failed: "),
+        (ToolCall("c", "fail", "{}"), "Error executing tool fail"),
+        (ToolCall("c", "die", "{}"), "The tool failed: Connection closed"),
+        (ToolCall("c", "files_read_all", '{"count": 9000}'), f"{'x' * 8000} … (the rest is left"),
+        (ToolCall("c", "files_read_all", '{"count": "many"}'), "Error executing tool files/read"),
+        (ToolCall("c", "picture", "{}"), "(it has no text)\na caption"),
+        (ToolCall("c", "no_such_tool", "{}"), "This call can't be made: there is no tool no_such"),
+        (ToolCall("c", "fail", "{"), "This call can't be made: Expecting property name"),
+        (ToolCall("c", "fail", "[1]"), "This call can't be made: its arguments are no object."),
+        (ToolCall("c", "fail", "[" * 5000), "This call can't be made: maximum recursion depth"),
+        (ToolCall("c", "fail", '{"a": "\\ud800"}'), "This call can't be made: 'utf-8' codec can't"),
+    ],
+)
+async def test_a_bad_call_or_tool_is_answered(
+    odd: PythonEnvironment, made: ToolCall, said: str
+) -> None:
+    def say(request: ChatRequest) -> str | ToolCall:
+        if len(request.messages) == 2:
+            return made
+        return "Hm." if len(request.messages) == 4 else call(request, "complete_task")
+
+    (rollout,) = await play(odd, ScriptedPolicy(say), 1)
+    (result,) = results(rollout)
+    assert result.startswith(said)
+    assert len(result) < 8100
+    assert is_unjudged(rollout), "it went on to the end"
+    assert rollout.calls[-1].messages[-1]["content"] == "Call a tool, or complete_task."
+
+
+async def test_an_agent_that_never_completes_its_task_ends(odd: PythonEnvironment) -> None:
+    (rollout,) = await play(odd, ScriptedPolicy(lambda _: ToolCall("c", "fail", "{}")), 1)
+    assert is_unjudged(rollout)
+    assert len(rollout.calls) == module_of(odd).TURNS_MAX
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        (["no-such-program"], r".*`no-such-program` can't be used: \[Errno 2\] No such file.*"),
+        (
+            [sys.executable, "-c", "import sys; print('hi'); sys.exit('No key \\x1b[31m.')"],
+            r".* can't be used: Connection closed\. It printed: No key \?\[31m\.",
+        ),
+        ([sys.executable, "-c", "import time; time.sleep(60)"], r".*it did not answer in time\."),
+    ],
+)
+async def test_a_server_that_can_t_be_started_is_one_sentence(
+    environment: PythonEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+    program: list[str],
+    problem: str,
+) -> None:
+    module = module_of(environment)
+    monkeypatch.setattr(module, "SERVER", program)
+    monkeypatch.setattr(module, "START_S", 2)
+    (said,) = await environment.checks()
+    assert re.fullmatch(problem, said)
+    (rollout,) = await play(environment, ScriptedPolicy(), 1)
+    assert isinstance(rollout.score, Unscored)
+    assert (rollout.score.cause, rollout.calls) == ("agent_failed", ())
+
+
+async def test_a_server_sees_only_the_variables_that_are_named(
+    environment: PythonEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tells.py"
+    file.write_text(
+        "import os\nfrom mcp.server import MCPServer\nserver = MCPServer('tells')\n\n"
+        "@server.tool()\ndef tell() -> str:\n    return ' '.join(sorted(os.environ))\n\n"
+        "server.run()\n"
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    monkeypatch.setenv("OFFICE_KEY", "another")
+    module = module_of(environment)
+    monkeypatch.setattr(module, "SERVER", [sys.executable, str(file)])
+    monkeypatch.setattr(module, "VARIABLES", ["OFFICE_KEY"])
+
+    def say(request: ChatRequest) -> ToolCall:
+        return call(request, "complete_task" if len(request.messages) > 2 else "tell")
+
+    (rollout,) = await play(environment, ScriptedPolicy(say), 1)
+    (told,) = results(rollout)
+    assert "OFFICE_KEY" in told.split()
+    assert "OPENAI_API_KEY" not in told.split()
+
+
+async def test_without_the_client_the_command_that_installs_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "mcp_session", raising=False)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ConfigError, match=r"run `pip install 'precis\[mcp\]'`"):
+        example("mcp_agent.py")
+
+
+@asynccontextmanager
+async def writer(replies: list[str]) -> AsyncIterator[tuple[str, list[Any]]]:
+    """A model that writes scenarios: its address, and what it was sent."""
+    asked: list[Any] = []
+
+    async def answer(request: ChatRequest) -> Completion:
+        asked.append(json.loads(request.messages[-1]["content"]))
+        return Completion("a-writer", [Choice(replies[min(len(asked), len(replies)) - 1])])
+
+    server = LoopServer(completions_app(answer, lambda: ["a-writer"], "the-writer-s-key"))
+    await server.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}/v1", asked
+    finally:
+        await server.stop()
+
+
+def _copied(folder: Path, **settings: Any) -> PythonEnvironment:
+    for name in FILES:
+        shutil.copy(EXAMPLES / name, folder)
+    return with_settings("mcp_agent.py", folder, **settings)
+
+
+async def _write(folder: Path) -> tuple[int, str]:
+    variables: Mapping[str, str] = {**os.environ, "OPENAI_API_KEY": "the-writer-s-key"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(folder / "mcp_agent.py")),
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    printed, _ = await asyncio.wait_for(process.communicate(), patience_s())
+    return process.returncode or 0, printed.decode()
+
+
+async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
+    replies = ["Sure!", '{"tasks": ["Book\\n one.", "Book one.", 7]}', '{"tasks": ["A", "A", "B"]}']
+    replies.append('{"tasks": ["B", "C", "D"]}')
+    file = tmp_path / "written.jsonl"
+    async with writer(replies) as (address, asked):
+        settings = {"WRITER": "a-writer", "WRITER_URL": address}
+        _copied(tmp_path, **settings)
+        text = (tmp_path / "mcp_agent.py").read_text("utf-8")
+        text = text.replace("TRAINED_ON, HELD_OUT = 64, 16", "TRAINED_ON, HELD_OUT = 2, 1")
+        text = text.replace('str(HERE / "mcp_scenarios.jsonl")', repr(str(file)))
+        (tmp_path / "mcp_agent.py").write_text(text, "utf-8")
+        status, printed = await _write(tmp_path)
+        assert status == 0, printed
+        written = file.read_text("utf-8")
+        lines = list(map(json.loads, written.splitlines()))
+        assert [(one["split"], one["task"]) for one in lines] == [
+            ("train", "A"),
+            ("train", "B"),
+            ("validation", "C"),
+        ]
+        assert asked[0]["tools"][0]["function"]["name"] == "list_free_rooms"
+        assert [one["tasks"] for one in asked] == [[], [], [], ["A", "B"]]
+        status, printed = await _write(tmp_path)
+        assert status == 1
+        assert "is there: delete it first" in printed
+        assert (len(asked), file.read_text("utf-8")) == (4, written)
+
+
+@pytest.mark.parametrize("replies", [["Sure!"], ['{"tasks": []}'], ['["A"]']])
+async def test_a_model_that_writes_no_scenarios_leaves_no_file(
+    tmp_path: Path, replies: list[str]
+) -> None:
+    async with writer(replies) as (address, asked):
+        _copied(tmp_path, WRITER="a-writer", WRITER_URL=address)
+        (tmp_path / "mcp_scenarios.jsonl").unlink()
+        status, printed = await _write(tmp_path)
+    assert status == 1
+    assert printed == "The model a-writer wrote 0 of 80 tasks: choose another one.\n"
+    assert len(asked) == 20
+    assert not (tmp_path / "mcp_scenarios.jsonl").exists()
+
+
+async def test_it_trains_and_is_validated_by_a_judge_alone(tmp_path: Path, url: str) -> None:
+    _copied(tmp_path, SERVER=url)
+    settings = {
+        "environment": str(tmp_path / "mcp_agent.py"),
+        "documents": {},
+        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
+    }
+    with one_process(tmp_path / "home"):
+        life = Life(tmp_path / "run", settings)
+        await life.live()
+    found = load_ledger(life.store, "m")
+    assert [one.measure for one in found.validations] == ["preferred to the start"] * 3
+    rows = scan_trajectories(life.store, "m", "train").collect()
+    assert len(rows) == 16
+    assert rows["reward"].null_count() == 0
+    assert rows["reward"].n_unique() > 2
+    assert re.search(r"is (booked for|taken on) \w+day\.", str(rows["messages"].to_list()))
