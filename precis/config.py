@@ -610,8 +610,13 @@ class BenchmarkConfig(RunConfig):
     """Take every n-th checkpoint; the first and the last are always there."""
     baselines: tuple[str, ...] | None = None
     """Rules to compare with, by the names that the environment has for them (of summaries
-    `lead-350`, `random-350`, `centroid`, `telegraph-350`, and `empty`). Not given, it takes those
-    that the environment usually compares with; `[]` takes none."""
+    `lead-350`, `random-350`, `centroid`, `telegraph-350`, and `empty`; of agents `random`, which
+    picks any call that the tools allow, and those of their file). Not given, it takes those that
+    the environment usually compares with; `[]` takes none."""
+    attempts: BoundedInt = Field(1, ge=1, le=64)
+    """Attempts at each held-out scenario. 1 is a greedy one, which contenders are measured and
+    ranked by. With more, so many are sampled besides at `rollouts.temperature`, and pass@1, 2, 4 …
+    are estimated from those; of agents alone, and only where a rollout is a success or none."""
     published: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
     """Accuracies that others have published, by model, such as `{"o4-mini": 0.60}`: the report
     quotes them in a note, and never among what was measured."""
@@ -631,6 +636,11 @@ class BenchmarkConfig(RunConfig):
     @model_validator(mode="after")
     def _only_summaries_have_documents(self) -> Self:
         if self.environment.kind == "summaries":
+            if self.attempts > 1:
+                raise ValueError(
+                    "attempts is for agents, whose rollouts may be a success: leave it out with "
+                    "environment.kind 'summaries'"
+                )
             return self
         for name in ("test_documents", "extractive"):
             if getattr(self, name):
@@ -642,7 +652,8 @@ class BenchmarkConfig(RunConfig):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
-        rules = ("trained", "extractive", *(self.baselines or ()), *self.hosted)
+        baselines = ("random",) if self.baselines is None else self.baselines
+        rules = ("trained", "extractive", *baselines, *self.hosted)
         names = [*rules, *(one.called for one in self.contenders)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -25,6 +25,7 @@ from precis.benchmark.measure import (
     results_of,
     with_settings_of_its_run,
 )
+from precis.benchmark.random_player import found_no_options
 from precis.benchmark.run import BenchmarkRun, hosted_of
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
@@ -144,7 +145,14 @@ async def measure_all(
     work: list[Callable[[], Awaitable[Any]]] = [partial(measure_ceiling, run), *in_turn]
     async with judge_slots(run.config):
         ceiling, *measured = await run_together(work)
-    everyone = list(chain.from_iterable(measured))
+    everyone = []
+    for contender, attempts in chain.from_iterable(measured):
+        if run.config.baselines is None and found_no_options(contender, attempts):
+            get_run_logger().info(
+                "The random player takes no part: there is no request whose answers it can list."
+            )
+        else:
+            everyone.append((contender, attempts))
     return results_of(everyone, run.environment, run.id, ceiling)
 
 
@@ -159,7 +167,9 @@ async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Meas
     tell = partial(run.tell, contender)
     async with run.client_of(contender) as client:
         first = await run.read_first()
-        attempts = await measure(run.recorder, client, run.environment, held_out, tell, first)
+        attempts = await measure(
+            run.recorder, client, run.environment, held_out, tell, first, run.sampled
+        )
     return contender, attempts
 
 

@@ -65,7 +65,7 @@ async def compare_with_before(
     run: BenchmarkRun, trained: TrainedLineup | None, measured: Measured
 ) -> Comparison:
     """Set this benchmark against those before, and emit an event where somebody is worse."""
-    comparison = await asyncio.to_thread(compare, run, measured.frame)
+    comparison = await asyncio.to_thread(compare, run, measured)
     if comparison.regressions:
         sentence = verdict_in_words(comparison.changes, comparison.nights)
         get_run_logger().warning("%s", sentence)
@@ -91,6 +91,7 @@ async def publish_report(
         comparison.changes,
         measured.questions,
         _words(run, measured),
+        measured.attempts,
     )
     facts = benchmark_facts(run, trained, comparison)
     page = report_html(benchmark, facts, published=config.published)

@@ -15,7 +15,9 @@ from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
 from precis.llm.replies import first_choice, text_of
 from precis.llm.retry import Deadline
+from precis.records.rollout import Scenario
 from precis.records.spend import Usage
+from precis.rollouts.sample import sample_seed
 from precis.store.kept import KeptRecords
 
 T = TypeVar("T")
@@ -71,12 +73,16 @@ class ContenderClient:
     async def __aexit__(self, *_: object) -> None:
         await self.chat.close()
 
-    def replies(self) -> "Replies":
-        """Return what answers one rollout."""
-        return Replies(self)
+    def replies(self, sample: str = "") -> "Replies":
+        """Return what answers one rollout.
 
-    def policy(self, replies: "Replies") -> Policy:
-        """Return what a rollout asks."""
+        Args:
+            sample: names a sampled attempt, which keeps replies of its own.
+        """
+        return Replies(self, sample)
+
+    def policy(self, replies: "Replies", index: int = 0) -> Policy:
+        """Return what a rollout asks; an attempt after the first is sampled."""
         settings = self.spec.settings
         # Each rollout may wait for its turn, which is no fault of it.
         waits_s = 60 * self.at_once / settings.limits.requests_per_minute
@@ -87,7 +93,14 @@ class ContenderClient:
             self._rollouts.tokens_max + thoughts * self._rollouts.turns_max,
         )
         step = self.spec.contender.step
-        return Policy(replies, limits, self.spec.parameters, name=settings.model, step=step)
+        parameters = dict(self.spec.parameters)
+        if not index:
+            return Policy(replies, limits, parameters, name=settings.model, step=step)
+        if "temperature" in parameters:
+            parameters["temperature"] = self._rollouts.temperature
+        # Others may take no seed, and what was paid for is kept anyway.
+        seed_of = None if self.spec.paid else _seed_of
+        return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:
         """Return a request with room to think, by the name that the provider has for it."""
@@ -105,9 +118,9 @@ class ContenderClient:
             payload["max_tokens"] = wanted
         return CompletionRequest(payload, Usage(request.expected.prompt_tokens, wanted))
 
-    def key(self, request: CompletionRequest) -> str:
-        """Return the digest of all that decides a reply."""
-        decisive = [self.spec.identity, request.payload]
+    def key(self, request: CompletionRequest, sample: str = "") -> str:
+        """Return the digest of all that decides a reply; of a sampled attempt also its name."""
+        decisive = [self.spec.identity, request.payload, *([sample] if sample else [])]
         digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
         return f"replies/{digest}"
 
@@ -144,6 +157,10 @@ class ContenderClient:
             raise
 
 
+def _seed_of(scenario: Scenario, index: int, turn: int) -> int:
+    return sample_seed(0, 0, scenario.id, index, turn)
+
+
 class Replies:
     """What answers one rollout of a contender.
 
@@ -152,7 +169,8 @@ class Replies:
         missing: in a dry run, what the replies would have taken that are not kept.
     """
 
-    def __init__(self, contender: ContenderClient) -> None:
+    def __init__(self, contender: ContenderClient, sample: str = "") -> None:
+        self._sample = sample
         self.asked = 0
         self.missing: list[Usage] = []
         self._contender = contender
@@ -171,7 +189,7 @@ class Replies:
         """
         contender = self._contender
         request = contender.complete_request(request)
-        key = contender.key(request)
+        key = contender.key(request, self._sample)
         if contender.kept:
             kept = await contender.kept.get(key, self._decode)
             if kept is not None:

@@ -55,6 +55,7 @@ async def estimate_cost(
     contenders: Sequence[ContenderClient],
     environment: Environment,
     first: Sequence[Rollout] = (),
+    sampled: int = 0,
 ) -> CostEstimate:
     """See what is kept, and what the rest will cost.
 
@@ -62,6 +63,7 @@ async def estimate_cost(
         contenders: each with `dry`.
         environment: one that asks nobody (`Environment.for_benchmark`).
         first: as for `measure`.
+        sampled: as for `measure`.
     """
     paid: list[tuple[ContenderClient, Usage]] = []
     kept = 0
@@ -69,9 +71,12 @@ async def estimate_cost(
     scenarios = environment.scenarios("validation")
     for contender in contenders:
         if contender.kept is None:
-            unscored += len(scenarios)
+            unscored += len(scenarios) * (1 + sampled)
             continue
-        for attempt in await measure(recorder, contender, environment, scenarios, first=first):
+        attempts = await measure(
+            recorder, contender, environment, scenarios, first=first, sampled=sampled
+        )
+        for attempt in attempts:
             unscored += isinstance(attempt.rollout.score, Unscored)
             kept += not attempt.missing
             if contender.spec.paid and attempt.missing:

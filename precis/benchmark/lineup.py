@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.measure import checkpoints_to_take
 from precis.benchmark.presets import PRESETS
+from precis.benchmark.random_player import RANDOM, play_randomly
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
@@ -45,8 +46,11 @@ async def serve_baselines(
     Raises:
         ConfigError: it has no baseline of that name.
     """
-    known = environment.baselines()
+    known = dict(environment.baselines())
     names = environment.usual_baselines if config.baselines is None else config.baselines
+    if environment.takes_random_player and RANDOM not in known:
+        known[RANDOM] = play_randomly
+        names = names if config.baselines is not None else (*names, RANDOM)
     for name in names:
         if name not in known:
             raise ConfigError(

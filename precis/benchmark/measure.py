@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 from typing import Self
 
 import polars as pl
@@ -22,7 +23,7 @@ from precis.llm.concurrency import run_for_each
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.nouns import Figure, default_figure
 from precis.records.questions import questions_of
-from precis.records.results import Provenance, Row, frame_of, row_of
+from precis.records.results import ATTEMPTS, Provenance, Row, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.records.spend import Usage
 from precis.run.overview import models_in
@@ -66,12 +67,15 @@ async def measure(
     scenarios: Sequence[Scenario],
     tell: Callable[[Attempt], None] = lambda attempt: None,
     first: Sequence[Rollout] = (),
+    sampled: int = 0,
 ) -> list[Attempt]:
-    """Have a contender attempt each of some scenarios.
+    """Have a contender attempt each of some scenarios, greedily.
 
     Args:
         tell: told each attempt as soon as it is over; it must not take long.
         first: those of the model's first validation, for an environment that compares with them.
+        sampled: further attempts at each scenario, for pass@k: these are sampled, and have an
+            index above 0. Nobody compares them.
 
     Raises:
         PrecisError: it can't be asked any more: the judge rejects its key, the trainer is lost,
@@ -79,17 +83,20 @@ async def measure(
     """
     slots = asyncio.Semaphore(contender.at_once)
 
-    async def attempt(scenario: Scenario) -> Attempt:
+    async def attempt(asked: tuple[int, Scenario]) -> Attempt:
+        index, scenario = asked
         async with slots:
-            replies = contender.replies()
-            rollout = await recorder.run(contender.policy(replies), environment, scenario)
-            [rollout] = await environment.compare([rollout], first)
+            replies = contender.replies(f"{scenario.id}/{index}" if index else "")
+            policy = contender.policy(replies, index)
+            rollout = await recorder.run(policy, environment, scenario, index)
+            if not index:
+                [rollout] = await environment.compare([rollout], first)
         kept = bool(rollout.calls) and not replies.asked
         one = Attempt(rollout, kept, tuple(replies.missing))
         tell(one)
         return one
 
-    return await run_for_each(attempt, scenarios)
+    return await run_for_each(attempt, list(product(range(1 + sampled), scenarios)))
 
 
 @dataclass(frozen=True)
@@ -98,12 +105,14 @@ class Measured:
 
     Attributes:
         frame: their rows, in `precis.records.results.SCHEMA`.
+        attempts: what they sampled besides, in `precis.records.results.ATTEMPTS`.
         questions: what their rollouts were asked, in `precis.records.questions.QUESTIONS`.
         ceiling: the best that any policy could reach; None where it is not known.
         figure: what they are measured by.
     """
 
     frame: pl.DataFrame
+    attempts: pl.DataFrame
     questions: pl.DataFrame
     ceiling: float | None
     figure: Figure
@@ -125,6 +134,7 @@ def results_of(
     figure = figures[0] if figures else default_figure(scores, environment.nouns)
     identity = environment.identity
     rows: list[Row] = []
+    sampled: list[Row] = []
     questions = []
     for spec, attempts in measured:
         provenance = Provenance(
@@ -144,10 +154,15 @@ def results_of(
             rollout = one.rollout
             text = environment.text_of(rollout)
             topic = environment.topic_of(rollout.scenario)
-            rows.append(row_of(rollout, provenance, figure, text=text, topic=topic, kept=one.kept))
+            row = row_of(rollout, provenance, figure, text=text, topic=topic, kept=one.kept)
+            if rollout.index:
+                sampled.append({**row, "attempt": rollout.index})
+                continue
+            rows.append(row)
             asked.append((rollout.scenario.id, environment.questions(rollout)))
         questions.append(questions_of(asked, provenance))
-    return Measured(frame_of(rows), pl.concat(questions), ceiling, figure)
+    others = pl.DataFrame(sampled, schema=ATTEMPTS, orient="row")
+    return Measured(frame_of(rows), others, pl.concat(questions), ceiling, figure)
 
 
 def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:

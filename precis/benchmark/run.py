@@ -11,7 +11,7 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.forecast import CostEstimate, estimate_cost
 from precis.benchmark.lineup import list_hosted
-from precis.benchmark.measure import Attempt, BenchmarkId
+from precis.benchmark.measure import Attempt, BenchmarkId, Measured
 from precis.config import BenchmarkConfig
 from precis.environment import Environment as Variables
 from precis.environments.protocol import Environment
@@ -65,6 +65,11 @@ class BenchmarkRun:
     def name(self) -> str:
         return self.config.model
 
+    @property
+    def sampled(self) -> int:
+        """How many sampled attempts there are at each scenario beside the greedy one."""
+        return self.config.attempts if self.config.attempts > 1 else 0
+
     def tell(self, contender: ContenderSpec, attempt: Attempt) -> None:
         """Tell the observers what became of a contender's rollout; takes no time."""
         self._tell(self, contender, attempt)
@@ -108,7 +113,8 @@ class BenchmarkRun:
             for contender in contenders:
                 client = self.client_of(contender, dry=True)
                 clients.append(await stack.enter_async_context(client))
-            return await estimate_cost(self.recorder, clients, dry, await self.read_first())
+            first = await self.read_first()
+            return await estimate_cost(self.recorder, clients, dry, first, self.sampled)
 
 
 @dataclass(frozen=True)
@@ -139,10 +145,11 @@ def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
     return list_hosted(config, Variables().keys())
 
 
-def compare(run: BenchmarkRun, frame: pl.DataFrame) -> Comparison:
+def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     """Set the rows of a benchmark against those of the model's benchmarks before."""
     before = results_before(run.store, run.name, run.id.id, run.config.compare_nights)
     nights = before["run"].n_unique()
     if not nights:
         return Comparison(None, 0, ())
-    return Comparison(before, nights, tuple(changes(frame, before)))
+    found = changes(measured.frame, before, measured.figure.is_share)
+    return Comparison(before, nights, tuple(found))

@@ -51,6 +51,8 @@ class Environment(Protocol):
 
     warm_start: WarmStart | None = None
     """What is imitated before the first step."""
+    takes_random_player: bool = True
+    """Whether a benchmark compares with a player that picks any of the calls that tools allow."""
 
     @property
     def nouns(self) -> Nouns:

@@ -42,7 +42,7 @@ from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.processes.child import Launch
-from precis.records.nouns import COMPARED, PREFERRED
+from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
 from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
 from precis.records.spend import Spend, Usage, prices_of, usd
 from precis.store.kept import KeptRecords
@@ -366,13 +366,13 @@ class RulerScored(Environment):
             score: Score | Unscored
             if first is None:
                 # Where it is compared with, later on.
-                score = _preference(0.5, {"transcript": own})
+                score = _preference(0.5, {TRANSCRIPT: own})
             elif reference is None or not isinstance(reference.score, Score):
                 detail = "The run's first validation has no attempt at this scenario."
                 score = Unscored("no_reference", detail)
             else:
                 tools = rollout.calls[0].tools
-                score = await self._prefer(own, reference.score.details["transcript"], tools)
+                score = await self._prefer(own, reference.score.details[TRANSCRIPT], tools)
             return replace(rollout, score=score)
 
         return await run_for_each(compared, rollouts)

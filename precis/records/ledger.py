@@ -98,9 +98,12 @@ class Metric(Record):
     """What each score counts out of: the value is the sum of the scores over that of these."""
     judge: str = ""
     """The model that ruled; empty where that is whoever the reward comes from."""
+    rollouts: Count | None = None
+    """How many rollouts have it, where that is fewer than were scored: the value is their mean."""
 
     def __str__(self) -> str:
-        return f"{self.value:.1%}" if self.is_share else f"{self.value:.4g}"
+        written = f"{self.value:.1%}" if self.is_share else f"{self.value:.4g}"
+        return written if self.rollouts is None else f"{written} (of {self.rollouts})"
 
     @property
     def with_interval(self) -> str:

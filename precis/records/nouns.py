@@ -11,6 +11,9 @@ SUCCESS = "success of a rollout"
 PREFERRED = "preferred_to_start"
 COMPARED = "compared"
 """Metrics of an attempt that a judge has compared with the run's first one at its scenario."""
+TRANSCRIPT = "transcript"
+"""Among the details of a score: the attempt that later ones are compared with. Its own preference
+is ½ by definition."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,10 @@ as the answers that were right over the questions. Both are null where the rollo
 `cause` then says why. `metrics` is JSON. `night` is when the benchmark began, `kept` whether the
 text was there from an earlier one: then `usd` was paid and `seconds` were taken that time."""
 
+ATTEMPTS = pl.Schema({**_COLUMNS, "attempt": pl.Int64})
+"""A row of what a contender has sampled of a scenario besides its greedy rollout, with the number
+of the attempt. These lie in a file of their own: no measure is of them but pass@k."""
+
 KEY = ("run", "model", "step", "scenario_id")
 """What makes a row unique, and the order of a file's rows."""
 
@@ -94,6 +98,11 @@ def results_key(model: str, night: str) -> str:
     return f"{model}/results/{night}.parquet"
 
 
+def attempts_key(model: str, night: str) -> str:
+    """Where the sampled attempts of one benchmark lie in the store."""
+    return f"{model}/attempts/{night}.parquet"
+
+
 def row_of(
     rollout: Rollout,
     provenance: Provenance,
@@ -116,7 +125,7 @@ def row_of(
     metrics: dict[str, float] = {"turns": len(calls)}
     if score is not None:
         success = {} if score.success is None else {"success": float(score.success)}
-        metrics.update({**success, **score.metrics})
+        metrics.update({"reward": score.reward, **success, **score.metrics})
     part = figure.part_of(score)
     whole = figure.whole_of(score)
     is_measured = part is not None and bool(whole)

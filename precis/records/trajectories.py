@@ -121,15 +121,12 @@ def read_rollouts(
     return rollouts
 
 
-def read_first_validation(
-    store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
-) -> list[Rollout] | None:
-    """The rollouts of a model's first validation; None if the store holds none.
+def first_validation_step(store: Store, model: str, before: int | None = None) -> int | None:
+    """Return the step of a model's first validation; None if the store holds none.
 
     It is the first that the store holds, and not the ledger: one that was rebuilt names none.
 
     Args:
-        scenarios: those that the rollouts may be of.
         before: the validation is of an earlier step than this.
 
     Raises:
@@ -137,8 +134,26 @@ def read_first_validation(
     """
     for step in trajectory_steps(store, model, "validation"):
         if before is None or step < before:
-            return read_rollouts(store, model, "validation", step, scenarios)
+            return step
     return None
+
+
+def read_first_validation(
+    store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
+) -> list[Rollout] | None:
+    """Return the rollouts of a model's first validation; None if the store holds none.
+
+    Args:
+        scenarios: those that the rollouts may be of.
+        before: see `first_validation_step`.
+
+    Raises:
+        StoreError: the store can't be read.
+    """
+    step = first_validation_step(store, model, before)
+    if step is None:
+        return None
+    return read_rollouts(store, model, "validation", step, scenarios)
 
 
 def _read_rollout(

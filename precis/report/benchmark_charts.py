@@ -1,6 +1,6 @@
 """Which charts a benchmark gets, by the name of their file; and the bars of the comparison."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,6 +35,22 @@ def curve_picture(
     title = f"Held-out {words.measure}, by training step"
     shown = CurveWords(title, _subtitle(words), words.is_share)
     return {"learning-curve": learning_curve(curve, levels, ceiling, shown)}
+
+
+def turns_picture(turns: Mapping[Contender, Interval], words: Words) -> dict[str, Chart]:
+    """`turns`, where several checkpoints have successes; the other contenders are level lines."""
+    points = []
+    levels = {}
+    for contender, found in turns.items():
+        if contender.step is None:
+            levels[contender.model] = found.mean
+        else:
+            points.append(StepPoint(contender.step, accuracy=found))
+    if len(points) < 2:
+        return {}
+    title = "Turns that a success takes, by training step"
+    shown = CurveWords(title, f"On held-out {words.nouns.scenarios}, greedy", is_share=False)
+    return {"turns": learning_curve(points, levels, None, shown)}
 
 
 def bars_picture(

@@ -5,14 +5,15 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from precis.records.nouns import COMPARED, PREFERRED, Figure
 from precis.records.questions import QUESTIONS
+from precis.records.results import ATTEMPTS
 from precis.report import benchmark_charts
+from precis.report.benchmark_columns import Columns, columns_of
 from precis.report.charts import Chart
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
 from precis.report.topics import Topics, accuracy_by_topic
-from precis.report.wording import Words, bounds, chance, heading, name, number, percent
+from precis.report.wording import Words, bounds, chance, name, percent
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange, Regression
@@ -20,10 +21,9 @@ from precis.statistics.standings import (
     Contender,
     Standing,
     contenders_of,
-    figure_of,
-    metric_names,
     rows_by,
     summarise,
+    turns_of_successes,
 )
 
 
@@ -52,11 +52,15 @@ class Benchmark:
         topics: accuracy of the shown contenders by topic.
         documents_needed: documents it takes to see a difference of three points between the last
             checkpoint and the best of the others, or between the two best where nothing was
-            trained; None where there is nothing to compare, or too few documents to say.
+            trained; None where there is nothing to compare, or too few documents to say, and of a
+            measure that is no share.
         nights: accuracy by night, tonight included; empty without earlier nights.
         changes: what became of each contender since the nights before, worst first.
         words: those of the environment.
         columns: the table's further figures as they are written, by heading and contender.
+        turns: how many a success takes, by contender; empty where the environment names its own
+            columns.
+        attempts: what was sampled besides, in `precis.records.results.ATTEMPTS`.
     """
 
     frame: pl.DataFrame
@@ -72,7 +76,9 @@ class Benchmark:
     nights: tuple[NightlyAccuracy, ...] = ()
     changes: tuple[NightlyChange, ...] = ()
     words: Words = field(default_factory=Words)
-    columns: Mapping[str, Mapping[Contender, str]] = field(default_factory=dict)
+    columns: Columns = field(default_factory=dict)
+    turns: Mapping[Contender, Interval] = field(default_factory=dict)
+    attempts: pl.DataFrame = field(default_factory=ATTEMPTS.to_frame)
 
     @property
     def shown(self) -> list[Standing]:
@@ -89,6 +95,7 @@ class Benchmark:
         worse = [each.contender for each in self.regressions]
         return {
             **benchmark_charts.curve_picture(self.standings, self.curve, self.ceiling, self.words),
+            **benchmark_charts.turns_picture(self.turns, self.words),
             **benchmark_charts.bars_picture(self.shown, self.trained, self.ceiling, self.words),
             **benchmark_charts.topics_picture(self.topics, self.shown, self.trained, self.words),
             **benchmark_charts.nights_picture(self.nights, worse, self.words),
@@ -131,6 +138,7 @@ def benchmark_of(
     changes: Sequence[NightlyChange] = (),
     questions: pl.DataFrame | None = None,
     words: Words | None = None,
+    attempts: pl.DataFrame | None = None,
 ) -> Benchmark:
     """Summarise the rows of one run.
 
@@ -144,8 +152,10 @@ def benchmark_of(
         changes: what became of each contender since (`precis.statistics.nights.changes`).
         questions: rows in `precis.records.questions.QUESTIONS`; None for none.
         words: those of the environment.
+        attempts: rows in `precis.records.results.ATTEMPTS`, for pass@k; None for none.
     """
     words = words or Words()
+    attempts = ATTEMPTS.to_frame() if attempts is None else attempts
     standings = tuple(summarise(frame))
     trained = _last_checkpoint(standings)
     shown = contenders_of(side_by_side(standings))
@@ -160,29 +170,23 @@ def benchmark_of(
         ahead=differences(frame, trained, shown) if trained else {},
         pairs=all_pairs(frame, ranked),
         topics=accuracy_by_topic(frame, shown),
-        documents_needed=_documents_needed(frame, trained, ranked),
+        documents_needed=_documents_needed(frame, trained, ranked, words),
         nights=() if before is None else tuple(nights_of([before, frame])),
         changes=tuple(changes),
         words=words,
-        columns=_columns(frame, standings, words),
+        columns=columns_of(frame, attempts, standings, words),
+        attempts=attempts,
+        turns={} if words.columns is not None else _turns(frame, standings),
     )
 
 
-def _columns(
-    frame: pl.DataFrame, standings: Sequence[Standing], words: Words
-) -> dict[str, dict[Contender, str]]:
-    figures = words.columns
-    if figures is None:
-        known = {words.measure, "success", PREFERRED, COMPARED}
-        figures = [Figure(name, name) for name in metric_names(frame) if name not in known]
-    columns: dict[str, dict[Contender, str]] = {}
-    for figure in figures:
-        column = {}
-        for each in standings:
-            value = figure_of(rows_by(frame, each.contender), figure)
-            column[each.contender] = percent(value) if figure.is_share else number(value)
-        columns[heading(figure.name)] = column
-    return columns
+def _turns(frame: pl.DataFrame, standings: Sequence[Standing]) -> dict[Contender, Interval]:
+    turns = {}
+    for each in benchmark_charts.select_ranked(standings):
+        found = turns_of_successes(rows_by(frame, each.contender))
+        if found is not None:
+            turns[each.contender] = found
+    return turns
 
 
 def _last_checkpoint(standings: Sequence[Standing]) -> Contender | None:
@@ -198,10 +202,10 @@ def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def _documents_needed(
-    frame: pl.DataFrame, trained: Contender | None, ranked: Sequence[Contender]
+    frame: pl.DataFrame, trained: Contender | None, ranked: Sequence[Contender], words: Words
 ) -> int | None:
     two = sorted(ranked, key=lambda each: each != trained)[:2]
-    if len(two) < 2:
+    if len(two) < 2 or not words.is_share:
         return None
     return documents_to_see(rows_by(frame, two[0]), rows_by(frame, two[1]))
 

@@ -9,6 +9,7 @@ from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import Chart
 from precis.report.escaping import escape, table
+from precis.statistics.standings import Standing
 
 _DPI = 100
 _CHARTS = ("learning-curve", "comparison", "nights")
@@ -38,9 +39,16 @@ def picture(chart: Chart) -> str:
     return f"![{escape(chart.alt)}](data:image/png;base64,{data})"
 
 
+def _dollars(standing: Standing) -> str:
+    usd = standing.usd_per_1000
+    return "" if usd is None else wording.dollars(usd)
+
+
 def _standings(benchmark: Benchmark) -> str:
     measure = f"{benchmark.words.measure.capitalize()} (95% interval)"
-    head = ["Contender", measure, *benchmark.columns, "Not scored"]
+    priced = any(each.usd_per_1000 for each in benchmark.standings)
+    dollars = [f"$ per 1,000 {benchmark.words.nouns.scenarios}"] if priced else []
+    head = ["Contender", measure, *benchmark.columns, *dollars, "Not scored"]
     rows = []
     for each in benchmark.standings:
         name = wording.name(each.contender)
@@ -48,6 +56,7 @@ def _standings(benchmark: Benchmark) -> str:
             name if each.complete else f"{name} (incomplete)",
             benchmark.words.interval(each.accuracy),
             *(column[each.contender] for column in benchmark.columns.values()),
+            *(_dollars(each) for _ in dollars),
             wording.causes(each.unscored),
         ]
         rows.append(row)

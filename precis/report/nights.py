@@ -206,16 +206,17 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
     """Markdown: every contender that can be compared, worst first; empty where none can be."""
     if not changes:
         return ""
+    unit = "Points" if changes[0].is_share else "Difference"
     lines = [
         "",
         f"**{verdict_in_words(changes, nights)}**",
         "",
-        f"| Since {_earlier(nights)} | Points | 95 % interval | p, corrected "
+        f"| Since {_earlier(nights)} | {unit} | 95 % interval | p, corrected "
         f"| {nouns.scenarios.capitalize()} |",
         "| --- | --- | --- | --- | --- |",
     ]
     for each in changes:
-        cells = [name(each.contender), _points(each), _interval(each), _chance(each)]
+        cells = [name(each.contender), each.gap, each.gap_bounds, _chance(each)]
         lines.append(f"| {' | '.join(cells)} | {each.difference.documents} |")
     return "\n".join([*lines, ""])
 
@@ -245,12 +246,13 @@ def regression_payload(
 
 def _payload_of(change: NightlyChange) -> dict[str, Any]:
     difference = change.difference
+    unit, scale = ("points", 100) if change.is_share else ("difference", 1)
     return {
         "contender": str(change.contender),
         "before": str(change.before),
-        "points": round(100 * difference.accuracy.mean, 2),
-        "low": round(100 * difference.accuracy.low, 2),
-        "high": round(100 * difference.accuracy.high, 2),
+        unit: round(scale * difference.accuracy.mean, 2),
+        "low": round(scale * difference.accuracy.low, 2),
+        "high": round(scale * difference.accuracy.high, 2),
         "p_value": difference.p_value,
         "documents": difference.documents,
     }
@@ -258,15 +260,6 @@ def _payload_of(change: NightlyChange) -> dict[str, Any]:
 
 def _earlier(nights: int) -> str:
     return "the benchmark before" if nights == 1 else f"the {nights} benchmarks before"
-
-
-def _points(change: NightlyChange) -> str:
-    return f"{100 * change.difference.accuracy.mean:+.1f}"
-
-
-def _interval(change: NightlyChange) -> str:
-    interval = change.difference.accuracy
-    return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
 def _chance(change: NightlyChange) -> str:

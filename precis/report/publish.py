@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from precis.records.questions import questions_key
-from precis.records.results import results_key, write_results
+from precis.records.results import attempts_key, results_key, write_results
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.page import report_files
@@ -42,6 +42,12 @@ def store_report(
         store.upload(questions, questions_key(model, benchmark_id))
         for each in folders:
             store.upload(questions, f"{each}questions.parquet")
+        if not benchmark.attempts.is_empty():
+            attempts = Path(temporary) / "attempts.parquet"
+            benchmark.attempts.write_parquet(attempts)
+            store.upload(attempts, attempts_key(model, benchmark_id))
+            for each in folders:
+                store.upload(attempts, f"{each}attempts.parquet")
     files = report_files(benchmark, page)
     for each in folders:
         for name, content in files.items():

@@ -9,6 +9,9 @@ from precis.records.nouns import Figure, Nouns
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
 
+_CAUSES = {"no_reference": "without an attempt of the first validation to compare with"}
+"""Causes that say nothing by their name."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -110,7 +113,8 @@ def chance(difference: Difference) -> str:
 
 def causes(unscored: Mapping[str, int]) -> str:
     """`2 timeout, 1 rate_limited`; empty where nothing is missing."""
-    return ", ".join(f"{count} {cause}" for cause, count in sorted(unscored.items()))
+    said = [f"{count} {_CAUSES.get(cause, cause)}" for cause, count in sorted(unscored.items())]
+    return ", ".join(said)
 
 
 def number(value: float | None) -> str:

@@ -76,10 +76,11 @@ def ratio_interval(
     A pair is a document: its correct answers and the questions it was asked. Where all documents
     have the same share right, such as all or none, resampling sees no spread at all. The interval
     then has the exact bound of Clopper and Pearson (1934) for the share of such documents; of the
-    others nothing is known, so anything from none to all may be right.
+    others nothing is known, so anything from none to all may be right. What is no share, such as a
+    reward of any size, has an interval without width then.
 
     Args:
-        parts: one number for each document, such as its correct answers; at most its whole.
+        parts: one number for each document, such as its correct answers.
         wholes: one number for each document, greater than zero.
         seed: of the resampling; the same seed gives the same interval.
         resamples: how often the documents are drawn anew.
@@ -92,9 +93,13 @@ def ratio_interval(
     if not len(part) or len(part) != len(whole) or np.any(whole <= 0):
         raise ValueError("an interval needs one part for each whole, and wholes above zero")
     mean = float(part.sum() / whole.sum())
+    is_share = bool(np.all((part >= 0) & (part <= whole)))
+    is_alike = np.allclose(part, mean * whole)
+    if is_alike and not is_share:
+        return Interval(mean, mean, mean)
     if len(part) == 1:
         return Interval(mean, 0.0, 1.0)
-    if np.allclose(part, mean * whole):
+    if is_alike:
         alike = ((1 - CONFIDENCE) / 2) ** (1 / len(part))
         return Interval(mean, mean * alike, 1 - (1 - mean) * alike)
     return Interval(mean, *bca_bounds(part, whole, CONFIDENCE, seed, resamples))

@@ -20,13 +20,15 @@ class NightlyChange:
     Attributes:
         contender: as it was measured tonight.
         before: what it is compared with: itself, or the newest checkpoint of the nights before.
-        difference: tonight minus before, over the documents scored on both; its p-value is
+        difference: tonight minus before, over the scenarios scored on both; its p-value is
             corrected for the number of contenders that were compared.
+        is_share: whether the measure is between 0 and 1, and its difference said in points.
     """
 
     contender: Contender
     before: Contender
     difference: Difference
+    is_share: bool = True
 
     @property
     def is_regression(self) -> bool:
@@ -35,12 +37,25 @@ class NightlyChange:
         interval = self.difference.accuracy
         return interval.high < 0 and self.difference.p_value <= 1 - CONFIDENCE
 
+    @property
+    def gap(self) -> str:
+        """The difference as it is written."""
+        mean = self.difference.accuracy.mean
+        return f"{100 * mean:+.1f}" if self.is_share else f"{mean:+.3g}"
+
+    @property
+    def gap_bounds(self) -> str:
+        """The ends of its interval as they are written."""
+        low, high = self.difference.accuracy.low, self.difference.accuracy.high
+        if self.is_share:
+            return f"{100 * low:+.1f} to {100 * high:+.1f}"
+        return f"{low:+.3g} to {high:+.3g}"
+
     def __str__(self) -> str:
-        interval = self.difference.accuracy
         since = "" if self.before == self.contender else f" against {self.before}"
+        unit = " points" if self.is_share else ""
         return (
-            f"{self.contender}: {100 * interval.mean:+.1f} points{since} "
-            f"({100 * interval.low:+.1f} to {100 * interval.high:+.1f}) "
+            f"{self.contender}: {self.gap}{unit}{since} ({self.gap_bounds}) "
             f"on {self.difference.documents} scenarios, corrected p = {self.difference.p_value:.3f}"
         )
 
@@ -62,12 +77,17 @@ def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Regression]
     return [change for change in changes(tonight, before) if change.is_regression]
 
 
-def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[NightlyChange]:
+def changes(
+    tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
+) -> list[NightlyChange]:
     """Every contender against itself, and the newest checkpoint against the newest before it.
 
     Only rows of the same judge, protocol, prompts and corpus are compared. A contender whose
     every document is answered as before, such as one whose results were reused, can't be told
     apart by any test; it is listed, but not counted among the comparisons (Tarone, 1990).
+
+    Args:
+        is_share: whether what is compared is between 0 and 1.
 
     Returns:
         The changes, worst first.
@@ -82,9 +102,9 @@ def changes(tonight: pl.DataFrame, before: pl.DataFrame) -> list[NightlyChange]:
         if change is None:
             continue
         if change.is_none:
-            same.append(NightlyChange(now, then, change))
+            same.append(NightlyChange(now, then, change, is_share))
         else:
-            different.append(NightlyChange(now, then, change))
+            different.append(NightlyChange(now, then, change, is_share))
     found = [*same, *_correct_changes(different)]
     return sorted(found, key=lambda each: each.difference.accuracy.mean)
 

@@ -71,6 +71,26 @@ def figure_of(rows: pl.DataFrame, figure: Figure) -> float | None:
     return part / whole if part is not None and whole else None
 
 
+def count_with(rows: pl.DataFrame, name: str) -> tuple[int, int]:
+    """Return how many of a contender's scored rollouts have a metric, and how many are scored."""
+    scored = rows.filter(pl.col("cause").is_null())
+    return scored.select(metric(name)).to_series().count(), len(scored)
+
+
+def success_of(rows: pl.DataFrame) -> Interval | None:
+    """Return the share of successes with Wilson's interval; None where nobody counts them."""
+    known = rows.filter(pl.col("cause").is_null()).select(metric("success")).to_series()
+    known = known.drop_nulls()
+    return share_interval(int(known.sum()), len(known)) if len(known) else None
+
+
+def turns_of_successes(rows: pl.DataFrame) -> Interval | None:
+    """Return how many turns a success takes on average; None where there is none."""
+    won = rows.filter(pl.col("cause").is_null(), metric("success") > 0)
+    turns = _drop_nulls(won.select(metric("turns")).to_series())
+    return ratio_interval(turns, np.ones(len(turns))) if len(turns) else None
+
+
 def summarise(
     frame: pl.DataFrame, unscored_share_max: float = UNSCORED_SHARE_MAX
 ) -> list[Standing]:

@@ -10,9 +10,20 @@ from precis.environments.protocol import Environment
 from precis.errors import JudgeUnavailable, StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import Metric, Validation
-from precis.records.nouns import REWARD, SUCCESS, Figure, default_figure
+from precis.records.nouns import (
+    PREFERRED,
+    REWARD,
+    SUCCESS,
+    TRANSCRIPT,
+    Figure,
+    default_figure,
+)
 from precis.records.rollout import Rollout, Score
-from precis.records.trajectories import read_first_validation, read_rollouts
+from precis.records.trajectories import (
+    first_validation_step,
+    read_first_validation,
+    read_rollouts,
+)
 from precis.rollouts.filter import count_causes, mean_metrics, refuse_too_many_unscored
 from precis.rollouts.sample import sample_each
 from precis.run.shortcomings import narrowed, parted
@@ -60,17 +71,17 @@ async def log_validation(run: Run, validation: Validation) -> None:
 
 async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:
     """Have the report show these rollouts beside the run's first ones."""
-    if run.log.seen.first is None and run.ledger.validations:
-        first = run.ledger.validations[0].step
+    if run.log.seen.first is None:
         try:
             # What another process saw of it.
-            seen = await asyncio.to_thread(
-                read_rollouts, run.store, run.name, "validation", first, run.held_out
-            )
+            first = await asyncio.to_thread(first_validation_step, run.store, run.name, step)
+            if first is not None:
+                seen = await asyncio.to_thread(
+                    read_rollouts, run.store, run.name, "validation", first, run.held_out
+                )
+                run.log.show_validation(first, seen)
         except StoreError as error:
             _log.warning("The report compares with no earlier rollout: %s", error)
-            seen = []
-        run.log.show_validation(first, seen)
     run.log.show_validation(step, rollouts)
 
 
@@ -96,9 +107,12 @@ def validation_of(
         if found is not None:
             metrics[figure.name] = found
     parts = {name for one in environment.figures for name in (one.part, one.whole)}
+    scored = sum(one is not None for one in scores)
     for name, value in mean_metrics(rollouts).items():
         if name not in parts:
-            metrics.setdefault(name, Metric(value=value))
+            having = sum(name in one.metrics for one in rollouts)
+            some = having if having < scored else None
+            metrics.setdefault(name, Metric(value=value, rollouts=some))
     return Validation(
         step=step,
         measure=next(iter(metrics)),
@@ -122,14 +136,18 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
     if not figure.whole and figure.part not in (SUCCESS, REWARD):
         mean = statistics.fmean(part for part, _ in known)
         return Metric(value=mean, is_share=figure.is_share)
+    # What later attempts are compared with is compared with nobody: it has no interval.
+    by_definition = figure.part == PREFERRED and any(
+        one is not None and TRANSCRIPT in one.details for one in scores
+    )
     if figure.part == SUCCESS:
         interval = share_interval(sum(part == 1 for part, _ in known), len(known))
     else:
         interval = ratio_interval([part for part, _ in known], [whole for _, whole in known])
     return Metric(
         value=interval.mean,
-        low=interval.low,
-        high=interval.high,
+        low=None if by_definition else interval.low,
+        high=None if by_definition else interval.high,
         is_share=figure.is_share,
         scores=tuple(parts),
         weights=tuple(

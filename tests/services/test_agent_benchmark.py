@@ -35,10 +35,11 @@ def test_a_rehearsal_of_an_agent_ends_in_a_benchmark(precis: Precis, tmp_path: P
         assert said in output
     folder = store / "games" / "benchmarks" / "0002"
     rows = pl.read_parquet(folder / "results.parquet")
-    contenders = {("trained", step) for step in range(3)} | {("first free", None)}
+    others = {("first free", None), ("random", None)}
+    contenders = {("trained", step) for step in range(3)} | others
     assert set(rows.select("model", "step").iter_rows()) == contenders
     won = rows.filter(pl.col("model") == "first free")["score"]
-    assert len(rows) == 4 * BOARDS and set(rows["weight"]) == {1.0}
+    assert len(rows) == 5 * BOARDS and set(rows["weight"]) == {1.0}
     assert won.is_in([0.0, 1.0]).all() and len(won.filter(won == 1.0)) > BOARDS // 4
     page = (folder / "report.html").read_text()
     for said in ("Read the games", "Win rate", "paired by board", "first free"):

@@ -33,7 +33,7 @@ from precis.trainer.backends import open_backend
 from precis.trainer.server import trainer_app
 from precis.training.loop import TrainingLoop
 from precis.training.opening import open_environment, open_run
-from precis.training.run import work_folder
+from precis.training.run import Run, work_folder
 
 _UNNOTED = ("lease.json", "lock", "history.jsonl", ".log")
 """How the names of files end that no run resumes from, or that change all the time."""
@@ -103,12 +103,18 @@ class Life:
         """The run's local files, the trainer's among them."""
         return work_folder(self.config)
 
-    async def live(self) -> None:
-        """Take the run from where its disk has it to its end."""
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Run]:
+        """Open the run with its services while the block lasts."""
         async with (
             open_environment(self.config, in_process, _read) as environment,
             open_run(self.config, environment, "the run", in_process) as run,
         ):
+            yield run
+
+    async def live(self) -> None:
+        """Take the run from where its disk has it to its end."""
+        async with self.opened() as run:
             loop = TrainingLoop(run)
             await loop.resume()
             await loop.train()

@@ -63,6 +63,8 @@ class Summaries(Environment):
         task: prompt, limits, and what can be said of a summary without a judge.
     """
 
+    takes_random_player = False
+
     def __init__(
         self,
         corpus: Corpus,

@@ -19,6 +19,7 @@ from precis.rehearsal.judges.judge import MODEL
 from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
+from precis.training.loop import TrainingLoop
 from tests.support.examples import EXAMPLES
 from tests.support.faults import Faults
 from tests.support.faulty import FaultyServer
@@ -293,6 +294,7 @@ async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Pat
     start, *later = found.validations
     assert start.measure == "preferred to the start"
     assert start.score.value == 0.5
+    assert start.score.with_interval == "50.0%", "it has its value by definition, and no doubt"
     assert all(0 <= one.score.value <= 1 and not one.unscored for one in later)
     rewards = scan_trajectories(life.store, "m", "train").collect()["reward"]
     assert len(rewards) == 16
@@ -301,7 +303,12 @@ async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Pat
     life.store.delete(ledger_key("m"))
     await repair(life.store, "m")
     longer = Life(life.folder, {**settings, "steps": 3})
-    await longer.live()
+    async with longer.opened() as run:
+        loop = TrainingLoop(run)
+        await loop.resume()
+        await loop.train()
+        seen = run.log.seen
+    assert seen.first is not None and seen.first.step == 0, "the report compares with another"
     assert ledger(longer).validations, "nothing was validated since"
     for one in ledger(longer).validations:
         compared = scan_trajectories(life.store, "m", "validation", [one.step]).collect()

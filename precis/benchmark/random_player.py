@@ -1,0 +1,38 @@
+"""The baseline of an agent that knows nothing: any of the calls that its tools allow."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from precis.benchmark.contender import ContenderSpec
+from precis.benchmark.measure import Attempt
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall
+from precis.rehearsal.tool_calls.options import list_options
+
+RANDOM = "random"
+
+
+async def play_randomly(asked: ChatRequest) -> Completion:
+    """Answer with one of the request's options, each as likely as the others.
+
+    Which one follows from the request and its seed, so that another night plays the same.
+
+    Raises:
+        ApiError: 400, where the options can't be listed.
+    """
+    options = list_options(asked.messages, asked.tools or ())
+    decisive = json.dumps([asked.messages, asked.tools, asked.seed], sort_keys=True)
+    picked = int.from_bytes(hashlib.sha256(decisive.encode()).digest()[:8]) % len(options)
+    option = options[picked]
+    calls = []
+    if option.name:
+        calls.append(ToolCall(f"call_{len(asked.messages)}", option.name, option.content))
+    text = "" if calls else option.content
+    return Completion(asked.model, [Choice(text, completion_tokens=1, tool_calls=calls)])
+
+
+def found_no_options(contender: ContenderSpec, attempts: Sequence[Attempt]) -> bool:
+    """Return whether the random player was asked for nothing that it could have picked from."""
+    if contender.contender.model != RANDOM:
+        return False
+    return not any(one.rollout.calls for one in attempts)

@@ -1,0 +1,171 @@
+"""Contenders that play an agent's games, over real HTTP."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec, hosted_contender
+from precis.benchmark.forecast import estimate_cost
+from precis.benchmark.lineup import serve_baselines
+from precis.benchmark.measure import Attempt, BenchmarkId, measure, results_of
+from precis.benchmark.random_player import RANDOM, found_no_options, play_randomly
+from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
+from precis.environments.protocol import Environment
+from precis.environments.python import load_python
+from precis.environments.recorder import Recorder
+from precis.llm.budget import Budget
+from precis.llm.loop_server import LoopServer
+from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.records.rollout import Score
+from precis.report.benchmark_view import benchmark_of
+from precis.report.wording import Words
+from precis.store import open_store
+from precis.store.kept import KeptRecords
+from tests.support.examples import EXAMPLES
+
+SAMPLED = 4
+KEY = "sk-secret-key"
+TEXT_ALONE = """
+async def rollout(model, scenario):
+    asked = [{"role": "user", "content": "Say something."}]
+    await model.openai_client().chat.completions.create(model="m", messages=asked)
+    return True
+
+def scenarios(split):
+    return [{"id": split}]
+"""
+
+
+class Hosted:
+    """Somebody's model, which plays randomly; counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.temperatures: Counter[float] = Counter()
+        self.seeds: list[int | None] = []
+
+    async def __call__(self, asked: ChatRequest) -> Completion:
+        self.temperatures[asked.temperature] += 1
+        self.seeds.append(asked.seed)
+        number = sum(self.temperatures.values()) if asked.temperature else 0
+        return await play_randomly(asked.model_copy(update={"seed": number}))
+
+
+@pytest.fixture(scope="module")
+def game() -> Environment:
+    return load_python(str(EXAMPLES / "tic_tac_toe.py"))
+
+
+@pytest.fixture
+def hosted() -> Hosted:
+    return Hosted()
+
+
+@pytest.fixture
+async def url(hosted: Hosted) -> AsyncIterator[str]:
+    server = LoopServer(completions_app(hosted, lambda: ["m"], KEY))
+    await server.start()
+    yield f"http://127.0.0.1:{server.port}/v1"
+    await server.stop()
+
+
+@pytest.fixture
+def spec(url: str) -> ContenderSpec:
+    config = ContenderConfig(provider="url", base_url=url, model="m", prices=(1.0, 4.0))
+    return hosted_contender(config, {"CONTENDER_API_KEY": KEY})
+
+
+async def play(
+    spec: ContenderSpec, game: Environment, kept: KeptRecords | None = None
+) -> list[Attempt]:
+    held_out = game.scenarios("validation")[:6]
+    async with (
+        Recorder() as recorder,
+        ContenderClient(spec, RolloutsConfig(), Budget(None), kept) as client,
+    ):
+        return await measure(recorder, client, game, held_out, sampled=SAMPLED)
+
+
+async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
+    spec: ContenderSpec, game: Environment, hosted: Hosted, tmp_path: Path
+) -> None:
+    store = open_store(str(tmp_path))
+    kept = KeptRecords(store)
+    await kept.open()
+    attempts = await play(spec, game, kept)
+    assert len(attempts) == 6 * (1 + SAMPLED)
+    assert set(hosted.temperatures) == {0.0, 1.0}
+    assert hosted.seeds == [None] * len(hosted.seeds), "not every provider takes one"
+    asked = hosted.temperatures.total()
+    again = await play(spec, game, kept)
+    kept.close()
+    assert hosted.temperatures.total() == asked, "a reply was paid for twice"
+    assert [one.rollout.score for one in again] == [one.rollout.score for one in attempts]
+
+    measured = results_of([(spec, attempts)], game, BenchmarkId.now(), None)
+    assert len(measured.frame) == 6
+    assert sorted(measured.attempts["attempt"].unique()) == [1, 2, 3, 4]
+    words = Words(game.nouns, measured.figure.name, measured.figure.is_share)
+    benchmark = benchmark_of(measured.frame, words=words, attempts=measured.attempts)
+    shares = []
+    for k in (1, 2, 4):
+        (written,) = benchmark.columns[f"pass@{k}"].values()
+        shares.append(float(written.partition("%")[0]))
+    assert shares == sorted(shares)
+    by_board: dict[str, list[bool]] = {}
+    for one in attempts:
+        if one.rollout.index and isinstance(one.rollout.score, Score):
+            by_board.setdefault(one.rollout.scenario.id, []).append(bool(one.rollout.score.success))
+    of_all = sum(map(any, by_board.values())) / len(by_board)
+    assert shares[-1] == pytest.approx(100 * of_all, abs=0.06)
+    (standing,) = benchmark.standings
+    calls = [call for one in attempts if not one.rollout.index for call in one.rollout.calls]
+    dollars = sum(call.usd or 0.0 for call in calls)
+    assert dollars > 0 and standing.usd == pytest.approx(dollars)
+
+
+async def test_the_forecast_counts_every_attempt(
+    spec: ContenderSpec, game: Environment, hosted: Hosted, tmp_path: Path
+) -> None:
+    kept = KeptRecords(open_store(str(tmp_path)))
+    await kept.open()
+    async with (
+        Recorder() as recorder,
+        ContenderClient(spec, RolloutsConfig(), Budget(None), kept, dry=True) as client,
+    ):
+        ahead = await estimate_cost(recorder, [client], game, sampled=1)
+    kept.close()
+    assert ahead.rollouts == 2 * len(game.scenarios("validation"))
+    assert not hosted.temperatures, "a forecast has asked somebody"
+
+
+async def test_a_random_player_takes_part_and_makes_legal_calls(game: Environment) -> None:
+    config = BenchmarkConfig(checkpoints="none", environment=str(EXAMPLES / "tic_tac_toe.py"))
+    async with serve_baselines(config, game) as (spec,):
+        assert spec.contender.model == RANDOM
+        attempts = await play(spec, game)
+        again = await play(spec, game)
+    assert not found_no_options(spec, attempts)
+    assert [one.rollout.score for one in again] == [one.rollout.score for one in attempts]
+    cells = Counter(
+        call.message["tool_calls"][0]["function"]["arguments"]
+        for one in attempts
+        for call in one.rollout.calls
+    )
+    assert len(cells) == 9, "it does not pick from all cells"
+
+
+async def test_a_random_player_that_can_pick_nothing_takes_no_part(tmp_path: Path) -> None:
+    file = tmp_path / "text_alone.py"
+    file.write_text(TEXT_ALONE)
+    config = BenchmarkConfig(checkpoints="none", environment=str(file))
+    talk = load_python(str(file))
+    async with serve_baselines(config, talk) as (spec,):
+        assert found_no_options(spec, await play(spec, talk))
+
+
+def test_attempts_are_for_agents() -> None:
+    with pytest.raises(ValueError, match="attempts is for agents"):
+        BenchmarkConfig(attempts=4)

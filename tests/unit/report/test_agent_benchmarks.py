@@ -1,0 +1,124 @@
+"""What a benchmark of an agent says beside the measure."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import pytest
+
+from precis.records.nouns import Nouns
+from precis.records.results import SCHEMA
+from precis.report.benchmark_view import Benchmark, benchmark_of
+from precis.report.markdown import benchmark_report
+from precis.report.nights import nightly_section, regression_payload
+from precis.report.wording import Words, causes
+from precis.statistics.intervals import ratio_interval
+from precis.statistics.nights import changes
+from precis.statistics.standings import Contender
+
+GAMES = Words(Nouns("game", "games", "board", "boards", success="win rate"), "win rate")
+REWARDED = Words(GAMES.nouns, "reward", is_share=False)
+
+
+def games(
+    model: str,
+    step: int | None,
+    played: Sequence[Mapping[str, float]],
+    measure: str = "success",
+) -> pl.DataFrame:
+    """A row for each game."""
+    rows = []
+    for number, metrics in enumerate(played):
+        score = metrics[measure]
+        row = {
+            **dict.fromkeys(SCHEMA, None),
+            "model": model,
+            "step": step,
+            "scenario_id": f"board-{number}",
+            "score": score,
+            "weight": 1.0,
+            "metrics": json.dumps(metrics),
+            "prompt_tokens": 40,
+            "completion_tokens": 6,
+            "usd": 0.002,
+        }
+        rows.append(row)
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def won(turns: float, **metrics: float) -> Mapping[str, float]:
+    return {"turns": turns, "reward": 1.0, "success": 1.0, **metrics}
+
+
+def lost(turns: float, **metrics: float) -> Mapping[str, float]:
+    return {"turns": turns, "reward": 0.0, "success": 0.0, **metrics}
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    start = games("trained", 0, [won(5), lost(1, illegal=1), lost(2, illegal=0)] * 4)
+    trained = games("trained", 4, [won(3), won(4), lost(2)] * 4)
+    other = games("random", None, [won(5), lost(1), lost(3)] * 4)
+    return benchmark_of(pl.concat([start, trained, other]), words=GAMES)
+
+
+def test_turns_tokens_and_dollars_stand_beside_the_win_rate(benchmark: Benchmark) -> None:
+    last = Contender("trained", 4)
+    columns = {name: column[last] for name, column in benchmark.columns.items()}
+    assert columns["Turns"] == "3"
+    assert columns["Turns of a success"].startswith("3.5 (")
+    assert columns["Reward"] == "0.6667"
+    assert columns["Prompt tokens a game"] == "40"
+    assert columns["Completion tokens a game"] == "6"
+    assert "Win rate" not in columns, "it is the measure"
+    assert "per 1,000 boards" in benchmark_report(benchmark)
+
+
+def test_a_metric_that_only_some_games_have_says_of_how_many(benchmark: Benchmark) -> None:
+    illegal = benchmark.columns["Illegal"]
+    assert illegal[Contender("trained", 0)] == "0.5 (of 8)"
+    assert illegal[Contender("trained", 4)] == ""
+
+
+def test_the_turns_that_a_success_takes_are_drawn_by_step(benchmark: Benchmark) -> None:
+    chart = benchmark.charts()["turns"]
+    assert chart.alt == "Turns that a success takes, by training step: 5 at step 0, 3.5 at step 4"
+    assert chart.png()
+
+
+def test_the_share_of_successes_is_a_column_where_the_reward_is_the_measure() -> None:
+    rewarded = games("trained", 4, [won(3), lost(2)] * 4, measure="reward")
+    benchmark = benchmark_of(rewarded, words=REWARDED)
+    share = benchmark.columns["Win rate"][Contender("trained", 4)]
+    assert share == "50.0% (21.5% to 78.5%)"
+    assert "Reward" not in benchmark.columns
+    assert benchmark.documents_needed is None, "three points of a reward mean nothing"
+
+
+def test_a_change_of_a_reward_is_no_percentage_points() -> None:
+    scores = [{"turns": 1, "reward": 3.0 + number % 2} for number in range(12)]
+    worse = [{**one, "reward": one["reward"] - 2.0} for one in scores]
+    before = games("trained", 4, scores, "reward")
+    tonight = games("trained", 4, worse, "reward")
+    found = changes(tonight, before, is_share=False)
+    assert found[0].is_regression
+    assert str(found[0]).startswith("trained@4: -2 (-2 to -2) on 12 scenarios")
+    assert "| Difference |" in nightly_section(found, 1, Nouns())
+    (told,) = regression_payload(found, 1, "m", "report.html")["regressions"]
+    assert told["difference"] == -2 and "points" not in told
+
+
+@pytest.mark.parametrize(
+    ("rewards", "mean"), [([-1.0, -1.0, -1.0], -1.0), ([5.0], 5.0), ([3.0, 3.0], 3.0)]
+)
+def test_rewards_that_are_all_alike_have_an_interval_that_holds_their_mean(
+    rewards: list[float], mean: float
+) -> None:
+    found = ratio_interval(rewards, [1.0] * len(rewards))
+    assert (found.low, found.mean, found.high) == (mean, mean, mean)
+
+
+def test_a_cause_that_says_nothing_by_its_name_is_put_into_words() -> None:
+    assert causes({"no_reference": 3, "timeout": 1}) == (
+        "3 without an attempt of the first validation to compare with, 1 timeout"
+    )
