@@ -30,14 +30,24 @@ def features_of(words: tuple[str, ...], option: str) -> Integers:
     One is the option's; one is that of each word, at its place from the end, with the option; and
     one that of each two words. As many for each option.
     """
-    placed = [f"{len(words) - place}{word}" for place, word in enumerate(words)]
-    keys = [option]
-    for place, word in enumerate(placed):
-        keys.append(f"{word}|{option}")
-        keys.extend(f"{word}{other}|{option}" for other in placed[place + 1 :])
-    found = np.array([crc32(key.encode()) % WEIGHTS for key in keys], dtype=np.int64)
+    ending = f"|{option}".encode()
+    checksums = [crc32(option.encode())]
+    checksums += [crc32(ending, begun) for begun in _begin_checksums(words)]
+    found = np.array(checksums, dtype=np.int64) % WEIGHTS
     found.flags.writeable = False
     return found
+
+
+@lru_cache(maxsize=1 << 8)
+def _begin_checksums(words: tuple[str, ...]) -> list[int]:
+    """Return the checksums of words and pairs, from which each option's go on."""
+    placed = [f"{len(words) - place}{word}".encode() for place, word in enumerate(words)]
+    checksums = []
+    for place, word in enumerate(placed):
+        alone = crc32(word)
+        checksums.append(alone)
+        checksums += [crc32(other, alone) for other in placed[place + 1 :]]
+    return checksums
 
 
 def stack_features(words: tuple[str, ...], options: Sequence[str]) -> Integers:
