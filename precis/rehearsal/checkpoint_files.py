@@ -125,7 +125,8 @@ def _encode(trained: TrainingState, layout: Layout) -> str:
             "square": layout.encode(adam.square),
         },
     }
-    return json.dumps(record, indent=1) + "\n"
+    # Numbers without names tell a reader nothing, and json's C encoder knows no indentation.
+    return json.dumps(record, indent=1 if layout.names else None) + "\n"
 
 
 def _decode(record: Mapping[str, Any], layout: Layout) -> TrainingState:

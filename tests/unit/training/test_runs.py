@@ -285,7 +285,10 @@ async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Pat
     rest = after[after.index("\n\nclass Inbox") :]
     file = tmp_path / "agent.py"
     rubric = 'score = "ruler"\nrubric = "The question is answered from the mail that has it."\n'
-    file.write_text(before + rest + f"\n\n{rubric}", "utf-8")
+    few = "range(240, 244)"
+    text = f"{before}{rest}\n\n{rubric}".replace("range(240, len(QUESTIONS))", few)
+    assert few in text
+    file.write_text(text, "utf-8")
     rollouts = {"groups_per_step": 2, "rollouts_per_group": 4}
     settings = {"environment": str(file), "rollouts": rollouts, "documents": {}}
     life = Life(tmp_path / "run", settings)
