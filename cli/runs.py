@@ -218,10 +218,31 @@ def open_report(
     with sentences():
         from precis.run.reports import report_file
 
-        file = report_file(_open(store), model, step)
-        _print(str(file))
-        if not webbrowser.open(file.as_uri()):
-            say("No browser could be started: open this file yourself.")
+        _open_in_browser(report_file(_open(store), model, step))
+
+
+@app.command("rollouts")
+def open_rollouts(
+    model: Model,
+    store: StoreOption = "",
+    step: Annotated[
+        list[int] | None, typer.Option(min=0, help="A step to show; else all. Repeat it for more.")
+    ] = None,
+    scenario: Annotated[str, typer.Option(help="Show the attempts at this scenario alone.")] = "",
+    to: Annotated[
+        Path | None, typer.Option(help="File to write; else it is opened in a browser.")
+    ] = None,
+) -> None:
+    """Read all rollouts of a run in a browser, also while it trains: one page, from the store."""
+    with sentences():
+        from precis.report.rollouts_page import gather_rollouts, rollouts_html
+        from precis.run.reports import page_file
+
+        at = _open(store)
+        with errors.status(f"Reading the rollouts in {at.url} …"):
+            found = gather_rollouts(at, model, step or (), scenario)
+            page = rollouts_html(found, model, at.url, datetime.now(UTC))
+        _show_page(page, to, page_file(model, "rollouts.html"))
 
 
 @app.command("delete")
@@ -246,6 +267,25 @@ def delete_run(
             )
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
         _print(f"{model} is deleted, and {runs} runs of it in Prefect.")
+
+
+def _show_page(page: str, to: Path | None, usual: Path) -> None:
+    """Write a page where it is wanted, or else in its usual place and open it."""
+    file = to or usual
+    try:
+        file.write_text(page, "utf-8")
+    except OSError as error:
+        fail(f"Can't write {file}: {error.strerror}. Choose another file.")
+    if to is None:
+        _open_in_browser(file)
+    else:
+        _print(str(file))
+
+
+def _open_in_browser(file: Path) -> None:
+    _print(str(file))
+    if not webbrowser.open(file.as_uri()):
+        say("No browser could be started: open this file yourself.")
 
 
 def _ask_before_deleting(store: "Store", model: str, step: int) -> None:

@@ -14,7 +14,15 @@ from precis.llm.server import Complete
 from precis.records.demonstrations import Demonstration
 from precis.records.nouns import Figure, Nouns
 from precis.records.questions import QuestionRow
-from precis.records.rollout import Call, Rollout, Scenario, Score, Split, Unscored
+from precis.records.rollout import (
+    Call,
+    Rollout,
+    Scenario,
+    Score,
+    Split,
+    Unscored,
+    content_text,
+)
 from precis.records.spend import Spend, Usage
 from precis.report.escaping import escape, quote
 from precis.store import Store
@@ -283,10 +291,8 @@ def show_conversation(rollout: Rollout) -> str:
 
 
 def _show_message(message: Mapping[str, Any]) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        content = "".join(str(part.get("text", "")) for part in content)
-    lines = [f"**{escape(message['role'])}**", quote(str(content)) if content else ""]
+    content = content_text(message.get("content"))
+    lines = [f"**{escape(message['role'])}**", quote(content) if content else ""]
     for call in message.get("tool_calls") or ():
         function = call["function"]
         lines.append(escape(f"{function['name']}({function['arguments']})"))

@@ -13,7 +13,7 @@ from art.utils.trajectory_logging import write_trajectory_groups_parquet
 from openai.types.chat.chat_completion import Choice
 
 from precis.environments.conversations import Conversation, conversations_of
-from precis.records.rollout import Call, Rollout, Score, Split, Unscored
+from precis.records.rollout import Call, Rollout, Score, Split, Unscored, content_text
 from precis.records.samples import with_tokens
 from precis.records.trajectories import trajectories_key
 from precis.store import Store
@@ -93,6 +93,12 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
     trajectory = trajectory_of(rollout, math.nan if rollout.reward is None else rollout.reward)
     score = rollout.score
     calls = rollout.calls
+    # ART's parquet holds texts, and one conversation a rollout.
+    items = [_plain(item) for item in trajectory.messages_and_choices]
+    trajectory.messages_and_choices = items
+    others = []
+    for history in trajectory.additional_histories:
+        others.append([_message(item) for item in history.messages_and_choices])
     trajectory.metadata |= {
         "policy": policy,
         "calls": len(calls),
@@ -104,8 +110,30 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
         "cause": score.cause,
         "detail": score.detail if isinstance(score, Unscored) else None,
         "details": json.dumps(score.details if isinstance(score, Score) else {}),
+        "others": json.dumps(others) if others else None,
     }
     return trajectory
+
+
+def _plain(item: Any) -> Any:
+    """A message with its content as text; a choice as it is."""
+    return (
+        item if isinstance(item, Choice) else {**item, "content": content_text(item.get("content"))}
+    )
+
+
+def _message(item: Any) -> dict[str, Any]:
+    """A message, or a choice's, as the parquet has those of the first conversation."""
+    sampled = isinstance(item, Choice)
+    message = item.message.to_dict() if sampled else item
+    calls = message.get("tool_calls")
+    return {
+        "role": message["role"],
+        "content": content_text(message.get("content")),
+        "tool_calls": json.dumps(calls) if calls else None,
+        "tool_call_id": message.get("tool_call_id"),
+        "trainable": sampled,
+    }
 
 
 def _items(conversation: Conversation) -> tuple[list[Any], list[Any] | None]:

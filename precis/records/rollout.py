@@ -175,6 +175,24 @@ class Rollout:
         return self.score.metrics if isinstance(self.score, Score) else {}
 
 
+def content_text(content: Any) -> str:
+    """Return a message's content as text: OpenAI allows None, a text, or a list of parts.
+
+    A part that is no text, such as an image, is named in brackets.
+    """
+    if not isinstance(content, list):
+        return str(content or "")
+    texts = []
+    for part in content:
+        is_text = isinstance(part, Mapping) and "text" in part
+        texts.append(str(part["text"]) if is_text else f"[{_kind_of_part(part)}]")
+    return "".join(texts)
+
+
+def _kind_of_part(part: Any) -> str:
+    return str(part.get("type", "part")) if isinstance(part, Mapping) else "part"
+
+
 def encode_rollout(rollout: Rollout) -> dict[str, Any]:
     """Return a rollout as JSON."""
     return asdict(rollout)

@@ -33,6 +33,7 @@ _METADATA = pl.Struct(
         "cause": pl.String,
         "detail": pl.String,
         "details": pl.String,
+        "others": pl.String,
     }
 )
 _MESSAGES = pl.List(
@@ -76,8 +77,9 @@ def scan_trajectories(
 
     `reward` is null where there is no score, and `cause` then says why. Each metric is a column,
     null where a rollout lacks it; `details` is JSON. `messages` are the whole conversation, of
-    which `text` is the end. The files are fetched at once, as they
-    are, and decoded when the frame is collected.
+    which `text` is the end, and `others` is a JSON list of further ones, such as a sub-agent's;
+    null without any. The files are fetched at once, as they are, and decoded when the frame is
+    collected.
 
     Args:
         steps: those to read; all if not given.
@@ -99,7 +101,10 @@ def scan_trajectories(
 def read_rollouts(
     store: Store, model: str, split: Split, step: int, scenarios: Iterable[Scenario]
 ) -> list[Rollout]:
-    """The rollouts of a step that the store holds, in their order, each with its last call.
+    """The rollouts of a step that the store holds, in their order.
+
+    Each has the last call of every conversation, with all messages before it; the first
+    conversation comes last.
 
     Args:
         scenarios: those that the rollouts may be of; others are left out.
@@ -171,7 +176,12 @@ def _read_rollout(
         messages = list(map(_read_message, row["messages"]))
         usage = Usage(metadata["prompt_tokens"], metadata["completion_tokens"])
         choice = {"index": 0, "finish_reason": metadata["finish"], "message": messages[-1]}
-        calls = (Call(tuple(messages[:-1]), choice, usage=usage, seconds=metadata["seconds"]),)
+        others = []
+        for conversation in json.loads(metadata["others"] or "[]"):
+            *before, last = map(_read_message, conversation)
+            others.append(Call(tuple(before), {"index": 0, "message": last}))
+        main = Call(tuple(messages[:-1]), choice, usage=usage, seconds=metadata["seconds"])
+        calls = (*others, main)
     return Rollout(scenario, metadata["index"], calls, score)
 
 

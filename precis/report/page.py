@@ -32,7 +32,7 @@ def report_html(
         published: accuracies that others have published, by model; they are quoted in a note
             and stand in no table or chart, since nobody measured them here.
     """
-    template = _environment().get_template("report.html.j2")
+    template = template_environment().get_template("report.html.j2")
     return template.render(
         title=title,
         facts=facts or {},
@@ -99,7 +99,8 @@ def _data_uri(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def _environment() -> Environment:
+def template_environment() -> Environment:
+    """The templates of all pages: what a page is given is text to them, and never markup."""
     return Environment(
         loader=PackageLoader("precis.report", "template"),
         autoescape=True,

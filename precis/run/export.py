@@ -17,7 +17,7 @@ from precis.store import Store
 
 Format = Literal["parquet", "csv"]
 
-_NESTED = ("details", "messages")
+_NESTED = ("details", "messages", "others")
 _FORMULA = r"^([\s\x00]*[=+\-@＝＋－＠]|[\t\r\n])"
 
 

@@ -39,8 +39,15 @@ def report_file(store: Store, model: str, step: int | None = None) -> Path:
     return copy
 
 
+def page_file(model: str, name: str) -> Path:
+    """Return where a page about a run is written on this machine, in a folder that exists."""
+    file = _copies_folder() / model / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
 def delete_report_copies(model: str) -> None:
-    """Delete what `report_file` has brought here from a bucket of a model's reports."""
+    """Delete a model's pages on this machine, and its reports that were brought from a bucket."""
     shutil.rmtree(_copies_folder() / model, ignore_errors=True)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import polars as pl
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from precis.records.documents import Document, Question
@@ -171,6 +172,19 @@ def test_the_charts_are_drawn_and_described(page: Page) -> None:
         image.scroll_into_view_if_needed()
         assert image.evaluate("each => each.naturalWidth") > 300
         assert len(image.get_attribute("alt") or "") > 20
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
+    browser: Browser, report: Path, width: int
+) -> None:
+    with browser.new_context(viewport={"width": width, "height": 844}) as context:
+        page = context.new_page()
+        page.goto(report.as_uri())
+        expect(page.locator("#left-side h3")).to_be_visible()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

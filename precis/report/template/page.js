@@ -1,12 +1,5 @@
-// The page at work: unpacks the data, and answers the controls.
+// The page at work: answers the controls.
 
-async function unpack(text) {
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
-}
-
-const control = (id) => document.getElementById(id);
 const data = await unpack(control("data").textContent);
 const boxes = [...document.querySelectorAll("#models input")];
 const chosenSide = (name) => data.contenders[Number(control(name).value)];

@@ -1,22 +1,4 @@
-// Two contenders' summaries of one document. Everything sets text, never markup: summaries are
-// data and may hold anything.
-
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  return made;
-}
-
-function fill(select, options) {
-  const chosen = select.value;
-  select.replaceChildren(...options.map(([value, text]) => {
-    const option = element("option", "", text);
-    option.value = value;
-    return option;
-  }));
-  if (options.some(([value]) => value === chosen)) select.value = chosen;
-}
+// Two contenders' rollouts of one scenario.
 
 // Spans count characters as Python does: one for each code point.
 function bold(text, spans) {

@@ -1,0 +1,182 @@
+"""All rollouts that a store holds of a run, as one page that opens anywhere."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from precis.errors import StoreError
+from precis.records.rollout import Split
+from precis.records.trajectories import scan_trajectories, trajectory_steps
+from precis.report import wording
+from precis.report.page import template_environment
+from precis.report.page_data import pack
+from precis.store import Store
+
+BYTES_MAX = 60_000_000
+"""Text that a page holds at most: a browser opens more of it slowly, or not at all."""
+_TEXT_MAX = 100_000
+_READ_AT_ONCE = 16
+_SPLITS: tuple[Split, ...] = ("validation", "train")
+_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
+"""Control characters as pictures of themselves: a page is copied into terminals too."""
+_OWN = {
+    "step", "group", "reward", "scenario_id", "index", "policy", "calls", "finish", "seconds",
+    "prompt_tokens", "completion_tokens", "success", "cause", "detail", "details", "others",
+    "text", "messages",
+}  # fmt: skip
+"""Columns that are no metric of the environment."""
+
+
+@dataclass
+class RolloutsData:
+    """What the page shows, as JSON.
+
+    Attributes:
+        texts: every text once; messages name them by their place.
+        steps: by split, and by step as a text: the rollouts.
+        left_out: steps that had no room.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    steps: dict[str, dict[str, list[dict[str, Any]]]] = field(
+        default_factory=lambda: {split: {} for split in _SPLITS}
+    )
+    left_out: int = 0
+    bytes: int = 0
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def place_of(self, text: str) -> int:
+        """Return a text's place among the texts; it is added if it is new."""
+        if len(text) > _TEXT_MAX:
+            cut = f"\n… cut here: the text has {len(text):,} characters (see `precis runs export`)"
+            text = text[:_TEXT_MAX] + cut
+        text = text.translate(_CONTROLS)
+        if text not in self._places:
+            self._places[text] = len(self.texts)
+            self.texts.append(text)
+            self.bytes += len(text.encode(errors="replace"))
+        return self._places[text]
+
+    def add(self, split: Split, row: Mapping[str, Any]) -> None:
+        """Add a rollout, a row of `scan_trajectories`."""
+        conversations = [row["messages"], *json.loads(row["others"] or "[]")]
+        metrics = {name: value for name, value in row.items() if name not in _OWN}
+        details = json.loads(row["details"] or "{}")
+        shown = {
+            "scenario": row["scenario_id"],
+            "index": row["index"],
+            "reward": wording.number(row["reward"]),
+            "success": row["success"],
+            "cause": row["cause"],
+            "detail": row["detail"],
+            "metrics": {
+                name: wording.number(one) for name, one in metrics.items() if one is not None
+            },
+            "details": json.dumps(details, ensure_ascii=False, indent=2) if details else "",
+            "calls": row["calls"],
+            "tokens": [row["prompt_tokens"], row["completion_tokens"]],
+            "policy": row["policy"],
+            "conversations": [
+                [self._message(one) for one in each] for each in conversations if each
+            ],
+        }
+        self.steps[split].setdefault(str(row["step"]), []).append(shown)
+
+    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        calls = []
+        for call in json.loads(message["tool_calls"] or "[]"):
+            function = call.get("function") or {}
+            arguments = self.place_of(str(function.get("arguments") or ""))
+            calls.append([str(call.get("id")), str(function.get("name")), arguments])
+        return {
+            "role": message["role"],
+            "text": self.place_of(message["content"] or ""),
+            "calls": calls,
+            "of": message["tool_call_id"],
+            "sampled": message["trainable"],
+        }
+
+
+def gather_rollouts(
+    store: Store,
+    model: str,
+    steps: Collection[int] = (),
+    scenario: str = "",
+    bytes_max: int = BYTES_MAX,
+) -> RolloutsData:
+    """Read a run's rollouts, the newest steps first, until the page is full.
+
+    Args:
+        steps: those to read; all if empty.
+        scenario: the id of the one scenario to read; all if empty.
+
+    Raises:
+        StoreError: there are none, or the store can't be read.
+    """
+    kept = {split: trajectory_steps(store, model, split) for split in _SPLITS}
+    known = sorted({step for each in kept.values() for step in each}, reverse=True)
+    if not known:
+        raise StoreError(
+            f"{store.url} holds no rollouts of {model!r}.", "See `precis runs list` for its runs."
+        )
+    wanted = [step for step in known if not steps or step in steps]
+    data = RolloutsData()
+    while wanted and data.bytes < bytes_max:
+        chunk, wanted = wanted[:_READ_AT_ONCE], wanted[_READ_AT_ONCE:]
+        try:
+            wanted = [*_add_steps(data, store, model, chunk, scenario, bytes_max), *wanted]
+        except (pl.exceptions.PolarsError, AttributeError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"The rollouts of {model!r} in {store.url} can't be read (steps {chunk[-1]} to "
+                f"{chunk[0]}): {error}.",
+                "Name other steps with --step.",
+            ) from error
+    data.left_out = len(wanted)
+    if not any(data.steps.values()):
+        raise StoreError(
+            f"{store.url} holds no such rollouts of {model!r}.",
+            f"It has steps {known[-1]} to {known[0]}: leave out --step or --scenario to see whose.",
+        )
+    return data
+
+
+def _add_steps(
+    data: RolloutsData,
+    store: Store,
+    model: str,
+    steps: Sequence[int],
+    scenario: str,
+    bytes_max: int,
+) -> Sequence[int]:
+    """Add some steps, and return those that had no room."""
+    frames = {}
+    for split in _SPLITS:
+        frame = scan_trajectories(store, model, split, set(steps)).collect()
+        frames[split] = frame.filter(pl.col("scenario_id") == scenario) if scenario else frame
+    for place, step in enumerate(steps):
+        if data.bytes >= bytes_max:
+            return steps[place:]
+        for split, frame in frames.items():
+            for row in frame.filter(pl.col("step") == step).iter_rows(named=True):
+                data.add(split, row)
+    return ()
+
+
+def rollouts_html(data: RolloutsData, model: str, place: str, now: datetime) -> str:
+    """Return the rollouts as a self-contained page.
+
+    Args:
+        place: where they were read.
+        now: when.
+    """
+    template = template_environment().get_template("rollouts.html.j2")
+    return template.render(
+        title=f"{model}: rollouts",
+        facts={"store": place, "read": f"{now:%Y-%m-%d %H:%M} UTC"},
+        left_out=data.left_out,
+        rollouts=pack({"texts": data.texts, "splits": data.steps}),
+    )

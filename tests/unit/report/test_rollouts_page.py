@@ -1,0 +1,136 @@
+"""The data of the page with all rollouts: what it shows of each, and how much it holds."""
+
+import base64
+import gzip
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from precis.environments.trajectories import put_trajectories
+from precis.errors import StoreError
+from precis.records.rollout import Call, Json, Rollout, Score, Unscored
+from precis.records.trajectories import trajectories_key
+from precis.report.rollouts_page import gather_rollouts, rollouts_html
+from precis.store import FolderStore
+from tests.support.reports import HOSTILE
+from tests.support.rollouts import SCENARIO, call, rollout
+from tests.support.runs import precis_runs
+
+ASKED = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": "N"}'}}
+
+
+def said(*messages: Json, answer: Json) -> Call:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **answer}}
+    return replace(call("", ()), messages=messages, choice=choice)
+
+
+def game(index: int = 0) -> Rollout:
+    """Two turns with a tool call between them, and a sub-agent's conversation."""
+    start = {"role": "user", "content": [{"type": "text", "text": "Where is it?"}]}
+    first = said(start, answer={"content": None, "tool_calls": [ASKED]})
+    result = {"role": "tool", "tool_call_id": "c1", "content": f"\x1b[31m{HOSTILE}"}
+    second = said(start, first.message, result, answer={"content": "North."})
+    helper = said({"role": "user", "content": "Think."}, answer={"content": "Done."})
+    score = Score(0.5, success=False, metrics={"turns": 2.0}, details={"why": "late"})
+    return Rollout(SCENARIO, index, (first, helper, second), score)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "store")
+
+
+def put(store: FolderStore, step: int, *rollouts: Rollout) -> None:
+    put_trajectories(store, "m", "train", step, [rollouts], f"m@{step}")
+
+
+def test_a_rollout_has_all_its_conversations_and_its_score(store: FolderStore) -> None:
+    put(store, 3, game(), replace(game(1), score=Unscored("timeout", "It took 300 s.")))
+    data = gather_rollouts(store, "m")
+    shown, unscored = data.steps["train"]["3"]
+    main, helper = shown["conversations"]
+    assert [(one["role"], data.texts[one["text"]]) for one in main] == [
+        ("user", "Where is it?"),
+        ("assistant", ""),
+        ("tool", f"␛[31m{HOSTILE}"),
+        ("assistant", "North."),
+    ]
+    ((_, name, arguments),) = main[1]["calls"]
+    assert (name, data.texts[arguments]) == ("look", '{"at": "N"}')
+    assert main[2]["of"] == main[1]["calls"][0][0]
+    assert [data.texts[one["text"]] for one in helper] == ["Think.", "Done."]
+    assert (shown["reward"], shown["success"], shown["metrics"]) == ("0.5", False, {"turns": "2"})
+    assert json.loads(shown["details"]) == {"why": "late"}
+    assert (unscored["cause"], unscored["detail"]) == ("timeout", "It took 300 s.")
+    assert unscored["reward"] == ""
+
+
+def test_the_page_holds_no_markup_of_a_rollout(store: FolderStore) -> None:
+    put(store, 0, game())
+    page = rollouts_html(gather_rollouts(store, "m"), f"m{HOSTILE}", "s3://b", datetime.now(UTC))
+    assert "alert(1)" in page and "<script>alert" not in page
+    packed = re.search(r'id="data">([^<]*)<', page)
+    assert packed is not None
+    data = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+    assert any(HOSTILE in text for text in data["texts"])
+    assert "default-src 'none'" in page
+
+
+def test_a_text_of_many_rollouts_is_held_once_and_a_huge_one_is_cut(store: FolderStore) -> None:
+    for step in range(3):
+        put(store, step, game(), game(1), rollout(2, text="x" * 300_000))
+    data = gather_rollouts(store, "m")
+    assert data.texts.count("Where is it?") == 1
+    (long,) = [text for text in data.texts if text.startswith("xx")]
+    assert len(long) < 101_000 and "300,000 characters" in long
+
+
+def test_the_newest_steps_are_shown_where_not_all_have_room(store: FolderStore) -> None:
+    for step in range(40):
+        put(store, step, rollout(text=f"{step} " * 500))
+    data = gather_rollouts(store, "m", bytes_max=10_000)
+    steps = sorted(map(int, data.steps["train"]))
+    assert steps[-1] == 39 and 4 < len(steps) < 12
+    assert data.left_out == 40 - len(steps)
+    page = rollouts_html(data, "m", "", datetime.now(UTC))
+    assert f"{data.left_out} earlier steps had no room" in page
+    assert list(gather_rollouts(store, "m", steps=[7]).steps["train"]) == ["7"]
+
+
+def test_one_scenario_of_many_can_be_asked_for(store: FolderStore) -> None:
+    other = replace(SCENARIO, id="d8")
+    put(store, 1, rollout(0), replace(rollout(0), scenario=other))
+    (shown,) = gather_rollouts(store, "m", scenario="d8").steps["train"]["1"]
+    assert shown["scenario"] == "d8"
+
+
+def test_what_is_not_there_is_a_sentence(store: FolderStore) -> None:
+    with pytest.raises(StoreError, match="holds no rollouts of 'm'"):
+        gather_rollouts(store, "m")
+    put(store, 4, rollout())
+    with pytest.raises(StoreError, match=r"holds no such rollouts of 'm'.*It has steps 4 to 4"):
+        gather_rollouts(store, "m", steps=[5])
+
+
+@pytest.mark.parametrize("metadata", ["{", '{"others": "["}', '{"others": "[[1]]"}', "7"])
+def test_a_file_that_another_has_written_is_refused(store: FolderStore, metadata: str) -> None:
+    put(store, 1, rollout())
+    file = store.root / trajectories_key("m", "train", 1)
+    pl.read_parquet(file).with_columns(metadata=pl.lit(metadata)).write_parquet(file)
+    with pytest.raises(StoreError, match=r"rollouts of 'm' in .* can't be read"):
+        gather_rollouts(store, "m")
+
+
+def test_the_command_writes_the_page(store: FolderStore, tmp_path: Path) -> None:
+    put(store, 2, game())
+    file = tmp_path / "page.html"
+    printed = precis_runs("rollouts", "m", "--step", "2", "--to", str(file), store=store)
+    assert printed.strip() == str(file)
+    assert "m: rollouts" in file.read_text()
+    said = precis_runs("rollouts", "m", "--to", str(tmp_path / "no" / "x"), store=store, code=1)
+    assert "Choose another file" in said
