@@ -28,6 +28,7 @@ from rich.table import Table
 
 from cli.agent import name_of
 from cli.prefect_server import PrefectServer, keep_running
+from precis.benchmark.report import BenchmarkReport
 from precis.commands.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Environment, private_home
@@ -40,7 +41,6 @@ from precis.records.rows import holds_rows
 from precis.run.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
 from precis.training.run import work_folder
-from tasks.benchmark_report import BenchmarkReport
 
 _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32

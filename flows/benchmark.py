@@ -5,25 +5,27 @@ from typing import Any
 
 from prefect import Flow, flow
 
+from precis.benchmark.report import BenchmarkReport
+from precis.benchmark.run import open_benchmark, serve_others
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.processes.child import Launch, child_service
 from precis.training.connection import TrainerConnection
 from precis.training.opening import open_environment
+from precis.training.serving import serve_checkpoints
 from tasks.benchmark import (
     announce_cost,
+    compare_with_before,
+    fetch_checkpoints,
     line_up,
     look_up_run,
     measure_all,
-    open_benchmark,
-    serve_others,
+    publish_report,
 )
-from tasks.benchmark_report import BenchmarkReport, compare_with_before, publish_report
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
-from tasks.services import load_documents
-from tasks.serving import serve_checkpoints
-from tasks.states import says_why_it_stops
+from tasks.states import says_why_it_stops, show_running_as
+from tasks.training import load_documents, start_trainer
 
 
 @flow(name="benchmark", flow_run_name=named("benchmark {model}"), validate_parameters=False)
@@ -66,7 +68,15 @@ async def run_benchmark(
         trained = await line_up(run)
         async with (
             serve_others(run) as others,
-            serve_checkpoints(run, trained, trainer, launch) as checkpoints,
+            serve_checkpoints(
+                run,
+                trained,
+                trainer,
+                launch=launch,
+                start=start_trainer,
+                fetch=fetch_checkpoints,
+                show=show_running_as,
+            ) as checkpoints,
         ):
             trained_contenders = checkpoints.contenders if checkpoints else []
             await announce_cost(run, [*trained_contenders, *others])

@@ -1,16 +1,17 @@
 """The training flow as a SkyPilot managed job: launched here, executed on a rented machine."""
 
 from prefect import flow
+from prefect.logging import get_run_logger
 
 from flows.train import train as training
 from precis.config import ManagedConfig
 from precis.training.opening import open_environment
-from tasks.managed import announce_job, find_job, launch_job
+from tasks.managed import find_job, launch_job
 from tasks.parameters import named, takes_settings
 from tasks.preflight import preflight
 from tasks.secrets import adopt_secrets
-from tasks.services import load_documents
 from tasks.states import says_why_it_stops
+from tasks.training import load_documents
 
 
 @flow(
@@ -28,4 +29,4 @@ async def train(config: ManagedConfig) -> None:
         async with open_environment(config, read=load_documents) as environment:
             await preflight(config, environment)
         job = await launch_job(config, training)
-    announce_job(job)
+    get_run_logger().info("%s", job)

@@ -4,18 +4,17 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.benchmark import benchmark_with
+from precis.benchmark.report import BenchmarkReport
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.processes.child import Launch, child_service
 from precis.run.shortcomings import nothing_to_train
 from precis.training.loop import TrainingLoop
 from precis.training.opening import open_environment, open_run
-from tasks.benchmark_report import BenchmarkReport
 from tasks.parameters import named, takes_settings
 from tasks.preflight import announce_cost, preflight
 from tasks.secrets import adopt_secrets
-from tasks.services import load_documents, start_trainer
 from tasks.states import completed, says_why_it_stops
-from tasks.training import STAGES
+from tasks.training import STAGES, load_documents, start_trainer
 from tasks.ui import announce_trained
 
 

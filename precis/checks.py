@@ -53,6 +53,12 @@ class CheckResult:
     remedy: str = ""
     error: PrecisError | None = field(default=None, compare=False)
 
+    @property
+    def cells(self) -> dict[str, str]:
+        """The row of a table of checks."""
+        verdict = "ok" if self.ok else "FAILS"
+        return {"check": self.name, "verdict": verdict, "found": self.detail, "do": self.remedy}
+
 
 Check = Callable[[], Awaitable[str]]
 

@@ -37,7 +37,7 @@ leaves its group and is counted.
 
 Every message is a sentence or two: what was wrong, where, and what to do; addresses stand in it
 without their passwords. A new class belongs below the border that it fails at. Where a retry would
-not help, it is named in `tasks.policy.HOPELESS`.
+not help, it is named in `HOPELESS`.
 """
 
 import re
@@ -205,3 +205,19 @@ class ConversionError(ModelError):
 
 class HubError(ModelError):
     """The Hub does not take what it is given."""
+
+
+HOPELESS = (
+    BudgetReached,
+    ConfigError,
+    CorruptCheckpoint,
+    JudgeRejected,
+    ProviderRejected,
+    StepConflict,
+    StoreConflict,
+    StoreRefused,
+    TrainerLost,  # the client has tried again for seconds, and its process will not come back
+    Unauthorized,
+    UnusableRun,
+)
+"""What fails the same way however often it is tried."""

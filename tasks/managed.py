@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from prefect import Flow, get_client, task
+from prefect import Flow, get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.logging import get_run_logger
 from prefect.settings import get_current_settings
@@ -17,12 +17,12 @@ from precis.config import ManagedConfig
 from precis.errors import ClusterError
 from precis.run.lease import check_free
 from precis.store import open_store
-from tasks.policy import RETRIED
+from tasks.policy import retried
 
 _TAGS = ["precis", "train", "managed"]
 
 
-@task(name="find job", task_run_name="find the job of {config.model}", **RETRIED)
+@retried("find job", "find the job of {config.model}")
 async def find_job(config: ManagedConfig) -> ManagedJob | None:
     """The job that is at work on the run.
 
@@ -33,7 +33,7 @@ async def find_job(config: ManagedConfig) -> ManagedJob | None:
     return await jobs.find(job_name(config))
 
 
-@task(name="launch job", task_run_name="launch the job of {config.model}", **RETRIED)
+@retried("launch job", "launch the job of {config.model}")
 async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> ManagedJob:
     """Have SkyPilot execute a new run of the training flow; a second try finds the first one's job.
 
@@ -71,19 +71,6 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
             "machine is off, a lost one is not brought up again. docs/managed.md has other places."
         )
     return ManagedJob(job, name, "PENDING", 0)
-
-
-def announce_job(job: ManagedJob) -> None:
-    """Say how to follow a job, and how to end it."""
-    get_run_logger().info(
-        "The managed job %d (%s) is %s. Follow it with `sky jobs logs %d`, or its flow run in "
-        "Prefect; end it with `sky jobs cancel %d`, or by that flow run's Cancel button.",
-        job.id,
-        job.name,
-        job.status if not job.recoveries else f"{job.status}, recovered {job.recoveries} times",
-        job.id,
-        job.id,
-    )
 
 
 async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:

@@ -1,42 +1,20 @@
 """How tasks are retried and cached."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
+from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task
 
-from precis.errors import (
-    BudgetReached,
-    ConfigError,
-    CorruptCheckpoint,
-    JudgeRejected,
-    ProviderRejected,
-    StepConflict,
-    StoreConflict,
-    StoreRefused,
-    TrainerLost,
-    Unauthorized,
-    UnusableRun,
-)
+from precis.errors import HOPELESS
 
-HOPELESS = (
-    BudgetReached,
-    ConfigError,
-    CorruptCheckpoint,
-    JudgeRejected,
-    ProviderRejected,
-    StepConflict,
-    StoreConflict,
-    StoreRefused,
-    TrainerLost,  # the client has tried again for seconds, and its process will not come back
-    Unauthorized,
-    UnusableRun,
-)
-"""What fails the same way however often it is tried."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def worth_retrying(task: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
+def worth_retrying(_: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
     """Whether another try may end differently."""
     return not isinstance(state.data, HOPELESS)
 
@@ -50,3 +28,12 @@ RETRIED: dict[str, Any] = {
     "cache_policy": NO_CACHE,
 }
 """The policy of every task that leaves the process."""
+
+
+def retried(name: str, run_name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a function such a task.
+
+    Args:
+        run_name: of a run of it, with the function's arguments in braces.
+    """
+    return task(name=name, task_run_name=run_name, **RETRIED)

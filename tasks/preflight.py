@@ -1,5 +1,6 @@
 """What can be found out before any work is done."""
 
+from functools import partial
 from typing import Any
 
 from prefect import get_client, task
@@ -9,20 +10,15 @@ from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 from prefect.tasks import Task
 
-from precis.checks import CheckResult, raise_failures, run_checks
-from precis.cleartext import keys_in_clear
+from precis.checks import raise_failures
 from precis.config import RunConfig, TrainConfig
 from precis.environments.protocol import Environment
-from precis.errors import ConfigError, JudgeUnavailable
-from precis.models.licences import restriction_of
+from precis.errors import JudgeUnavailable
 from precis.training import preflight as training_preflight
-from precis.training.preflight import Preflight
+from precis.training.preflight import Preflight, check_shared_limit
 from precis.training.run import Run
-from tasks.policy import RETRIED, worth_retrying
+from tasks.policy import RETRIED, retried, worth_retrying
 from tasks.ui import artifact_key
-
-_DEADLINE_S = 300.0
-"""For each check; the judge has its own, and SkyPilot's first look at a cloud is slow."""
 
 
 async def preflight(config: TrainConfig, environment: Environment) -> None:
@@ -31,15 +27,11 @@ async def preflight(config: TrainConfig, environment: Environment) -> None:
     Raises:
         PrecisError: what stands in the way: a key, a bucket, a limit, a GPU that nobody offers.
     """
-    logger = get_run_logger()
-    restriction = restriction_of(config.trainer)
-    if restriction:
-        logger.warning("%s", restriction)
-    if environment.caveat:
-        logger.warning("%s", environment.caveat)
-    for sentence in keys_in_clear(config):
-        logger.warning("%s", sentence)
-    await make_checks(Preflight(config, environment, logger.warning))
+    warn = get_run_logger().warning
+    ahead = Preflight(config, environment, warn)
+    for sentence in ahead.warnings():
+        warn("%s", sentence)
+    await make_checks(ahead)
 
 
 def _worth_checking_again(task: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
@@ -59,30 +51,13 @@ async def make_checks(preflight: Preflight) -> None:
         PrecisError: what stands in the way.
     """
     config = preflight.config
-
-    async def shared_limit() -> str:
-        return await _check_shared_limit(config)
-
-    checks = {**preflight.checks(), "shared limit": shared_limit}
-    rows = await run_checks(checks, _DEADLINE_S)
-    if all(row.ok for row in rows):
-        rows += await run_checks({"ceiling": preflight.ceiling}, _DEADLINE_S)
-    table = list(map(_format_row, rows))
+    rows = await preflight.run({"shared limit": partial(_check_shared_limit, config)})
+    table = [row.cells for row in rows]
     await acreate_table_artifact(key=artifact_key(config.model, "preflight"), table=table)
     raise_failures(rows)
 
 
-def _format_row(row: CheckResult) -> dict[str, str]:
-    """A row of the table."""
-    return {
-        "check": row.name,
-        "verdict": "ok" if row.ok else "FAILS",
-        "found": row.detail,
-        "do": row.remedy,
-    }
-
-
-@task(name="forecast", task_run_name="forecast of {run.name}", **RETRIED)
+@retried("forecast", "forecast of {run.name}")
 async def announce_cost(run: Run) -> None:
     """Say what the rest of the run will cost: the training service, a teacher, and the judges."""
     training_preflight.announce_cost(run)
@@ -96,15 +71,7 @@ async def _check_shared_limit(config: RunConfig) -> str:
         return "none is used"
     async with get_client() as client:
         try:
-            limit = await client.read_global_concurrency_limit_by_name(name)
-        except ObjectNotFound as error:
-            raise ConfigError(
-                f"There is no global concurrency limit {name!r}: make it with `prefect gcl create "
-                f"{name} --limit {wanted}`, or leave judge_concurrency_limit empty."
-            ) from error
-    if limit.limit < wanted:
-        raise ConfigError(
-            f"The global concurrency limit {name!r} has {limit.limit} slots, and a step takes "
-            f"{wanted} (judge.limits.in_flight): raise the one or lower the other."
-        )
-    return f"{name}: {limit.limit} slots"
+            slots = (await client.read_global_concurrency_limit_by_name(name)).limit
+        except ObjectNotFound:
+            slots = None
+    return check_shared_limit(name, slots, wanted)

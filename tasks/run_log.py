@@ -1,8 +1,4 @@
-"""The run's log in Prefect, for what is logged where nobody knows Prefect.
-
-The loop says how far it is; a server that answers nobody, a lock that is waited for and a lease in
-trouble are noticed far below it. Whoever watches the run is to read of them there.
-"""
+"""The run's log in Prefect, for what is logged below the tasks, where nobody knows Prefect."""
 
 import logging
 from collections.abc import Iterator
@@ -13,6 +9,7 @@ from prefect.logging import get_run_logger
 
 _LOGGERS = {
     "precis.training": logging.INFO,
+    "precis.benchmark.run": logging.INFO,
     "precis.llm.silence": logging.WARNING,
     "precis.processes.file_lock": logging.WARNING,
     "precis.run.lease": logging.WARNING,

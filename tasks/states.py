@@ -60,16 +60,15 @@ def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
     Args:
         idle: why the run trained nothing, where it did not (`nothing_to_train`).
     """
+    logger = get_run_logger()
     early = stopped(ledger)
     if early:
-        get_run_logger().info("%s", early)
+        logger.info("%s", early)
     wrong = shortcoming(ledger)
     if wrong:
-        get_run_logger().warning("%s", wrong)
-    message = " ".join(sentence for sentence in (idle, early, wrong) if sentence)
-    if not message:
-        return report
-    return cast(R, Completed(message=message, data=report))
+        logger.warning("%s", wrong)
+    message = " ".join(filter(None, (idle, early, wrong)))
+    return cast(R, Completed(message=message, data=report)) if message else report
 
 
 def failed(error: PrecisError) -> State[Any]:

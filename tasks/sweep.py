@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from prefect import get_client, task
+from prefect import get_client
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -11,34 +11,33 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
     FlowRunFilterTags,
 )
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, StateType
 from prefect.deployments.flow_runs import arun_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 
-from precis.errors import ConfigError, UnusableRun
-from precis.records.ledger import load_ledger
+from precis.errors import ConfigError
 from precis.store import open_store
 from precis.sweep.config import SweepConfig
-from precis.sweep.ranking import TrialResult, rank, result_of
-from precis.sweep.report import report_folder, sweep_report, trial_lines, verdict
-from precis.sweep.trials import Trial, check_trials, describe, describe_budgets, plan_trials
-from tasks.policy import RETRIED
+from precis.sweep.ranking import TrialResult, rank, read_result
+from precis.sweep.report import refuse_unmeasured, store_report, sweep_report, verdict
+from precis.sweep.trials import (
+    Trial,
+    check_trials,
+    describe,
+    describe_plan,
+    plan_trials,
+    refuse_launcher,
+)
+from tasks.policy import retried
 from tasks.ui import TRIAL_TAG, artifact_key
 
 _POLL_S = 2
-_LAUNCHER = "flows/managed.py:"
-_ALIVE = [
-    StateType.SCHEDULED,
-    StateType.PENDING,
-    StateType.RUNNING,
-    StateType.PAUSED,
-    StateType.CANCELLING,
-]
+_ALIVE = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
 
-@task(name="plan trials", task_run_name="plan the trials of {config.name}", **RETRIED)
+@retried("plan trials", "plan the trials of {config.name}")
 async def prepare_trials(config: SweepConfig) -> list[Trial]:
     """The trials, each with settings that its deployment can work with.
 
@@ -54,36 +53,16 @@ async def prepare_trials(config: SweepConfig) -> list[Trial]:
                 f"There is no deployment {config.deployment!r} on this server: name another, or "
                 "bring ours to it with `precis up`."
             ) from error
-    _refuse_launcher(config.deployment, deployed.entrypoint or "")
+    refuse_launcher(config.deployment, deployed.entrypoint or "")
     configs = check_trials(trials, deployed.parameters, config.store)
-    get_run_logger().info(
-        "%d runs of %s are to be compared. A worker needs a slot for them beside the sweep's own "
-        "(--limit 2 or more). %s",
-        len(trials),
-        config.deployment,
-        describe_budgets(configs),
-    )
+    get_run_logger().info("%s", describe_plan(config.deployment, configs))
     return trials
 
 
-def _refuse_launcher(deployment: str, entrypoint: str) -> None:
-    """Refuse a deployment that launches a managed job and ends: its run has trained nothing then.
-
-    Raises:
-        ConfigError: it is one.
-    """
-    if _LAUNCHER in entrypoint:
-        raise ConfigError(
-            f"A run of {deployment} ends once its managed job is launched, so that a sweep would "
-            "rank nothing, and its machines would go on.",
-            "Name a deployment whose run trains, such as train/h100.",
-        )
-
-
-@task(name="run trial", task_run_name="trial {trial.model}", **RETRIED)
+@retried("run trial", "trial {trial.model}")
 async def run_trial(config: SweepConfig, trial: Trial) -> TrialResult:
     """Train with some settings and a seed; a run that fails is a result too."""
-    tag = _tag(trial, config.store)
+    tag = trial.tag(config.store)
     run = await _find_at_work(tag) or await arun_deployment(
         config.deployment,
         # As one object: of `trainer` alone, without its kind, the server can't say which it is.
@@ -95,20 +74,19 @@ async def run_trial(config: SweepConfig, trial: Trial) -> TrialResult:
     try:
         ended = await _wait_for_end(run)
     except asyncio.CancelledError:
-        await _cancel(run)
+        async with get_client() as client:
+            await client.set_flow_run_state(run.id, Cancelling())  # it ends after its commit
         raise
-    failure = "" if ended.state_type == StateType.COMPLETED else _why(ended)
-    if failure:
+    failure = ""
+    if ended.state_type != StateType.COMPLETED:
+        message = ended.state.message if ended.state else ""
+        failure = f"{ended.state_name}: {message}"
         settings = describe(trial.changes)
         get_run_logger().warning("%s (%s) ended as %s", trial.model, settings, failure)
-    try:
-        ledger = await asyncio.to_thread(load_ledger, open_store(config.store), trial.model)
-    except UnusableRun as error:
-        return TrialResult(trial, failure=failure or str(error))
-    return result_of(trial, ledger, failure)
+    return await asyncio.to_thread(read_result, open_store(config.store), trial, failure)
 
 
-@task(name="publish ranking", task_run_name="rank the trials of {config.name}", **RETRIED)
+@retried("publish ranking", "rank the trials of {config.name}")
 async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -> str:
     """The report in the store and in Prefect's UI; its address.
 
@@ -118,17 +96,11 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
     ranked = rank(results)
     page = sweep_report(config.name, ranked)
     store = open_store(config.store)
-    folder = report_folder(config.name)
-    await asyncio.to_thread(store.put, f"{folder}report.md", page.encode())
-    await asyncio.to_thread(store.put, f"{folder}trials.jsonl", trial_lines(ranked).encode())
+    address = await asyncio.to_thread(store_report, store, config.name, page, ranked)
     await acreate_markdown_artifact(page, key=artifact_key("sweep", config.name))
     get_run_logger().info("%s", verdict(ranked))
-    if ranked[0].accuracy is None:
-        raise UnusableRun(
-            f"No trial of the sweep {config.name!r} was measured. The first failed with: "
-            f"{results[0].failure or 'nothing that it said'}"
-        )
-    return f"{store.url}/{folder}report.md"
+    refuse_unmeasured(config.name, ranked)
+    return address
 
 
 async def _find_at_work(tag: str) -> FlowRun | None:
@@ -159,19 +131,3 @@ async def _wait_for_end(run: FlowRun) -> FlowRun:
             await asyncio.sleep(_POLL_S)
             run = await client.read_flow_run(run.id)
     return run
-
-
-async def _cancel(run: FlowRun) -> None:
-    """Have a trial end after its commit."""
-    async with get_client() as client:
-        await client.set_flow_run_state(run.id, Cancelling())
-
-
-def _why(run: FlowRun) -> str:
-    message = run.state.message if run.state else ""
-    return f"{run.state_name}: {message}"
-
-
-def _tag(trial: Trial, store: str) -> str:
-    """Names a trial on a server where others have sweeps of the same name, in stores of theirs."""
-    return f"trial {trial.model} in {open_store(store).url}"

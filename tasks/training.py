@@ -12,16 +12,16 @@ from prefect.logging import get_run_logger
 
 from precis.config import RunConfig
 from precis.errors import JudgeUnavailable
-from precis.records.ledger import StepRecord, Validation
+from precis.records.ledger import Validation
 from precis.records.rollout import Scenario
 from precis.records.warm_start import GroupVariance
-from precis.rollouts.filter import StepRollouts, TrainingBatch
-from precis.training import resume, stages, warm_start
+from precis.rollouts.filter import StepRollouts
+from precis.training import opening, resume, stages, warm_start
 from precis.training import validation as validating
 from precis.training.demonstrations import DemonstrationJournal
 from precis.training.loop import Stages
 from precis.training.run import Run
-from tasks.policy import RETRIED
+from tasks.policy import retried
 from tasks.states import show_running_as
 from tasks.ui import watch_run
 
@@ -30,58 +30,55 @@ T = TypeVar("T")
 _SLOTS_PATIENCE_S = 1800
 
 
-@task(name="resume", task_run_name="resume {run.name}", **RETRIED)
+load_documents = retried("load documents", "load documents of {config.model}")(
+    opening.read_documents
+)
+start_trainer = retried("start trainer", "start trainer of {config.model}")(opening.start_trainer)
+
+
+@retried("resume", "resume {run.name}")
 async def resume_run(run: Run) -> None:
     """Go on from the last step that is trained, wherever it has got to, and register the model."""
     await resume.resume(run, commit_step, log_step)
 
 
-@task(name="gather rollouts", task_run_name="step {step}: gather rollouts of {run.name}", **RETRIED)
+@retried("gather rollouts", "step {step}: gather rollouts of {run.name}")
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
     """Sample rollouts of the step's scenarios, and have them scored."""
     async with judge_slots(run.config):
         return await stages.gather_rollouts(run, step)
 
 
-@task(name="train", task_run_name="step {record.step}: train {run.name}", **RETRIED)
-async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> StepRecord:
-    """Turn adapter `record.step` into the next; a repeat gets the stored result."""
-    return await stages.train_step(run, record, batch)
+train_step = retried("train", "step {record.step}: train {run.name}")(stages.train_step)
+commit_step = retried("commit", "step {record.step}: commit {run.name}")(stages.commit_step)
 
 
-@task(name="commit", task_run_name="step {record.step}: commit {run.name}", **RETRIED)
-async def commit_step(run: Run, record: StepRecord) -> None:
-    """Put checkpoint `record.step + 1` into the store, then the step into the ledger."""
-    await stages.commit_step(run, record)
+# Not retried: it would be there twice.
+log_step = task(name="log", task_run_name="step {step}: log {run.name}", cache_policy=NO_CACHE)(
+    stages.log_step
+)
 
 
-@task(name="log", task_run_name="step {step}: log {run.name}", cache_policy=NO_CACHE)
-async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> None:
-    """Append the step to ART's files and to W&B; not retried, since it would be there twice."""
-    await stages.log_step(run, step, batch)
-
-
-@task(name="validate", task_run_name="step {step}: validate {run.name}", **RETRIED)
+@retried("validate", "step {step}: validate {run.name}")
 async def validate(run: Run, step: int) -> Validation:
     """Measure adapter `step` on the held-out scenarios, greedy, and put it in the ledger."""
     async with judge_slots(run.config):
         return await validating.validate(run, step)
 
 
-@task(name="log", task_run_name="log validation of {run.name}", cache_policy=NO_CACHE)
-async def log_validation(run: Run, validation: Validation) -> None:
-    """Append a validation to ART's files and to W&B."""
-    await validating.log_validation(run, validation)
+log_validation = task(
+    name="log", task_run_name="log validation of {run.name}", cache_policy=NO_CACHE
+)(validating.log_validation)
 
 
-@task(name="measure groups", task_run_name="step {step}: measure groups of {run.name}", **RETRIED)
+@retried("measure groups", "step {step}: measure groups of {run.name}")
 async def measure_groups(run: Run, step: int) -> GroupVariance:
     """Sample adapter `step` as a step does, and see how many groups have rewards that differ."""
     async with judge_slots(run.config):
         return await warm_start.measure_groups(run, step)
 
 
-@task(name="collect demonstrations", task_run_name="demonstrations for {run.name}", **RETRIED)
+@retried("collect demonstrations", "demonstrations for {run.name}")
 async def collect_demonstrations(
     run: Run, journal: DemonstrationJournal, scenarios: Sequence[Scenario]
 ) -> None:
@@ -92,10 +89,7 @@ async def collect_demonstrations(
         await warm_start.collect_demonstrations(run, journal, scenarios)
 
 
-@task(name="imitate", task_run_name="step 0: imitate for {run.name}", **RETRIED)
-async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
-    """Turn adapter 0 into adapter 1, by imitation; a repeat gets the stored result."""
-    return await warm_start.imitate(run, journal)
+imitate = retried("imitate", "step 0: imitate for {run.name}")(warm_start.imitate)
 
 
 async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:

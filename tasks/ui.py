@@ -1,14 +1,6 @@
-"""A run in Prefect's UI: its name, its progress, its report, and the events that it emits.
+"""A run in Prefect's UI: its name, its progress, its report, and the events that it emits."""
 
-A report takes a quarter of a second to draw, and one of a thousand steps more. It is drawn beside
-the run, in a thread, at most every few seconds and for a hundredth of the time, and always at the
-end.
-"""
-
-import asyncio
-import contextlib
 import re
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -28,116 +20,51 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.llm.silence import silences
-from precis.report.training_report import TrainingView, training_report
+from precis.report.training_report import TrainingView
+from precis.training.progress import follow
 from precis.training.run import Run
 
 TRIAL_TAG = "sweep-trial"
 """The tag of a run of training that a sweep has started."""
-_PAUSE_S = 1.0
-_LOOK_S = 2.0
-"""Between two looks whether a server has fallen silent."""
-_REPORT_PAUSE_S = 5.0
-# The next report waits so many times as long as the last one took: drawing a long run's report
-# then takes a hundredth of its time at most.
-_REPORT_SHARE = 100
-# A server that is out must not hold up the end of a run for longer.
-_LAST_WORD_S = 10.0
 
 
-class ProgressReporter:
-    """Follows a run: `update` says that there is news, and returns at once.
+class RunPage:
+    """A flow run's name, and its artifacts: progress and report."""
 
-    Args:
-        model: the run's.
-        view: the run as it stands.
-    """
-
-    def __init__(self, client: PrefectClient, model: str, view: Callable[[], TrainingView]) -> None:
+    def __init__(self, client: PrefectClient, model: str) -> None:
         self._client = client
-        self._name = f"train {model}"
+        self._model = model
         self._progress_key = artifact_key(model, "progress")
         self._report_key = artifact_key(model, "training")
-        self._view = view
         self._run = UUID(flow_run.id)
         self._logger = get_run_logger()
         self._artifacts: dict[str, UUID] = {}
-        self._news = asyncio.Event()
-        self._closing = asyncio.Event()
-        self._silent = False
-        self._report_due = time.monotonic() + _REPORT_PAUSE_S
 
-    def update(self) -> None:
-        """There is news to show, soon."""
-        self._news.set()
-
-    @asynccontextmanager
-    async def following(self) -> AsyncIterator[None]:
-        """Keep the UI up to date while the block lasts; it ends with all that there is to show."""
-        follower = asyncio.create_task(self._follow())
-        self.update()
+    async def publish(self, view: TrainingView, report: str | None) -> None:
+        """Show how far the run is, or its report; a server that is out costs no more than that."""
         try:
-            yield
-        finally:
-            self._closing.set()
-            self.update()
-            await self._end(follower)
-
-    async def _end(self, follower: asyncio.Task[None]) -> None:
-        done, late = await asyncio.wait([follower], timeout=_LAST_WORD_S)
-        for task in late:
-            task.cancel()
-        for error in filter(None, [task.exception() for task in done]):
-            self._logger.error("The run's report could not be made.", exc_info=error)
-
-    async def _follow(self) -> None:
-        while True:
-            await self._wait_for_news()
-            self._news.clear()
-            is_last = self._closing.is_set()
-            await self._show(is_last)
-            if is_last:
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), _PAUSE_S)
-
-    async def _wait_for_news(self) -> None:
-        """Wait until somebody has news, or a server falls silent, still is, or answers again."""
-        while not self._news.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), _LOOK_S)
-            if silences() or self._silent:
-                return
-
-    async def _show(self, is_last: bool) -> None:
-        """A server that is out costs nothing but the view."""
-        view = self._view()
-        self._silent = bool(view.silences)
-        try:
-            await self._show_progress(view)
-            if is_last or time.monotonic() >= self._report_due:
-                await self._show_report(view)
+            if report is None:
+                done = view.ledger.next_step
+                steps = max(view.plan.steps, done)
+                name = f"train {self._model}: step {done} of {steps}"
+                await self._client.update_flow_run(self._run, name=name)
+                share = 100 * done / steps
+                await self._put(self._progress_key, "progress", share, view.progress)
+            else:
+                title = f"Training of {self._model}"
+                await self._put(self._report_key, "markdown", report, title)
         except (httpx.HTTPError, PrefectException) as error:
             self._logger.warning("Prefect's UI could not be brought up to date: %s", error)
-
-    async def _show_progress(self, view: TrainingView) -> None:
-        done = view.ledger.next_step
-        steps = max(view.plan.steps, done)
-        name = f"{self._name}: step {done} of {steps}"
-        await self._client.update_flow_run(self._run, name=name)
-        await self._put(self._progress_key, "progress", 100 * done / steps, view.progress)
-
-    async def _show_report(self, view: TrainingView) -> None:
-        start = time.monotonic()
-        report = await asyncio.to_thread(training_report, view)
-        now = time.monotonic()
-        self._report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
-        await self._put(self._report_key, "markdown", report, f"Training of {view.ledger.model}")
 
     async def _put(self, key: str, kind: str, data: object, description: str) -> None:
         """Create this run's artifact, or change it in place, also one from before a retry."""
         if key not in self._artifacts:
-            self._artifacts.update(await self._find_artifacts())
+            wanted = ArtifactFilter(
+                key=ArtifactFilterKey(any_=[self._progress_key, self._report_key]),
+                flow_run_id=ArtifactFilterFlowRunId(any_=[self._run]),
+            )
+            found = await self._client.read_artifacts(artifact_filter=wanted)
+            self._artifacts.update({one.key: one.id for one in found if one.key})
         if key in self._artifacts:
             change = ArtifactUpdate(data=data, description=description)
             # The client's own method also emits an event with all the data in it, each time.
@@ -153,22 +80,15 @@ class ProgressReporter:
             )
             self._artifacts[key] = (await self._client.create_artifact(new)).id
 
-    async def _find_artifacts(self) -> dict[str, UUID]:
-        wanted = ArtifactFilter(
-            key=ArtifactFilterKey(any_=[self._progress_key, self._report_key]),
-            flow_run_id=ArtifactFilterFlowRunId(any_=[self._run]),
-        )
-        found = await self._client.read_artifacts(artifact_filter=wanted)
-        return {one.key: one.id for one in found if one.key}
-
 
 @asynccontextmanager
 async def watch_run(run: Run) -> AsyncIterator[Callable[[], None]]:
     """Show a run in this flow run while the block lasts; call what it gives when there is news."""
-    async with get_client() as client:
-        reporter = ProgressReporter(client, run.name, lambda: run.view)
-        async with reporter.following():
-            yield reporter.update
+    async with (
+        get_client() as client,
+        follow(lambda: run.view, RunPage(client, run.name).publish) as tell,
+    ):
+        yield tell
 
 
 def artifact_key(model: str, kind: str) -> str:

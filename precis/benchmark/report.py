@@ -1,8 +1,121 @@
-"""What a benchmark's page says of it beside the figures."""
+"""A benchmark's end: its page, its report in store and W&B, and what is told of a regression."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from precis.benchmark.lineup import TrainedLineup
+from precis.benchmark.measure import Measured, report_folder
 from precis.benchmark.run import BenchmarkRun, Comparison
-from precis.report.nights import verdict_in_words
+from precis.observe.samples import tell_benchmark
+from precis.observe.wandb import wandb_log
+from precis.report.benchmark_view import benchmark_of
+from precis.report.curve import curve_of
+from precis.report.markdown import benchmark_report
+from precis.report.nights import nightly_section, regression_payload, verdict_in_words
+from precis.report.page import report_html
+from precis.report.publish import own_folder, standings_lines, store_report
+from precis.report.wording import Words
+
+
+@dataclass(frozen=True)
+class BenchmarkReport:
+    """Where a benchmark's results lie in the store, and its standings as text.
+
+    Attributes:
+        held_out: how many scenarios it was made on, in words.
+        headings: of the standings.
+        standings: contender, measure with interval, and the first figures besides; best first.
+        usd: what it has spent on contenders and scoring.
+        regressions: who is worse than in the benchmarks before, beyond chance; a sentence each.
+        caveat: what is to be known of all its figures; empty for nothing.
+    """
+
+    model: str
+    steps: int
+    folder: str
+    held_out: str
+    headings: tuple[str, ...]
+    standings: tuple[tuple[str, ...], ...]
+    usd: float = 0.0
+    regressions: tuple[str, ...] = ()
+    caveat: str = ""
+
+
+async def publish(
+    run: BenchmarkRun,
+    trained: TrainedLineup | None,
+    measured: Measured,
+    comparison: Comparison,
+    wandb_folder: Path,
+) -> tuple[BenchmarkReport, str]:
+    """Put results, charts and page into the store, and log them to W&B, where there is a key.
+
+    Returns:
+        Where they are, and the report as Markdown.
+    """
+    config = run.config
+    environment = run.environment
+    ledger = trained.ledger if trained else None
+    steps = ledger.next_step if ledger else 0
+    folder = report_folder(run.name, steps, config, environment.digest)
+    benchmark = benchmark_of(
+        measured.frame,
+        # Its accuracies are of the held-out documents.
+        curve_of(ledger) if ledger and not config.test_documents else [],
+        measured.ceiling,
+        comparison.before,
+        comparison.changes,
+        measured.questions,
+        Words(
+            environment.nouns,
+            measured.figure.name,
+            measured.figure.is_share,
+            environment.columns,
+            environment.method,
+            environment.caveat,
+            environment.disqualifiers,
+        ),
+        measured.attempts,
+    )
+    facts = benchmark_facts(run, trained, comparison)
+    page = report_html(benchmark, facts, published=config.published)
+    await asyncio.to_thread(store_report, run.store, run.name, run.id.id, folder, benchmark, page)
+    run_id = ledger.run_id if ledger else run.id.id
+    with TemporaryDirectory() as files:
+        # It is waited for a bounded time.
+        async with wandb_log(run.name, run_id, config.model_dump(), wandb_folder) as log:
+            if log:
+                await asyncio.to_thread(tell_benchmark, log, run.name, benchmark, Path(files))
+    markdown = benchmark_report(benchmark)
+    markdown += nightly_section(comparison.changes, comparison.nights, environment.nouns)
+    headings, *standings = standings_lines(benchmark)
+    count = len(environment.scenarios("validation"))
+    nouns = environment.nouns
+    report = BenchmarkReport(
+        run.name,
+        steps,
+        f"{run.store.url}/{folder}",
+        f"{count} held-out {nouns.scenario if count == 1 else nouns.scenarios}",
+        headings,
+        tuple(standings),
+        run.budget.usd,
+        comparison.regressions,
+        environment.caveat,
+    )
+    return report, markdown
+
+
+def regression_of(
+    run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
+) -> dict[str, Any]:
+    """What an event says of contenders that are worse than before, with the report's address."""
+    steps = trained.ledger.next_step if trained else 0
+    folder = report_folder(run.name, steps, run.config, run.environment.digest)
+    report = f"{run.store.url}/{own_folder(folder, run.id.id)}report.html"
+    return regression_payload(comparison.changes, comparison.nights, run.name, report)
 
 
 def benchmark_facts(

@@ -1,16 +1,18 @@
-"""A benchmark at work: what its contenders share while they are measured."""
+"""A benchmark at work: who takes part, and what contenders share while they are measured."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import polars as pl
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
+from precis.benchmark.extractive import serve_rehearsed
 from precis.benchmark.forecast import CostEstimate, estimate_cost
-from precis.benchmark.lineup import list_hosted
+from precis.benchmark.lineup import TrainedLineup, line_up_trained, list_hosted, serve_baselines
 from precis.benchmark.measure import Attempt, BenchmarkId, Measured
 from precis.config import BenchmarkConfig
 from precis.environment import Environment as Variables
@@ -18,12 +20,16 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.budget import Budget
+from precis.observe.completions import completions_of_contender
+from precis.observe.observers import Observers, observing
 from precis.records.results import results_before
 from precis.records.rollout import Rollout
 from precis.records.trajectories import read_first_validation
 from precis.statistics.nights import NightlyChange, changes
 from precis.store import open_store
 from precis.store.kept import KeptRecords
+
+_log = logging.getLogger(__name__)
 
 
 class BenchmarkRun:
@@ -33,7 +39,6 @@ class BenchmarkRun:
 
     Args:
         environment: as a training run has it.
-        tell: tells the observers of each rollout.
 
     Attributes:
         environment: what the contenders are asked to do, as a benchmark asks it.
@@ -41,6 +46,7 @@ class BenchmarkRun:
         budget: what contenders and scoring together have spent, and still may.
         kept: replies and verdicts that were paid for already.
         recorder: every contender is asked through it.
+        observers: told of every rollout that is not kept already.
     """
 
     def __init__(
@@ -48,11 +54,11 @@ class BenchmarkRun:
         config: BenchmarkConfig,
         environment: Environment,
         recorder: Recorder,
-        tell: Callable[["BenchmarkRun", ContenderSpec, Attempt], None],
+        observers: Observers,
     ) -> None:
         self.config = config
         self.recorder = recorder
-        self._tell = tell
+        self.observers = observers
         self.store = open_store(config.store)
         self.id = BenchmarkId.now()
         self.kept = KeptRecords(self.store)
@@ -72,7 +78,15 @@ class BenchmarkRun:
 
     def tell(self, contender: ContenderSpec, attempt: Attempt) -> None:
         """Tell the observers what became of a contender's rollout; takes no time."""
-        self._tell(self, contender, attempt)
+        if not attempt.kept:
+            seen = completions_of_contender(
+                attempt.rollout,
+                run=self.id.id,
+                contender=str(contender.contender),
+                model=contender.endpoint.model,
+                parameters=contender.parameters,
+            )
+            self.observers.completions(seen)
 
     async def read_first(self) -> list[Rollout]:
         """Return the rollouts of the model's first validation, where attempts are compared with
@@ -115,6 +129,74 @@ class BenchmarkRun:
                 clients.append(await stack.enter_async_context(client))
             first = await self.read_first()
             return await estimate_cost(self.recorder, clients, dry, first, self.sampled)
+
+
+@asynccontextmanager
+async def open_benchmark(
+    config: BenchmarkConfig, environment: Environment
+) -> AsyncIterator[BenchmarkRun]:
+    """A benchmark, whose connections are closed when the block ends."""
+    async with observing() as observers, Recorder() as recorder:
+        run = BenchmarkRun(config, environment, recorder, observers)
+        try:
+            yield run
+        finally:
+            run.kept.close()
+
+
+async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
+    """Return the checkpoints that take part; None where none is to.
+
+    Raises:
+        ConfigError: a hosted model's key is not set, or the model was trained on other scenarios
+            than the benchmark's.
+        StoreError: the store holds no such model.
+    """
+    # Only to see that all keys are set, before a trainer is started for nothing.
+    hosted_of(run.config)
+    await run.kept.open()
+    trained = await asyncio.to_thread(
+        line_up_trained, run.store, run.config, run.environment, _log.warning
+    )
+    if run.config.test_documents and trained and trained.seen == 0:
+        count = len(run.environment.scenarios("validation"))
+        scenarios = run.environment.nouns.scenarios
+        _log.info("%s was trained on none of these %d %s.", run.name, count, scenarios)
+    return trained
+
+
+@asynccontextmanager
+async def serve_others(run: BenchmarkRun) -> AsyncIterator[list[ContenderSpec]]:
+    """The hosted models, a rehearsed one, and the baselines, while the block lasts.
+
+    Raises:
+        ConfigError: a hosted model's key is not set, the rehearsed model is none, or the
+            environment has no such baseline.
+        StoreError: the store does not hold the rehearsed model.
+    """
+    hosted = hosted_of(run.config)
+    corpus = None if run.config.test_documents else run.environment.digest
+    async with (
+        serve_rehearsed(run.store, run.config, corpus) as extractive,
+        serve_baselines(run.config, run.environment) as baselines,
+    ):
+        yield [*hosted, *extractive, *baselines]
+
+
+async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) -> None:
+    """Say what the benchmark will cost, before it costs anything."""
+    ahead = await run.estimate_cost(contenders)
+    if ahead is None:
+        return
+    if ahead.rollouts or ahead.scoring:
+        _log.info("%s", ahead)
+    limit = run.config.dollars_max
+    if limit is not None and ahead.known_usd > limit:
+        _log.warning(
+            "dollars_max, $%.2f, may not last: what is left over goes unscored, and a later "
+            "benchmark makes up for it.",
+            limit,
+        )
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,15 @@ class ManagedJob:
     status: str
     recoveries: int
 
+    def __str__(self) -> str:
+        """How to follow the job, and how to end it."""
+        recovered = f", recovered {self.recoveries} times" if self.recoveries else ""
+        return (
+            f"The managed job {self.id} ({self.name}) is {self.status}{recovered}. Follow it with "
+            f"`sky jobs logs {self.id}`, or its flow run in Prefect; end it with `sky jobs cancel "
+            f"{self.id}`, or by that flow run's Cancel button."
+        )
+
 
 async def find(name: str) -> ManagedJob | None:
     """The job of this name that is at work; None if there is none.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from precis.benchmark.contender import ContenderSpec
 from precis.records.rollout import Call, Rollout, Score, Split
 
 
@@ -111,10 +110,14 @@ def _notes_of(rollout: Rollout) -> dict[str, str]:
 
 
 def completions_of_contender(
-    rollout: Rollout, entry: ContenderSpec, run: str
+    rollout: Rollout, *, run: str, contender: str, model: str, parameters: Mapping[str, Any]
 ) -> Iterator[CompletionRecord]:
-    """Every call of a contender's rollout."""
-    contender = str(entry.contender)
+    """Every call of a contender's rollout.
+
+    Args:
+        model: the name that it was asked by.
+        parameters: what it was sent beside the conversation.
+    """
     notes = {"split": "benchmark", "contender": contender, **_notes_of(rollout)}
     for turn, call in enumerate(rollout.calls):
         record = _of_call(
@@ -122,10 +125,10 @@ def completions_of_contender(
             call,
             id=_id(run, contender, rollout.scenario.id, str(turn)),
             run=run,
-            model=entry.endpoint.model,
+            model=model,
             notes={**notes, "turn": str(turn)},
         )
-        yield replace(record, parameters={**record.parameters, **entry.parameters})
+        yield replace(record, parameters={**record.parameters, **parameters})
 
 
 def _id(*parts: str) -> str:

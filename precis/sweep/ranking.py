@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from precis.records.ledger import Ledger
+from precis.errors import UnusableRun
+from precis.records.ledger import Ledger, load_ledger
 from precis.statistics.intervals import Interval
+from precis.store import Store
 from precis.sweep.trials import Changes, Trial
 
 _T_975 = (
@@ -74,6 +76,18 @@ class SettingsResult:
     def is_told_apart(self) -> bool:
         """Whether they are behind the best settings by more than chance."""
         return self.behind is not None and self.behind.low > 0
+
+
+def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
+    """What the store holds of a trial.
+
+    Args:
+        failure: why its run did not end well; empty where it did.
+    """
+    try:
+        return result_of(trial, load_ledger(store, trial.model), failure)
+    except UnusableRun as error:
+        return TrialResult(trial, failure=failure or str(error))
 
 
 def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:

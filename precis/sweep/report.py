@@ -6,7 +6,9 @@ from dataclasses import asdict
 from itertools import chain
 from statistics import fmean
 
+from precis.errors import UnusableRun
 from precis.report.escaping import escape
+from precis.store import Store
 from precis.sweep.ranking import SEEDS_MIN, SettingsResult, TrialResult
 from precis.sweep.trials import describe
 
@@ -25,6 +27,27 @@ _OF_TWO = (
 def report_folder(name: str) -> str:
     """Where in a store a sweep's report lies. No model's name begins like that."""
     return f"_sweeps/{name}/"
+
+
+def store_report(store: Store, name: str, page: str, ranked: Sequence[SettingsResult]) -> str:
+    """Put a sweep's report and figures into the store; returns the report's address."""
+    folder = report_folder(name)
+    store.put(f"{folder}report.md", page.encode())
+    store.put(f"{folder}trials.jsonl", trial_lines(ranked).encode())
+    return f"{store.url}/{folder}report.md"
+
+
+def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
+    """Stop here if no trial was measured.
+
+    Raises:
+        UnusableRun: none was.
+    """
+    if ranked[0].accuracy is None:
+        failure = ranked[0].trials[0].failure or "nothing that it said"
+        raise UnusableRun(
+            f"No trial of the sweep {name!r} was measured. The first failed with: {failure}"
+        )
 
 
 def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:

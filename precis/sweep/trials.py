@@ -13,6 +13,7 @@ from precis.config import TrainConfig
 from precis.errors import ConfigError
 from precis.settings.overrides import overlay
 from precis.settings.problems import problems_in
+from precis.store import open_store
 from precis.sweep.config import TRIALS_MAX, SweepConfig
 
 Changes = Mapping[str, Any]
@@ -20,6 +21,7 @@ Changes = Mapping[str, Any]
 
 _OWN = {"model", "seed", "store", "benchmark"}
 """What a sweep gives to its trials itself."""
+_LAUNCHER = "flows/managed.py:"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Trial:
         """Return the settings that the run has over its deployment's."""
         own = {"model": self.model, "seed": self.seed, "store": store, "benchmark": False}
         return {**nest(self.changes), **own}
+
+    def tag(self, store: str) -> str:
+        """The trial's tag on a server where others have sweeps of its name, in other stores."""
+        return f"trial {self.model} in {open_store(store).url}"
 
 
 def plan_trials(config: SweepConfig) -> list[Trial]:
@@ -81,6 +87,28 @@ def check_trials(
                 f"The sweep can't try {describe(trial.changes)}: {problems_in(error)[0]}."
             ) from error
     return configs
+
+
+def refuse_launcher(deployment: str, entrypoint: str) -> None:
+    """Refuse a deployment that launches a managed job and ends: its run has trained nothing then.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if _LAUNCHER in entrypoint:
+        raise ConfigError(
+            f"A run of {deployment} ends once its managed job is launched, so that a sweep would "
+            "rank nothing, and its machines would go on.",
+            "Name a deployment whose run trains, such as train/h100.",
+        )
+
+
+def describe_plan(deployment: str, configs: Sequence[TrainConfig]) -> str:
+    """Return what a sweep is about to run, and what it may spend."""
+    return (
+        f"{len(configs)} runs of {deployment} are to be compared. A worker needs a slot for them "
+        f"beside the sweep's own (--limit 2 or more). {describe_budgets(configs)}"
+    )
 
 
 def describe_budgets(configs: Sequence[TrainConfig]) -> str:

@@ -2,21 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from precis.benchmark.teacher import forecast_teacher, teacher_of
-from precis.checks import Check, check_wandb
+from precis.checks import Check, CheckResult, check_wandb, run_checks
+from precis.cleartext import keys_in_clear
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.config import TrainConfig
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError
-from precis.models.licences import check_licence
+from precis.models.licences import check_licence, restriction_of
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.repair import refuse_lost_ledger
-from precis.settings.tinker import TinkerTrainer
 from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import check_origin
@@ -24,6 +24,8 @@ from precis.training.run import Run, identity_of
 
 _log = logging.getLogger(__name__)
 
+_DEADLINE_S = 300.0
+"""For each check; the judge has its own, and SkyPilot's first look at a cloud is slow."""
 _CEILING_SCENARIOS = 50
 """Held-out scenarios that a look at the ceiling takes; the benchmark takes all of them."""
 
@@ -44,28 +46,43 @@ class Preflight:
         self._environment = environment
         self._warn = warn
 
+    def warnings(self) -> list[str]:
+        """What speaks against the run, and keeps it from nothing."""
+        restriction = restriction_of(self.config.trainer)
+        found = [restriction, self._environment.caveat, *keys_in_clear(self.config)]
+        return [sentence for sentence in found if sentence]
+
+    async def run(self, others: Mapping[str, Check]) -> list[CheckResult]:
+        """Make all checks, and some others; the ceiling is measured once all are well."""
+        rows = await run_checks({**self.checks(), **others}, _DEADLINE_S)
+        if all(row.ok for row in rows):
+            rows += await run_checks({"ceiling": self.ceiling}, _DEADLINE_S)
+        return rows
+
     def checks(self) -> dict[str, Check]:
         """Each check, by its name in the table; all can be made at the same time."""
+        trainer = self.config.trainer
         checks: dict[str, Check] = {
             self._environment.nouns.scenarios: self.scenarios,
             "environment": self.environment,
             "store": self.store,
-            "W&B": self.wandb,
-            "licence": self.licence,
+            "W&B": partial(check_wandb, trainer),
+            "licence": partial(check_licence, trainer),
         }
-        if self.config.trainer.kind == "tinker":
-            checks["Tinker"] = self.tinker
+        if trainer.kind == "tinker":
+            checks["Tinker"] = partial(check_service, trainer)
         checks |= self._environment.trials
         warm_start = self._environment.warm_start
         if warm_start is not None:
             found = warm_start.describe(self._environment.nouns)
             checks["warm start"] = partial(check_warm_start, self.config, found)
-        if self.config.cluster.where == "local" and self.config.trainer.kind == "art":
-            checks["GPU"] = self.gpus_here
-        if self.config.cluster.where == "sky":
-            checks["SkyPilot's keys"] = self.infra
-            checks["GPU"] = self.gpu
-            checks["budget"] = self.budget
+        cluster = self.config.cluster
+        if cluster.where == "local" and trainer.kind == "art":
+            checks["GPU"] = partial(gpus_suffice, trainer.engine.gpus)
+        if cluster.where == "sky":
+            checks["SkyPilot's keys"] = partial(infra_enabled, cluster)
+            checks["GPU"] = partial(gpu_offered, cluster)
+            checks["budget"] = partial(budget_lasts, cluster, self.config.budget_usd)
         return checks
 
     async def scenarios(self) -> str:
@@ -106,37 +123,6 @@ class Preflight:
         digest = self._environment.digest
         check_settings(found[0], self.config, identity, digest, store.url)
 
-    async def wandb(self) -> str:
-        """Whether W&B's key can be one, and is there where W&B trains."""
-        return await check_wandb(self.config.trainer)
-
-    async def tinker(self) -> str:
-        """Whether the Tinker service takes the key, and has the base model."""
-        assert isinstance(self.config.trainer, TinkerTrainer)
-        return await check_service(self.config.trainer)
-
-    async def licence(self) -> str:
-        """Whether the model may be trained."""
-        return await check_licence(self.config.trainer)
-
-    async def infra(self) -> str:
-        """Whether SkyPilot has the keys of a cloud."""
-        return await infra_enabled(self.config.cluster)
-
-    async def gpu(self) -> str:
-        """Whether somebody offers the GPU."""
-        return await gpu_offered(self.config.cluster)
-
-    async def gpus_here(self) -> str:
-        """Whether this machine has as many GPUs as are asked for."""
-        trainer = self.config.trainer
-        assert trainer.kind == "art"
-        return await gpus_suffice(trainer.engine.gpus)
-
-    async def budget(self) -> str:
-        """Whether the budget pays for the machine."""
-        return await budget_lasts(self.config.cluster, self.config.budget_usd)
-
     async def ceiling(self) -> str:
         """The best that a policy could reach, on a sample where there are many scenarios.
 
@@ -157,6 +143,28 @@ async def check_warm_start(config: TrainConfig, found: str) -> str:
     """Return what there is to imitate, and by whom; a teacher must have its key."""
     teacher = teacher_of(config)
     return f"{found}, by {teacher.spec.contender}" if teacher else found
+
+
+def check_shared_limit(name: str, slots: int | None, wanted: int) -> str:
+    """Check that a step which asks for slots of a limit that flows share would ever get them.
+
+    Args:
+        slots: that the limit has; None where there is no such limit.
+
+    Raises:
+        ConfigError: there is none, or it is too small.
+    """
+    if slots is None:
+        raise ConfigError(
+            f"There is no global concurrency limit {name!r}: make it with `prefect gcl create "
+            f"{name} --limit {wanted}`, or leave judge_concurrency_limit empty."
+        )
+    if slots < wanted:
+        raise ConfigError(
+            f"The global concurrency limit {name!r} has {slots} slots, and a step takes "
+            f"{wanted} (judge.limits.in_flight): raise the one or lower the other."
+        )
+    return f"{name}: {slots} slots"
 
 
 def announce_cost(run: Run) -> None:

@@ -1,15 +1,35 @@
-"""Checkpoints that a trainer serves while they are benchmarked, wherever the trainer is."""
+"""A model's checkpoints, served by a trainer while they are benchmarked beside the others."""
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
 
-from precis.benchmark.contender import ContenderSpec
+from precis.benchmark.contender import ContenderSpec, local_contender
+from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, turns
+from precis.benchmark.measure import Attempt, Measured, measure, results_of
+from precis.benchmark.random_player import found_no_options
+from precis.benchmark.run import BenchmarkRun
 from precis.errors import TrainerLost
+from precis.llm.concurrency import run_together
+from precis.processes.child import Launch
+from precis.records.results import TRAINED
 from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
+from precis.trainer.protocol import StoredModel
 from precis.training.connection import TrainerConnection
+from precis.training.opening import Start, connect_serving_trainer
+from precis.training.run import trainable
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Measurement = tuple[ContenderSpec, list[Attempt]]
+Fetch = Callable[[BenchmarkRun, TrainedLineup, RemoteTrainer], Awaitable[list[ContenderSpec]]]
 
 
 class CheckpointServer:
@@ -19,7 +39,6 @@ class CheckpointServer:
         fetch: has a trainer serve the checkpoints; says how each is asked then.
         trainer: serves them.
         recoveries_max: how often it may be lost.
-        warn: told of each loss.
         show: shows the run under a name and a message while it is no usual one.
 
     Attributes:
@@ -31,14 +50,12 @@ class CheckpointServer:
         fetch: Callable[[RemoteTrainer], Awaitable[list[ContenderSpec]]],
         trainer: TrainerConnection,
         recoveries_max: int,
-        warn: Callable[[str], None],
         show: Callable[[str, str], Awaitable[None]],
     ) -> None:
         self.contenders: list[ContenderSpec] = []
         self._fetch_from = fetch
         self._trainer = trainer
         self._recoveries_max = recoveries_max
-        self._warn = warn
         self._show = show
         self._losses = 0
 
@@ -78,7 +95,7 @@ class CheckpointServer:
                 self._losses += 1
                 if self._losses > self._recoveries_max:
                     raise
-                self._warn(f"{error} It is brought up again.")
+                _log.warning("%s It is brought up again.", error)
                 await self._show("Preempted", str(error))
 
     async def _bring_up(self) -> None:
@@ -89,3 +106,113 @@ class CheckpointServer:
 
     async def _fetch(self) -> None:
         self.contenders = await self._fetch_from(self._trainer.client)
+
+
+@asynccontextmanager
+async def serve_checkpoints(
+    run: BenchmarkRun,
+    trained: TrainedLineup | None,
+    trainer: TrainerConnection | None,
+    *,
+    launch: Launch,
+    start: Start,
+    fetch: Fetch,
+    show: Callable[[str, str], Awaitable[None]],
+) -> AsyncIterator[CheckpointServer | None]:
+    """The checkpoints that take part, served while the block lasts; None where none does.
+
+    Args:
+        trainer: serves them; without one, one is started here.
+        start: starts it, where it is launched by `launch`.
+        fetch: has it fetch them.
+        show: see `CheckpointServer`.
+    """
+    if trained is None:
+        yield None
+        return
+    async with AsyncExitStack() as stack:
+        if trainer is None:
+            own = connect_serving_trainer(run.config, launch, start)
+            trainer = await stack.enter_async_context(own)
+        fetching = partial(fetch, run, trained)
+        server = CheckpointServer(fetching, trainer, run.config.recoveries_max, show)
+        await server.fetch()
+        yield server
+
+
+async def fetch_checkpoints(
+    run: BenchmarkRun, trained: TrainedLineup, trainer: RemoteTrainer
+) -> list[ContenderSpec]:
+    """Have the trainer fetch the checkpoints from the store; how each is asked then."""
+    model = trainable(run.config)
+    stored = StoredModel(store=run.store.url, name=run.name)
+    for step in trained.steps:
+        digest = trained.ledger.checkpoints.get(step, "")
+        await trainer.fetch(model, step, stored, digest)
+    await model.register(trainer)
+    contenders = []
+    for step in trained.steps:
+        contenders.append(
+            local_contender(
+                Contender(TRAINED, step),
+                model.get_inference_name(step),
+                url=str(model.inference_base_url),
+                key=str(model.inference_api_key),
+                in_flight=run.config.rollouts.in_flight,
+                identity=await asyncio.to_thread(checkpoint_digest, run.store, run.name, step),
+            )
+        )
+    return contenders
+
+
+async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Measurement:
+    """Have a contender attempt each held-out scenario.
+
+    Raises:
+        TrainerLost: the trainer that serves it is gone.
+    """
+    held_out = run.environment.scenarios("validation")
+    tell = partial(run.tell, contender)
+    async with run.client_of(contender) as client:
+        first = await run.read_first()
+        attempts = await measure(
+            run.recorder, client, run.environment, held_out, tell, first, run.sampled
+        )
+    return contender, attempts
+
+
+async def measure_all(
+    run: BenchmarkRun,
+    checkpoints: CheckpointServer | None,
+    others: Sequence[ContenderSpec],
+    measure_one: Callable[[BenchmarkRun, ContenderSpec], Awaitable[Measurement]],
+    measure_ceiling: Callable[[BenchmarkRun], Awaitable[float | None]],
+) -> Measured:
+    """The ceiling and every contender: hosted ones at the same time, our own in turn.
+
+    Args:
+        measure_one: `measure_contender`, or what retries it.
+        measure_ceiling: says what the best policy could reach, where the environment knows.
+    """
+
+    async def measure_any(contender: ContenderSpec) -> Measurement:
+        if checkpoints is None or contender.contender.model != TRAINED:
+            return await measure_one(run, contender)
+        return await checkpoints.with_checkpoint(contender.contender, partial(measure_one, run))
+
+    async def measure_turn(contenders: Sequence[ContenderSpec]) -> list[Measurement]:
+        return [await measure_any(contender) for contender in contenders]
+
+    trained = checkpoints.contenders if checkpoints else []
+    in_turn = [partial(measure_turn, group) for group in turns([*trained, *others])]
+    work: list[Callable[[], Awaitable[Any]]] = [partial(measure_ceiling, run), *in_turn]
+    ceiling, *measured = await run_together(work)
+    everyone = []
+    for contender, attempts in chain.from_iterable(measured):
+        if run.config.baselines is None and found_no_options(contender, attempts):
+            _log.info(
+                "The random player takes no part: there is no request whose answers it can list."
+            )
+        else:
+            everyone.append((contender, attempts))
+    return results_of(everyone, run.environment, run.id, ceiling)

@@ -21,6 +21,7 @@ from precis.errors import ConfigError, JudgeRejected
 from precis.llm.budget import Budget
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.observe.observers import Observers
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Unscored
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.store import FolderStore
@@ -343,7 +344,7 @@ async def test_a_benchmark_without_a_first_validation_is_refused(tmp_path: Path)
     environment.ruler = ruler_at("http://127.0.0.1:9/v1")
     config = BenchmarkConfig.model_validate(settings)
     async with Recorder() as recorder:
-        run = BenchmarkRun(config, environment, recorder, lambda *_: None)
+        run = BenchmarkRun(config, environment, recorder, Observers([]))
         with pytest.raises(ConfigError, match=r"holds no validation of .*first"):
             await run.read_first()
         run.kept.close()

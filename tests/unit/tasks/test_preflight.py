@@ -13,7 +13,7 @@ from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger
 from tasks.preflight import announce_cost
-from tasks.services import load_documents
+from tasks.training import load_documents
 from tests.support.bridges import document
 from tests.support.corpora import rows, source, write_jsonl
 from tests.support.environments import summaries

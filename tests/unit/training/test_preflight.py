@@ -129,14 +129,14 @@ async def test_a_run_that_lost_its_ledger_is_refused_before_anything_is_rented(
 
 
 async def test_serverless_training_needs_its_key_and_any_other_none(tmp_path: Path) -> None:
-    assert "no WANDB_API_KEY" in await preflight(tmp_path, Judge()).wandb()
+    assert "no WANDB_API_KEY" in await preflight(tmp_path, Judge()).checks()["W&B"]()
     serverless = preflight(
         tmp_path,
         Judge(),
         trainer={"kind": "serverless", "base_model": "OpenPipe/Qwen3-14B-Instruct"},
     )
     with pytest.raises(ConfigError, match="needs WANDB_API_KEY"):
-        await serverless.wandb()
+        await serverless.checks()["W&B"]()
 
 
 async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ class Place:
     def __init__(self, lost: int = 0) -> None:
         self.started = 0
         self.lost = lost
-        self.warnings: list[str] = []
         self.shown: list[str] = []
 
     async def start(self) -> TrainerAddress:
@@ -44,7 +43,7 @@ async def server_at(place: Place, folder: Path, recoveries_max: int = 3) -> Chec
     address = await place.start()
     client = RemoteTrainer(address.url, address.token, folder)
     trainer = TrainerConnection(client, place.start, Meter())
-    return CheckpointServer(place.fetch, trainer, recoveries_max, place.warnings.append, place.show)
+    return CheckpointServer(place.fetch, trainer, recoveries_max, place.show)
 
 
 async def test_work_is_done_where_the_trainer_is(tmp_path: Path) -> None:
@@ -59,7 +58,9 @@ async def test_work_is_done_where_the_trainer_is(tmp_path: Path) -> None:
     assert place.shown == []
 
 
-async def test_work_is_done_again_where_the_trainer_came_up_again(tmp_path: Path) -> None:
+async def test_work_is_done_again_where_the_trainer_came_up_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     place = Place()
     server = await server_at(place, tmp_path)
     await server.fetch()
@@ -73,7 +74,7 @@ async def test_work_is_done_again_where_the_trainer_came_up_again(tmp_path: Path
 
     assert await server.with_checkpoint(NEWEST, work) == "http://127.0.0.1:2"
     assert tried == ["http://127.0.0.1:1", "http://127.0.0.1:2"]
-    assert place.warnings == ["It is gone. It is brought up again."]
+    assert caplog.messages == ["It is gone. It is brought up again."]
     assert place.shown == ["Preempted", "Recovering", "Running"]
 
 
@@ -85,10 +86,12 @@ async def test_a_trainer_that_is_lost_while_it_comes_up_is_lost_once_more(tmp_pa
     assert [spec.endpoint.base_url for spec in server.contenders] == ["http://127.0.0.1:3"]
 
 
-async def test_it_is_given_up_after_as_many_losses_as_are_allowed(tmp_path: Path) -> None:
+async def test_it_is_given_up_after_as_many_losses_as_are_allowed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     place = Place(lost=9)
     server = await server_at(place, tmp_path, recoveries_max=2)
     with pytest.raises(TrainerLost, match="Nobody answers"):
         await server.fetch()
     assert place.started == 3
-    assert len(place.warnings) == 2
+    assert len(caplog.messages) == 2

@@ -1,0 +1,98 @@
+"""The page of a run that is at work: told of news, it is brought up to date beside the run.
+
+A report takes a quarter of a second to draw, and one of a thousand steps more. It is drawn in a
+thread, at most every few seconds and for a hundredth of the time, and always at the end.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from precis.llm.silence import silences
+from precis.report.training_report import TrainingView, training_report
+
+_PAUSE_S = 1.0
+_LOOK_S = 2.0
+"""Between two looks whether a server has fallen silent."""
+_REPORT_PAUSE_S = 5.0
+# The next report waits so many times as long as the last one took: drawing a long run's report
+# then takes a hundredth of its time at most.
+_REPORT_SHARE = 100
+# A page that can't be written must not hold up the end of a run for longer.
+_LAST_WORD_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+Publish = Callable[[TrainingView, str | None], Awaitable[None]]
+"""Shows how far a run is; given a report, shows that."""
+
+
+@asynccontextmanager
+async def follow(
+    view: Callable[[], TrainingView], publish: Publish
+) -> AsyncIterator[Callable[[], None]]:
+    """Keep a page up to date while the block lasts; call what it gives when there is news.
+
+    The page ends with all that there is to show.
+
+    Args:
+        view: the run as it stands.
+    """
+    page = _Page(view, publish)
+    follower = asyncio.create_task(page.follow())
+    page.news.set()
+    try:
+        yield page.news.set
+    finally:
+        page.closing.set()
+        page.news.set()
+        done, late = await asyncio.wait([follower], timeout=_LAST_WORD_S)
+        for task in late:
+            task.cancel()
+        for error in filter(None, [task.exception() for task in done]):
+            _log.error("The run's report could not be made.", exc_info=error)
+
+
+class _Page:
+    """Follows a run until it is closing."""
+
+    def __init__(self, view: Callable[[], TrainingView], publish: Publish) -> None:
+        self.news = asyncio.Event()
+        self.closing = asyncio.Event()
+        self._view = view
+        self._publish = publish
+        self._silent = False
+        self._report_due = time.monotonic() + _REPORT_PAUSE_S
+
+    async def follow(self) -> None:
+        while True:
+            await self._wait_for_news()
+            self.news.clear()
+            is_last = self.closing.is_set()
+            await self._show(is_last)
+            if is_last:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.closing.wait(), _PAUSE_S)
+
+    async def _wait_for_news(self) -> None:
+        """Wait until somebody has news, or a server falls silent, still is, or answers again."""
+        while not self.news.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait(), _LOOK_S)
+            if silences() or self._silent:
+                return
+
+    async def _show(self, is_last: bool) -> None:
+        view = self._view()
+        self._silent = bool(view.silences)
+        await self._publish(view, None)
+        start = time.monotonic()
+        if is_last or start >= self._report_due:
+            report = await asyncio.to_thread(training_report, view)
+            now = time.monotonic()
+            self._report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
+            await self._publish(view, report)

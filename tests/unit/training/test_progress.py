@@ -1,0 +1,43 @@
+"""A run's page: shown when there is news, and with its report at the end."""
+
+import asyncio
+
+import pytest
+
+from precis.records.ledger import Ledger
+from precis.report.training_report import TrainingView
+from precis.run.outlook import RunPlan
+from precis.training.progress import follow
+from tests.support.ledgers import record
+
+
+def view() -> TrainingView:
+    steps = tuple(map(record, range(3)))
+    ledger = Ledger(model="m", config="c", corpus="d", next_step=3, steps=steps)
+    return TrainingView(ledger, RunPlan(5))
+
+
+async def test_a_page_shows_news_at_once_and_ends_with_the_report() -> None:
+    shown: list[str | None] = []
+    seen = asyncio.Event()
+
+    async def publish(seen_view: TrainingView, report: str | None) -> None:
+        shown.append(report)
+        seen.set()
+
+    async with follow(view, publish):
+        await asyncio.wait_for(seen.wait(), 10)
+        assert shown == [None]  # no report is due in the first seconds
+    assert shown[:-1] == [None, None]
+    assert "step 3 of 5" in (shown[-1] or "")
+
+
+async def test_a_report_that_can_not_be_made_does_not_end_the_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def publish(seen_view: TrainingView, report: str | None) -> None:
+        raise ValueError("no such page")
+
+    async with follow(view, publish):
+        pass
+    assert "The run's report could not be made." in caplog.text
