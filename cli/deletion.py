@@ -27,7 +27,10 @@ async def delete_from_prefect(model: str, store: str) -> int:
     Raises:
         PrecisError: the server does not answer.
     """
-    if await asyncio.to_thread(server.find) is None and not _has_database():
+    if (
+        await asyncio.to_thread(server.find) is None
+        and not (process.home() / "prefect.db").exists()
+    ):
         return 0
     # In a thread: it runs an event loop of its own, and ours has a lease to renew meanwhile.
     found = await asyncio.to_thread(server.find_or_start)
@@ -37,10 +40,6 @@ async def delete_from_prefect(model: str, store: str) -> int:
     finally:
         if found.started:
             await asyncio.to_thread(server.stop)
-
-
-def _has_database() -> bool:
-    return (process.home() / "prefect.db").exists()
 
 
 async def _delete(model: str, store: str) -> int:

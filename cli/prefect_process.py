@@ -133,7 +133,7 @@ def _start(host: str, port: int | None = None) -> bool:
             f"Port {port} is in use: something else listens there. Give another --port, or "
             "leave it out for one that is free."
         )
-    _record("password", server_password() or password() or _new_password())
+    _record("password", server_password() or password() or f"precis:{secrets.token_urlsafe(24)}")
     _record("host", host)
     _record("api-url", f"http://{LOOPBACK}:{port}/api")
     _launch(host, port)
@@ -177,10 +177,6 @@ def _alone() -> Iterator[None]:
     """Start or stop a server while nobody else does."""
     with file_lock(home() / "lock", _LOCK_PATIENCE_S):
         yield
-
-
-def _new_password() -> str:
-    return f"precis:{secrets.token_urlsafe(24)}"
 
 
 def _read_record(name: str) -> str | None:

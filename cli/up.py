@@ -108,26 +108,16 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
 
     server.wait()
     asyncio.run(prefect_server.check())
-    _tell_of_server(server, console)  # what comes takes up to two minutes on a busy machine
-    asyncio.run(pool.ensure())
-    deploy()
-    wanted = on_postgres() if automations is None else automations
-    applied = asyncio.run(automating.apply()) if wanted else []
-    _tell(server, asyncio.run(pool.deployments()), applied, console)
-
-
-def _tell_of_server(server: PrefectServer, console: Console) -> None:
     console.print(f"Prefect      {server.ui}", soft_wrap=True)
     if server.password_file:
         console.print(
             f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
-        )
-
-
-def _tell(
-    server: PrefectServer, deployments: list[str], applied: list[str], console: Console
-) -> None:
-    console.print(f"Deployments  {', '.join(deployments)}", soft_wrap=True)
+        )  # what comes takes up to two minutes on a busy machine
+    asyncio.run(pool.ensure())
+    deploy()
+    wanted = on_postgres() if automations is None else automations
+    applied = asyncio.run(automating.apply()) if wanted else []
+    console.print(f"Deployments  {', '.join(asyncio.run(pool.deployments()))}", soft_wrap=True)
     console.print(f"Automations  {', '.join(applied) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
     commands = [f"export PREFECT_API_URL={server.api}"]

@@ -21,17 +21,13 @@ def block_name(variable: str) -> str:
 
 async def adopt_secrets() -> list[str]:
     """Take over the keys that are only in Secret blocks, and name them."""
-    names = await _blocks()
+    # The names of all Secret blocks; no value is read.
+    async with get_client() as client:
+        # The server knows no pages here: it answers with all of them, whatever it is asked.
+        found = await client.read_block_documents_by_type("secret", include_secrets=False)
+    names = {document.name for document in found if document.name}
     adopted = [variable for variable in unset_keys() if block_name(variable) in names]
     for variable in adopted:
         block = cast(Secret[str], await Secret.aload(block_name(variable)))
         os.environ[variable] = block.get()
     return adopted
-
-
-async def _blocks() -> set[str]:
-    """The names of all Secret blocks; no value is read."""
-    async with get_client() as client:
-        # The server knows no pages here: it answers with all of them, whatever it is asked.
-        found = await client.read_block_documents_by_type("secret", include_secrets=False)
-    return {document.name for document in found if document.name}

@@ -56,7 +56,9 @@ async def find(name: str) -> ManagedJob | None:
     found = [one for one in records if one.job_name == name]
     if not found:
         return None
-    job = _job(found[0])
+    record = found[0]
+    status = record.status.value
+    job = ManagedJob(record.job_id, record.job_name, status, record.recovery_count or 0)
     if job.status == "CANCELLING":
         raise ClusterError(
             f"The managed job {job.id} ({name}) is being cancelled.", "Launch it again once it is."
@@ -74,29 +76,21 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
         ClusterError: the controller did not take it before the deadline.
     """
     try:
-        return await _launch(task, name, log, deadline_s)
+        submit = functools.partial(_sdk().launch, task, name=name)
+        try:
+            ids, controller = await api.call(submit, deadline_s, log)
+        except TimeoutError as error:
+            raise ClusterError(
+                f"SkyPilot's jobs controller did not take the job {name!r} within "
+                f"{deadline_s:.0f} s.",
+                "See `sky api logs` for why.",
+            ) from error
+        return int(ids[0]), _is_here(controller)
     except ClusterError:
         taken = await find(name)
         if taken is None:
             raise
         return taken.id, False  # only SkyPilot's answer was lost
-
-
-async def _launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int, bool]:
-    submit = functools.partial(_sdk().launch, task, name=name)
-    try:
-        ids, controller = await api.call(submit, deadline_s, log)
-    except TimeoutError as error:
-        raise ClusterError(
-            f"SkyPilot's jobs controller did not take the job {name!r} within {deadline_s:.0f} s.",
-            "See `sky api logs` for why.",
-        ) from error
-    return int(ids[0]), _is_here(controller)
-
-
-def _job(record: Any) -> ManagedJob:
-    status = record.status.value
-    return ManagedJob(record.job_id, record.job_name, status, record.recovery_count or 0)
 
 
 def _is_here(controller: Any) -> bool:

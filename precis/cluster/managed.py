@@ -62,9 +62,18 @@ def managed_task(
 def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, str], dict[str, str]]:
     """What any run with these settings is given on its machine: in the open, and as secrets."""
     store_keys, settings = s3_variables()
+    # Where metrics and completions go.
+    environment = Environment()
+    addresses = {
+        "OPENPIPE_BASE_URL": environment.openpipe_base_url,
+        "LANGFUSE_HOST": environment.langfuse_host,
+        "WEAVE_PROJECT": environment.weave_project,
+        "WF_TRACE_SERVER_URL": environment.weave_url,
+        "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
+    }
     envs = {
         **settings,
-        **_observers(),
+        **{name: address for name, address in addresses.items() if address},
         "PREFECT_API_URL": server.url,
         "PRECIS_BACKEND": config.trainer.backend,
         "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
@@ -141,16 +150,3 @@ def _addresses(config: ManagedConfig, server_url: str) -> Iterator[tuple[str, st
         yield "warm_start.teacher.base_url", config.warm_start.teacher.base_url
     if not config.prefect_api_url:
         yield "PREFECT_API_URL", server_url
-
-
-def _observers() -> dict[str, str]:
-    """Where metrics and completions go."""
-    environment = Environment()
-    addresses = {
-        "OPENPIPE_BASE_URL": environment.openpipe_base_url,
-        "LANGFUSE_HOST": environment.langfuse_host,
-        "WEAVE_PROJECT": environment.weave_project,
-        "WF_TRACE_SERVER_URL": environment.weave_url,
-        "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
-    }
-    return {name: address for name, address in addresses.items() if address}

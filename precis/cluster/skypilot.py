@@ -137,7 +137,14 @@ class SkyPilotHost:
             self.cluster = await api.find(self.name)
             return await self._await_trainer(keys, job)
         except BaseException:
-            await self._discard()
+            # Leave no machine behind that nobody has seen work.
+            try:
+                await self.down()
+            except ClusterError as error:
+                self._log(
+                    f"Cluster {self.name} could not be taken down ({error}). Run `sky down "
+                    f"{self.name}`; where it came up, its autostop takes it down."
+                )
             raise
 
     async def _await_trainer(self, keys: Keys, job: int) -> TrainerAddress:
@@ -167,16 +174,6 @@ class SkyPilotHost:
             f"The trainer on cluster {self.name} ended ({status}) before it answered; what it "
             "printed is in the log above."
         )
-
-    async def _discard(self) -> None:
-        """Leave no machine behind that nobody has seen work."""
-        try:
-            await self.down()
-        except ClusterError as error:
-            self._log(
-                f"Cluster {self.name} could not be taken down ({error}). Run `sky down "
-                f"{self.name}`; where it came up, its autostop takes it down."
-            )
 
     def _follow(self, job: int) -> None:
         with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways

@@ -71,8 +71,20 @@ class Tunnel:
     async def _connection(self) -> str:
         """One connection, to its end; returns what ssh said last."""
         try:
+            program, *rest = self._ssh
+            forward = f"127.0.0.1:{self._local_port}:127.0.0.1:{self._port}"
+            options = {
+                "BatchMode": "yes",
+                "ConnectTimeout": "15",
+                "ExitOnForwardFailure": "yes",
+                # A machine that is gone without a word is noticed after three of these.
+                "ServerAliveInterval": "5",
+                "ServerAliveCountMax": "3",
+                "LogLevel": "ERROR",
+            }
+            settings = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
             process = await asyncio.create_subprocess_exec(
-                *self._command(),
+                *[program, "-N", "-L", forward, *settings, *rest],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
@@ -87,18 +99,3 @@ class Tunnel:
                 process.kill()
                 await process.wait()
         return said.decode(errors="replace").strip().rpartition("\n")[2] or "ssh said nothing."
-
-    def _command(self) -> list[str]:
-        program, *rest = self._ssh
-        forward = f"127.0.0.1:{self._local_port}:127.0.0.1:{self._port}"
-        options = {
-            "BatchMode": "yes",
-            "ConnectTimeout": "15",
-            "ExitOnForwardFailure": "yes",
-            # A machine that is gone without a word is noticed after three of these.
-            "ServerAliveInterval": "5",
-            "ServerAliveCountMax": "3",
-            "LogLevel": "ERROR",
-        }
-        settings = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-        return [program, "-N", "-L", forward, *settings, *rest]

@@ -115,20 +115,16 @@ async def _start_server(
     log = private_home() / "vllm.log"
     note(f"vLLM is started to serve {name}, which takes a minute or so; its log is {log}.")
     async with run_child(supervised, log, variables) as child:
-        await _wait_until_up(child, server, name)
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                while await _why_unfit(server, name):
+                    if child.process.returncode is not None:
+                        raise SummaryError(_describe_failure(child, name, "ended before it was up"))
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError as error:
+            late = f"was not up after {_START_TIMEOUT_S / 60:.0f} minutes"
+            raise SummaryError(_describe_failure(child, name, late)) from error
         yield server
-
-
-async def _wait_until_up(child: Child, server: Server, name: str) -> None:
-    try:
-        async with asyncio.timeout(_START_TIMEOUT_S):
-            while await _why_unfit(server, name):
-                if child.process.returncode is not None:
-                    raise SummaryError(_describe_failure(child, name, "ended before it was up"))
-                await asyncio.sleep(_POLL_S)
-    except TimeoutError as error:
-        late = f"was not up after {_START_TIMEOUT_S / 60:.0f} minutes"
-        raise SummaryError(_describe_failure(child, name, late)) from error
 
 
 def _describe_failure(child: Child, name: str, what: str) -> str:

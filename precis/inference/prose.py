@@ -65,7 +65,9 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[_Block]:
             yield from _named("other", token.content)
         elif token.type == "html_block":
             is_text = not token.content.lstrip().lower().startswith(_NO_TEXT)
-            yield from _named("paragraph" if is_text else "other", _without_tags(token.content))
+            yield from _named(
+                "paragraph" if is_text else "other", unescape(_TAG.sub(" ", token.content))
+            )
         elif token.type == "inline":
             is_row = token.content.startswith("|") or len(_GAP.findall(token.content)) > 1
             yield from _named("other" if is_row else kind, _words(token))
@@ -89,10 +91,6 @@ def _words(inline: Token) -> str:
         elif token.type in ("text", "code_inline"):
             shown += token.content
     return _FOOTNOTE.sub("", shown)
-
-
-def _without_tags(html: str) -> str:
-    return unescape(_TAG.sub(" ", html))
 
 
 def _is_sentence(text: str) -> bool:

@@ -94,7 +94,16 @@ class FileReader:
         """
         answer: dict[str, Any] | None = None
         if self._process is None or self._process.returncode is not None:
-            self._process = await _start()
+            known = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", _MODULE),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                # The folder that a user summarizes files in may hold modules of any name.
+                env={**known, "PYTHONSAFEPATH": "1"},
+                start_new_session=True,  # Ctrl-C is for us
+            )
         process = self._process
         assert process.stdin and process.stdout
         try:
@@ -139,19 +148,6 @@ def _describe_death(asked: Mapping[str, Any], status: int | None) -> DocumentsEr
     if status == OUT_OF_MEMORY:
         what = f"{asked['name']} takes more than {asked['memory_bytes'] / 2**30:.1f} GB to read."
     return DocumentsError(what, _PLAIN)
-
-
-async def _start() -> asyncio.subprocess.Process:
-    known = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", _MODULE),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        # The folder that a user summarizes files in may hold modules of any name.
-        env={**known, "PYTHONSAFEPATH": "1"},
-        start_new_session=True,  # Ctrl-C is for us
-    )
 
 
 def _content(path: Path, name: str, bytes_max: int) -> bytes:

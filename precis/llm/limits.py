@@ -171,18 +171,15 @@ class Limiter:
             return self._paused_until - now
         if self._running >= self._scale(self._limits.in_flight):
             return math.inf
-        if self._fits(tokens):
-            return 0.0
-        return self._past[0][0] - now if self._past else math.inf
-
-    def _fits(self, tokens: int) -> bool:
         counted = self._running + len(self._past)
         # A request larger than a whole minute's tokens can only go alone.
         total = self._running_tokens + self._past_tokens + tokens
-        return counted == 0 or (
+        if counted == 0 or (
             counted < self._scale(self._limits.requests_per_minute)
             and total <= self._scale(self._limits.tokens_per_minute)
-        )
+        ):
+            return 0.0
+        return self._past[0][0] - now if self._past else math.inf
 
     def _scale(self, limit: int) -> int:
         return max(1, int(limit * self._share))

@@ -68,13 +68,7 @@ class Redactor:
         spelled = _ESCAPE.sub(_letter, text)
         if self._is_in(spelled) and not self._is_in(text):
             text = spelled
-        return self._last.sub(_last_hidden, self._first.sub(_first_hidden, self._without(text)))
-
-    def _is_in(self, text: str) -> bool:
-        return any(part in text for part in self._parts)
-
-    def _without(self, text: str) -> str:
-        """The text without the long parts."""
+        # The text without the long parts.
         hidden = bytearray(len(text))
         for part in self._parts:
             at = text.find(part)
@@ -86,7 +80,12 @@ class Redactor:
         for run in re.finditer(b"x+", hidden):
             kept.append(text[end : run.start()])
             end = run.end()
-        return _HIDDEN.join([*kept, text[end:]])
+        return self._last.sub(
+            _last_hidden, self._first.sub(_first_hidden, _HIDDEN.join([*kept, text[end:]]))
+        )
+
+    def _is_in(self, text: str) -> bool:
+        return any(part in text for part in self._parts)
 
 
 def without_credentials(text: str, request: httpx.Request) -> str:

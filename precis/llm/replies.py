@@ -126,7 +126,11 @@ def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
 def _failure(
     status: int, headers: Mapping[str, str], error: object, content: bytes, endpoint: Endpoint
 ) -> Exception:
-    message = _message(error, content, endpoint)
+    given = error.get("message") if isinstance(error, dict) else error
+    text = str(given) if given else content.decode("utf-8", "replace")
+    # JSON may have spelled a key in escapes, which nobody could see before it was parsed.
+    text = Redactor(endpoint.api_key).clean_text(text)
+    message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
     if cause is not None:
         detail = f"The {endpoint.role} answered {status}: {message}"
@@ -175,14 +179,6 @@ def _load(content: bytes) -> dict[str, Any]:
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
     return body if isinstance(body, dict) else {}
-
-
-def _message(error: object, content: bytes, endpoint: Endpoint) -> str:
-    given = error.get("message") if isinstance(error, dict) else error
-    text = str(given) if given else content.decode("utf-8", "replace")
-    # JSON may have spelled a key in escapes, which nobody could see before it was parsed.
-    text = Redactor(endpoint.api_key).clean_text(text)
-    return " ".join(text.split())[:_DETAIL_MAX] or "no message"
 
 
 def _seconds(text: str) -> float | None:

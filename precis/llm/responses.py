@@ -62,7 +62,18 @@ class BoundedClient(httpx.AsyncClient):
             # It may quote what the server sent, and so may those that it came from.
             said = self._clean(str(error).encode("utf-8", "replace")).decode("utf-8", "replace")
             raise type(error)(said, request=request) from None
-        return self._whole(response, content)
+        # The response as if it had come without packing.
+        told = ("content-encoding", "content-length", "transfer-encoding")
+        headers = []
+        for name, value in response.headers.raw:
+            if name.decode("latin-1").lower() not in told:
+                headers.append((name, self._clean(value)))
+        return httpx.Response(
+            response.status_code,
+            headers=headers,
+            content=self._clean(content),
+            request=response.request,
+        )
 
     async def _read(self, response: httpx.Response) -> bytes:
         unpack = _unpacker(response.headers.get("content-encoding", ""))
@@ -75,20 +86,6 @@ class BoundedClient(httpx.AsyncClient):
             if unpack and unpack.eof:
                 break
         return bytes(content)
-
-    def _whole(self, response: httpx.Response, content: bytes) -> httpx.Response:
-        """The response as if it had come without packing."""
-        told = ("content-encoding", "content-length", "transfer-encoding")
-        headers = []
-        for name, value in response.headers.raw:
-            if name.decode("latin-1").lower() not in told:
-                headers.append((name, self._clean(value)))
-        return httpx.Response(
-            response.status_code,
-            headers=headers,
-            content=self._clean(content),
-            request=response.request,
-        )
 
     def _clean(self, content: bytes) -> bytes:
         for redactor in self._redactors:

@@ -135,7 +135,9 @@ def completions_app(
                 raise ApiError(400, "Streaming is not served here: leave out `stream`.", "stream")
             completion = await complete(asked)
         except ValidationError as error:
-            return ApiError(400, _first_problem(error), "invalid_request").response()
+            problem = error.errors(include_url=False)[0]
+            where = ".".join(map(str, problem["loc"])) or "body"
+            return ApiError(400, f"{where}: {problem['msg']}", "invalid_request").response()
         except ApiError as error:
             return error.response()
         return JSONResponse(_envelope(asked, completion), headers=completion.headers)
@@ -167,12 +169,6 @@ def authorize(request: Request, api_key: str | None) -> None:
         given.encode(), f"Bearer {api_key}".encode()
     ):
         raise ApiError(401, "Missing or wrong bearer token.", "invalid_api_key")
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    where = ".".join(map(str, problem["loc"])) or "body"
-    return f"{where}: {problem['msg']}"
 
 
 def _envelope(asked: ChatRequest, completion: Completion) -> dict[str, Any]:

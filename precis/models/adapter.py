@@ -93,7 +93,17 @@ def read_adapter(folder: Path) -> dict[str, Product]:
         ConfigError: it is not a plain LoRA, or its files don't fit each other.
     """
     config = _config(folder)
-    _refuse_what_is_no_product(folder, config)
+    for name, words in _REFUSED.items():
+        if config.get(name):
+            raise ConfigError(
+                f"The adapter in {folder} is {words}: it can't be merged here.",
+                "Export the adapter itself (--format adapter).",
+            )
+    if config.get("bias", "none") != "none":
+        raise ConfigError(
+            f"The adapter in {folder} trains biases too: it can't be merged here.",
+            "Export the adapter itself (--format adapter).",
+        )
     path = folder / WEIGHTS_FILE
     halves: dict[str, dict[str, Tensor]] = {}
     for key in names_in(path):
@@ -146,17 +156,3 @@ def _config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{path} is not the configuration of a LoRA adapter.") from error
     return config
-
-
-def _refuse_what_is_no_product(folder: Path, config: Mapping[str, Any]) -> None:
-    for name, words in _REFUSED.items():
-        if config.get(name):
-            raise ConfigError(
-                f"The adapter in {folder} is {words}: it can't be merged here.",
-                "Export the adapter itself (--format adapter).",
-            )
-    if config.get("bias", "none") != "none":
-        raise ConfigError(
-            f"The adapter in {folder} trains biases too: it can't be merged here.",
-            "Export the adapter itself (--format adapter).",
-        )

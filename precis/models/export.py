@@ -102,7 +102,17 @@ def export_model(
             return _export_adapter(model, folder, to, options)
         if file_format == "merged":
             return Exported(to, _merge_into(model, folder, options))
-        return Exported(to, _export_gguf(model, folder, options))
+        converter = find_converter(options.converter)
+        with TemporaryDirectory(dir=folder.parent, prefix=".merged-") as temporary:
+            merged = Path(temporary) / f"{model.name}-{model.step}"
+            merged.mkdir()
+            proof = _merge_into(model, merged, options)
+            file = f"{merged.name}.gguf"
+            convert(converter, merged, folder / file, model.serving_name)
+            shutil.copy(merged / VERIFICATION_FILE, folder)
+        write_prompt(folder, model.record)
+        write_modelfile(folder, file, model.record)
+        return Exported(to, proof)
 
 
 def _export_adapter(
@@ -148,20 +158,6 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: ExportOptions) ->
         **asdict(proof),
     }
     (folder / VERIFICATION_FILE).write_text(json.dumps(known, indent=1) + "\n")
-    return proof
-
-
-def _export_gguf(model: NamedCheckpoint, folder: Path, options: ExportOptions) -> Proof:
-    converter = find_converter(options.converter)
-    with TemporaryDirectory(dir=folder.parent, prefix=".merged-") as temporary:
-        merged = Path(temporary) / f"{model.name}-{model.step}"
-        merged.mkdir()
-        proof = _merge_into(model, merged, options)
-        file = f"{merged.name}.gguf"
-        convert(converter, merged, folder / file, model.serving_name)
-        shutil.copy(merged / VERIFICATION_FILE, folder)
-    write_prompt(folder, model.record)
-    write_modelfile(folder, file, model.record)
     return proof
 
 

@@ -136,7 +136,11 @@ def _compare(name: str, old: Tensor, new: Tensor, product: Product, kind: str) -
         added = product.rows(first, last)
         merged = new[first:last].astype(np.float64)
         error = np.abs(merged - (base + added))
-        if not (error <= _half_a_step(base + added, kind)).all():
+        # How far the nearest number of a type is at most; a little more, for rounding twice.
+        _, exponent = np.frexp(base + added)
+        step = np.maximum(np.ldexp(1.0, exponent - _MANTISSA_BITS[kind]), _SMALLEST[kind])
+        found: NDArray[np.float64] = 0.5001 * step
+        if not (error <= found).all():
             raise MergeError(
                 f"The merged tensor {name} is not base + product: a number is off by "
                 f"{np.nanmax(error):.3g}.",
@@ -145,14 +149,6 @@ def _compare(name: str, old: Tensor, new: Tensor, product: Product, kind: str) -
         wanted += float(np.sum(added * added))
         held += float(np.sum(added * (merged - base)))
     return _Overlap(wanted, held)
-
-
-def _half_a_step(exact: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
-    """How far the nearest number of a type is at most; a little more, for rounding twice."""
-    _, exponent = np.frexp(exact)
-    step = np.maximum(np.ldexp(1.0, exponent - _MANTISSA_BITS[kind]), _SMALLEST[kind])
-    found: NDArray[np.float64] = 0.5001 * step
-    return found
 
 
 def _blocks(rows: int) -> Iterator[tuple[int, int]]:

@@ -137,15 +137,11 @@ def rank_models(store: Store) -> list[Reference]:
     for group in groups.values():
         group.sort(key=lambda run: -1.0 if run.best is None else run.best, reverse=True)
         for run in group:
-            if _has_choice(run):
+            # Whether more than the untrained start of a run was validated.
+            if run.best is not None and (run.best_step != 0 or run.score != run.best):
                 ranked.append(Reference(run.model, "best"))
             ranked.append(Reference(run.model))
     return ranked
-
-
-def _has_choice(run: ListedRun) -> bool:
-    """Whether more than the untrained start of a run was validated."""
-    return run.best is not None and (run.best_step != 0 or run.score != run.best)
 
 
 def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:

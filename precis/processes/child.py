@@ -146,7 +146,11 @@ async def child_service(
         os.close(writer)
         port = await _read_port(reader)
         if port is None:
-            raise TrainerError(_why_not(module, child))
+            cause = cause_of("", child.output())
+            raise TrainerError(
+                f"{module} did not start: {cause.rstrip('.')}. All that it printed is in "
+                f"{child.log}."
+            )
         yield ChildService(f"http://127.0.0.1:{port}", token, child.process.pid)
 
 
@@ -201,11 +205,6 @@ async def _read_port(reader: int) -> int | None:
         return None
     finally:
         transport.close()
-
-
-def _why_not(module: str, child: Child) -> str:
-    cause = cause_of("", child.output())
-    return f"{module} did not start: {cause.rstrip('.')}. All that it printed is in {child.log}."
 
 
 def free_port() -> int:

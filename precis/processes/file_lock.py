@@ -74,20 +74,16 @@ def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
         except BlockingIOError as error:
             waited_s = time.monotonic() - began
             if waited_s >= patience_s:
-                raise _refusal(file, patience_s) from error
+                raise LockHeld(
+                    f"The lock {file.name} is held by {_holder(file)}, and was not given back "
+                    f"within {patience_s:g} s.",
+                    "That process may be stopped: let it go on (`kill -CONT`) or end it (`kill "
+                    "-KILL`), on its machine, and try again.",
+                ) from error
         if waited_s >= _WARN_AFTER_S and not warned:
             warned = True
             _log.warning("Waits for the lock %s, held by %s.", file.name, _holder(file))
         time.sleep(_LOOK_S)
-
-
-def _refusal(file: TextIO, patience_s: float) -> LockHeld:
-    return LockHeld(
-        f"The lock {file.name} is held by {_holder(file)}, and was not given back within "
-        f"{patience_s:g} s.",
-        "That process may be stopped: let it go on (`kill -CONT`) or end it (`kill -KILL`), on "
-        "its machine, and try again.",
-    )
 
 
 def _holder(file: TextIO) -> str:

@@ -175,7 +175,8 @@ def supervise(command: list[str], *, with_parent: bool) -> int:
     Returns:
         Its exit status; 128 and the signal's number if one killed it.
     """
-    _adopt_orphans()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Its standard input ends with us; and it inherits what our parent gave us to pass on.
     server = subprocess.Popen(command, stdin=subprocess.PIPE, close_fds=False)
 
@@ -215,11 +216,6 @@ def _list_descendants() -> set[Process]:
 def _kill_with_parent(server: int) -> None:
     wait_for_parent()
     _signal(server, signal.SIGKILL)
-
-
-def _adopt_orphans() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _watch() -> None:

@@ -34,7 +34,11 @@ class PaymentJournal:
         except OSError as error:
             raise _unusable(path, error) from error
         for line in content.splitlines():
-            self._read(line)
+            try:
+                entry = json.loads(line)
+                self._records[entry["key"]] = entry["record"]
+            except (ValueError, LookupError, TypeError):
+                logger.warning("A line of %s was cut short, and is left out.", self.path)
 
     def get(self, key: str) -> Any:
         """The newest record of a key, or None."""
@@ -55,13 +59,6 @@ class PaymentJournal:
         except OSError as error:
             raise _unusable(self.path, error) from error
         self._records[key] = record
-
-    def _read(self, line: bytes) -> None:
-        try:
-            entry = json.loads(line)
-            self._records[entry["key"]] = entry["record"]
-        except (ValueError, LookupError, TypeError):
-            logger.warning("A line of %s was cut short, and is left out.", self.path)
 
 
 def _unusable(path: Path, error: OSError) -> DocumentsError:

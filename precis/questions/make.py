@@ -139,7 +139,10 @@ class QuestionMaker:
         key = _digest([self._judge.identity, repr(document.questions), text])
         known = self._get(key)
         if known is not None:
-            return _verdict_of(document, known)
+            answers = []
+            for question, correct in zip(document.questions, known, strict=True):
+                answers.append(Answer(question.id, "", correct, question.answerable))
+            return Scored(tuple(answers))
         if text is None:
             verdict = await self._judge.guess(document)
         else:
@@ -225,13 +228,6 @@ def _sift(
 def _untried(text: Text, verdict: Unscored) -> DocumentQuestions:
     problem = f"the judge did not try the questions: {verdict.detail}"
     return DocumentQuestions(text, problem=problem)
-
-
-def _verdict_of(document: Document, corrects: Sequence[bool]) -> Scored:
-    answers = []
-    for question, correct in zip(document.questions, corrects, strict=True):
-        answers.append(Answer(question.id, "", correct, question.answerable))
-    return Scored(tuple(answers))
 
 
 def _letters(question: str) -> str:

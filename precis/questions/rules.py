@@ -93,7 +93,18 @@ def write_cloze(text: str) -> list[WrittenQuestion]:
         for sentence in ranked:
             fact = _choose(sentence, told)
             if fact is not None:
-                written.append(_question(sentence, fact))
+                before = sentence[: fact.start].split(" ")
+                after = sentence[fact.end :].split(" ")
+                head = " ".join(before[-_AROUND:])
+                tail = " ".join(after[:_AROUND])
+                cut_before = "… " if len(before) > _AROUND else ""
+                cut_after = " …" if len(after) > _AROUND else ""
+                asked = f"{_ASKED[fact.kind]} {cut_before}{head}{_GAP}{tail}{cut_after}"
+                written.append(
+                    WrittenQuestion(
+                        asked, sentence[fact.start : fact.end], sentence, answerable=True
+                    )
+                )
                 break
     return written
 
@@ -142,14 +153,3 @@ def _facts(sentence: str) -> list[_Fact]:
             if any(character.isalnum() for character in sentence[: fact.start]):
                 found.append(fact)
     return found
-
-
-def _question(sentence: str, fact: _Fact) -> WrittenQuestion:
-    before = sentence[: fact.start].split(" ")
-    after = sentence[fact.end :].split(" ")
-    head = " ".join(before[-_AROUND:])
-    tail = " ".join(after[:_AROUND])
-    cut_before = "… " if len(before) > _AROUND else ""
-    cut_after = " …" if len(after) > _AROUND else ""
-    asked = f"{_ASKED[fact.kind]} {cut_before}{head}{_GAP}{tail}{cut_after}"
-    return WrittenQuestion(asked, sentence[fact.start : fact.end], sentence, answerable=True)

@@ -112,7 +112,10 @@ class QuestionWriter:
         if by_schema:
             schema = {"name": "questions", "strict": True, "schema": SCHEMA}
             payload["response_format"] = {"type": "json_schema", "json_schema": schema}
-        request = CompletionRequest(payload, _usage_with_margin(text))
+        prompt = estimate_tokens_with_margin(_characters_asked(text))
+        request = CompletionRequest(
+            payload, Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
+        )
         return await self._client.complete(request, deadline, partial(_read, by_schema))
 
 
@@ -120,11 +123,6 @@ def estimate_usage(text: str) -> Usage:
     """The tokens that the questions of a document are likely to take."""
     prompt = estimate_tokens(_characters_asked(text))
     return Usage(round(prompt), round(estimate_tokens(_CHARACTERS_WRITTEN)))
-
-
-def _usage_with_margin(text: str) -> Usage:
-    prompt = estimate_tokens_with_margin(_characters_asked(text))
-    return Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
 
 
 def _characters_asked(text: str) -> int:

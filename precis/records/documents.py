@@ -197,20 +197,18 @@ def group(rows: Iterable[CorpusRow]) -> list[Document]:
             raise row.problem(
                 "question_id", f"{row['question_id']!r} is already that of row {twin.number}"
             )
-        questions.setdefault(row["document_id"], []).append(_question(row))
+        answerable = row["answer"].strip().rstrip(".").lower() not in _UNANSWERABLE
+        questions.setdefault(row["document_id"], []).append(
+            Question(
+                id=row["question_id"],
+                text=row["question"],
+                answer=row["answer"] if answerable else "UNANSWERABLE",
+                answerable=answerable,
+                long_answer=row["long_answer"] if answerable else "",
+            )
+        )
     documents = []
     for key, row in firsts.items():
         text = row["document_extracted"]
         documents.append(Document(key, row["document_topic"], text, tuple(questions[key])))
     return documents
-
-
-def _question(row: CorpusRow) -> Question:
-    answerable = row["answer"].strip().rstrip(".").lower() not in _UNANSWERABLE
-    return Question(
-        id=row["question_id"],
-        text=row["question"],
-        answer=row["answer"] if answerable else "UNANSWERABLE",
-        answerable=answerable,
-        long_answer=row["long_answer"] if answerable else "",
-    )

@@ -74,7 +74,8 @@ class Checkpoint(Record):
         if len(paths) < len(self.files):
             raise ValueError("two files have the same path")
         for path in paths:
-            if not paths.isdisjoint(_parents(path)):
+            parts = path.split("/")
+            if not paths.isdisjoint(["/".join(parts[:count]) for count in range(1, len(parts))]):
                 raise ValueError(f"{path!r} lies below a file")
         return self
 
@@ -152,8 +153,3 @@ def _step(key: str, name: str) -> int:
             "'0007'. Move it out of the store's checkpoints, or give it its name back."
         )
     return int(name)
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]

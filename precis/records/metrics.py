@@ -9,6 +9,18 @@ from precis.records.ledger import Ledger, StepRecord, Validation
 
 def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
     """Return a step's numbers under flat names, as ART's files, W&B and the report show them."""
+    # What was imitated, and how many groups of the adapter before it had rewards that differ.
+    metrics: dict[str, float] = {}
+    for one in ledger.variances:
+        if one.step == record.step:
+            metrics["groups_varied"] = one.varied
+            metrics["groups_measured"] = one.groups
+    warm_start = record.warm_start
+    if warm_start is not None:
+        metrics["warm_start/demonstrations"] = warm_start.demonstrations
+        metrics["warm_start/left_out"] = sum(warm_start.left_out.values())
+        if warm_start.reward is not None:
+            metrics["warm_start/reward"] = warm_start.reward
     return {
         **record.metrics,
         "step": record.step,
@@ -24,7 +36,7 @@ def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
         **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
         **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
         **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
-        **_warm_start_metrics(ledger, record),
+        **metrics,
         **record.trainer,
     }
 
@@ -49,22 +61,6 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     for name in names:
         columns[name] = [row.get(name) for row in rows]
     return pl.DataFrame(columns, strict=False)
-
-
-def _warm_start_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
-    """What was imitated, and how many groups of the adapter before it had rewards that differ."""
-    metrics: dict[str, float] = {}
-    for one in ledger.variances:
-        if one.step == record.step:
-            metrics["groups_varied"] = one.varied
-            metrics["groups_measured"] = one.groups
-    warm_start = record.warm_start
-    if warm_start is not None:
-        metrics["warm_start/demonstrations"] = warm_start.demonstrations
-        metrics["warm_start/left_out"] = sum(warm_start.left_out.values())
-        if warm_start.reward is not None:
-            metrics["warm_start/reward"] = warm_start.reward
-    return metrics
 
 
 def _with_phases(ledger: Ledger, record: StepRecord) -> dict[str, float]:

@@ -124,7 +124,11 @@ def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str,
     if not _has_rows(path, reader):
         raise DocumentsError(f"{path} holds no rows: give one for each question.")
     if reader == "parquet":
-        return _load_parquet(path)
+        from pyarrow import parquet
+
+        table = parquet.read_table(path)
+        batches = table.to_batches(max_chunksize=_BATCH)
+        return table.column_names, chain.from_iterable(batch.to_pylist() for batch in batches)
     import datasets  # takes a second, and 60 MiB
 
     datasets.disable_progress_bars()
@@ -136,14 +140,6 @@ def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str,
         options = {"features": datasets.Features(strings), "keep_default_na": False}
     rows = datasets.load_dataset(reader, data_files=str(path), split="train", **options)
     return rows.column_names, rows
-
-
-def _load_parquet(path: Path) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
-    from pyarrow import parquet
-
-    table = parquet.read_table(path)
-    batches = table.to_batches(max_chunksize=_BATCH)
-    return table.column_names, chain.from_iterable(batch.to_pylist() for batch in batches)
 
 
 def _has_rows(path: Path, reader: str) -> bool:

@@ -95,7 +95,15 @@ def scan_trajectories(
     contents = read_files(store, keys.values())
     files = [_scan(store, keys[step], contents[keys[step]], step) for step in wanted]
     empty = _FILE.to_frame().lazy().with_columns(step=_step(0))
-    return _tidy(pl.concat(files) if files else empty, _metrics_in(contents.values()))
+    # The names of all metrics in some files, but of those that are columns of another kind.
+    taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
+    names: dict[str, None] = {}
+    for content in contents.values():
+        for metrics in pl.read_parquet(BytesIO(content), columns=["metrics"])["metrics"]:
+            names.update(dict.fromkeys(json.loads(metrics or "{}")))
+    return _tidy(
+        pl.concat(files) if files else empty, [name for name in names if name not in taken]
+    )
 
 
 def read_rollouts(
@@ -222,16 +230,6 @@ def _tidy(frame: pl.LazyFrame, metrics: Sequence[str]) -> pl.LazyFrame:
         pl.when(spoken.field("trainable")).then(spoken.field("content")).alias("text"),
         "messages",
     )
-
-
-def _metrics_in(contents: Iterable[bytes]) -> list[str]:
-    """The names of all metrics in some files, but of those that are columns of another kind."""
-    taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
-    names: dict[str, None] = {}
-    for content in contents:
-        for metrics in pl.read_parquet(BytesIO(content), columns=["metrics"])["metrics"]:
-            names.update(dict.fromkeys(json.loads(metrics or "{}")))
-    return [name for name in names if name not in taken]
 
 
 def _step(step: int) -> pl.Expr:

@@ -18,7 +18,7 @@ from precis.records.manifests import checkpoint_key, checkpoints_key
 from precis.records.rollout import Split
 from precis.records.trajectories import trajectories_key, trajectory_steps
 from precis.run.checkpoints import committed_steps, complete_manifest, repair_pointer, verify
-from precis.run.lease import Lease, check_lease, leased, read_lease
+from precis.run.lease import check_lease, leased, read_lease
 from precis.run.retention import remove, steps_begun
 from precis.store import Store
 
@@ -40,7 +40,15 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
     load_reached(store, model, step)  # a wrong name gets no lease
     try:
         async with leased(store, model, f"restart at step {step}") as lease:
-            return await _restart(store, model, step, lease)
+            version, ledger = await asyncio.to_thread(_ledger_at, store, model)
+            _refuse_unless_reached(ledger, step)
+            await asyncio.to_thread(_verify, store, ledger, step)
+            await lease.check()
+            restarted = ledger.restart(step)
+            await asyncio.to_thread(write_ledger, store, restarted, version)
+            await asyncio.to_thread(repair_pointer, store, model, step, lease.id)
+            await asyncio.to_thread(_sweep, store, model, step, lease.id)
+            return restarted
     except LeaseHeld as error:
         raise LeaseHeld(
             f"The model {model!r} is held by {read_lease(store, model)}.",
@@ -58,18 +66,6 @@ def load_reached(store: Store, model: str, step: int) -> Ledger:
     ledger = load_ledger(store, model)
     _refuse_unless_reached(ledger, step)
     return ledger
-
-
-async def _restart(store: Store, model: str, step: int, lease: Lease) -> Ledger:
-    version, ledger = await asyncio.to_thread(_ledger_at, store, model)
-    _refuse_unless_reached(ledger, step)
-    await asyncio.to_thread(_verify, store, ledger, step)
-    await lease.check()
-    restarted = ledger.restart(step)
-    await asyncio.to_thread(write_ledger, store, restarted, version)
-    await asyncio.to_thread(repair_pointer, store, model, step, lease.id)
-    await asyncio.to_thread(_sweep, store, model, step, lease.id)
-    return restarted
 
 
 def _ledger_at(store: Store, model: str) -> tuple[str | None, Ledger]:

@@ -29,8 +29,11 @@ def bca_bounds(
     # Ratios are of whole numbers and often tie with the estimate: half of the ties lie below it.
     below = np.mean(ratios < mean) + np.mean(ratios == mean) / 2
     bias = NORMAL.inv_cdf(float(np.clip(below, 1 / resamples, 1 - 1 / resamples)))
-    acceleration = _acceleration(part - mean * whole)
-    reach = _reach(len(part), confidence)
+    # A sixth of the skewness of what each document does to the ratio.
+    influence = part - mean * whole
+    spread = float(np.sum(influence**2) ** 1.5)
+    acceleration = float(np.sum(influence**3)) / (6 * spread) if spread else 0.0
+    reach = widened(NORMAL.inv_cdf((1 + confidence) / 2), len(part))
     ends = [_adjust_percentile(bias, acceleration, side * reach) for side in (-1, 1)]
     low, high = np.quantile(ratios, ends)
     return float(low), float(high)
@@ -57,20 +60,10 @@ def _resample_ratios(
     return np.concatenate(ratios)
 
 
-def _acceleration(influence: Floats) -> float:
-    """A sixth of the skewness of what each document does to the ratio."""
-    spread = float(np.sum(influence**2) ** 1.5)
-    return float(np.sum(influence**3)) / (6 * spread) if spread else 0.0
-
-
 def _adjust_percentile(bias: float, acceleration: float, z: float) -> float:
     """The percentile to take instead of the normal distribution's at z."""
     shift = bias + z
     return NORMAL.cdf(bias + shift / max(1 - acceleration * shift, 1e-6))
-
-
-def _reach(documents: int, confidence: float) -> float:
-    return widened(NORMAL.inv_cdf((1 + confidence) / 2), documents)
 
 
 def widened(z: float, documents: int) -> float:

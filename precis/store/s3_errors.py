@@ -63,7 +63,18 @@ def explain(error: Exception, doing: str) -> StoreError:
     if isinstance(error, RetriesExceededError):
         error = error.last_exception
     if isinstance(error, ClientError):
-        return _explain_answer(error, doing)
+        code = code_of(error)
+        if code in _CONFLICT:
+            return StoreConflict(f"Can't {doing}: it was written by somebody else in between.")
+        reason = _REFUSED.get(_SAME.get(code, code))
+        if reason:
+            return StoreRefused(f"Can't {doing}: {reason}.")
+        if code in _ABSENT:
+            return StoreError(f"Can't {doing}: it is not there.")
+        return StoreError(
+            f"Can't {doing}: the server keeps answering {code}.",
+            "What is committed is safe; start the run again when the server has recovered.",
+        )
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
         return StoreRefused(
             f"Can't {doing}: no key is set.", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
@@ -76,19 +87,4 @@ def explain(error: Exception, doing: str) -> StoreError:
         f"Can't {doing}: no whole answer came ({type(error).__name__}).",
         "Check AWS_ENDPOINT_URL and "
         "the network; what is committed is safe, and the run can be started again.",
-    )
-
-
-def _explain_answer(error: ClientError, doing: str) -> StoreError:
-    code = code_of(error)
-    if code in _CONFLICT:
-        return StoreConflict(f"Can't {doing}: it was written by somebody else in between.")
-    reason = _REFUSED.get(_SAME.get(code, code))
-    if reason:
-        return StoreRefused(f"Can't {doing}: {reason}.")
-    if code in _ABSENT:
-        return StoreError(f"Can't {doing}: it is not there.")
-    return StoreError(
-        f"Can't {doing}: the server keeps answering {code}.",
-        "What is committed is safe; start the run again when the server has recovered.",
     )

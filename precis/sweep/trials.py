@@ -149,21 +149,17 @@ def _combinations(config: SweepConfig) -> Iterator[dict[str, Any]]:
     grid = (dict(zip(names, row, strict=True)) for row in rows)
     seen = set()
     for changes in itertools.chain(grid, config.settings):
-        _refuse_own(changes)
+        own = sorted(_OWN & {name.partition(".")[0] for name in changes})
+        if own:
+            raise ConfigError(
+                f"A sweep gives its trials their {', '.join(own)} itself: leave it out of grid and "
+                "settings, and use the sweep's own fields (name, seeds, store)."
+            )
         _refuse_overlap(changes)
         digest = _digest(changes)
         if digest not in seen:
             seen.add(digest)
             yield changes
-
-
-def _refuse_own(changes: Changes) -> None:
-    own = sorted(_OWN & {name.partition(".")[0] for name in changes})
-    if own:
-        raise ConfigError(
-            f"A sweep gives its trials their {', '.join(own)} itself: leave it out of grid and "
-            "settings, and use the sweep's own fields (name, seeds, store)."
-        )
 
 
 def _refuse_overlap(changes: Changes) -> None:

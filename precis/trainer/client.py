@@ -263,23 +263,20 @@ class RemoteTrainer:
             target = into / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             asked = FileRequest(model=_spec(model), step=step, path=file.path)
-            await self._download("/file", asked.model_dump(), target, file)
+            try:
+                async with self._http.stream("POST", "/file", json=asked.model_dump()) as answer:
+                    if answer.is_error:
+                        raise _refusal(answer.status_code, await _content(answer))
+                    if not await _write_file(answer, target, file):
+                        raise TrainerError(
+                            f"The trainer at {self.url} sent something else than the "
+                            f"{file.bytes} bytes of {file.path!r} that it said it holds."
+                        )
+            except httpx.TransportError as error:
+                raise self._loss_from(error) from error
 
     async def _checkpoint(self, action: str, asked: CheckpointRequest) -> Json:
         return await self._long(f"/checkpoints/{action}", asked.model_dump(mode="json"))
-
-    async def _download(self, path: str, body: Json, into: Path, expected: File) -> None:
-        try:
-            async with self._http.stream("POST", path, json=body) as answer:
-                if answer.is_error:
-                    raise _refusal(answer.status_code, await _content(answer))
-                if not await _write_file(answer, into, expected):
-                    raise TrainerError(
-                        f"The trainer at {self.url} sent something else than the "
-                        f"{expected.bytes} bytes of {expected.path!r} that it said it holds."
-                    )
-        except httpx.TransportError as error:
-            raise self._loss_from(error) from error
 
     async def _long(self, path: str, body: Json) -> Json:
         """Start or attach to a long operation and wait for its end, over broken connections."""

@@ -56,7 +56,8 @@ class Guard:
         headers = Headers(scope=scope)
         if not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected):
             return await _UNAUTHORIZED(scope, receive, send)
-        if _announced_bytes(headers) > BODY_BYTES_MAX:
+        length = headers.get("content-length", "")
+        if (int(length) if length.isdecimal() and len(length) < 20 else 0) > BODY_BYTES_MAX:
             return await _TOO_LARGE(scope, receive, send)
         with self._presence.answering():
             await self._serve(scope, receive, send)
@@ -83,8 +84,3 @@ class Guard:
             await self._app(scope, receive_up_to_limit, send_and_hear)
         if taken > BODY_BYTES_MAX:
             await _TOO_LARGE(scope, receive, send)
-
-
-def _announced_bytes(headers: Headers) -> int:
-    length = headers.get("content-length", "")
-    return int(length) if length.isdecimal() and len(length) < 20 else 0

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,13 @@ class TrainerService:
             request.lease,
         )
         # Only now: until the store has this checkpoint, an older one may be needed here.
-        await self._prune(request)
+        # Drop local checkpoints that are not needed to go on from what was just committed.
+        model = self.models.get(request.model.name)
+        if model is not None:
+            folder = self._journal(request.model).folder / "checkpoints"
+            here = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+            kept = [step for step in here if step > request.step - _KEPT]
+            await self.backend._delete_checkpoint_files(model, kept)
         return checkpoint.model_dump(mode="json")
 
     async def fetch(self, request: CheckpointRequest) -> Json:
@@ -230,14 +236,6 @@ class TrainerService:
             trained={step: record for step, record in trained.items() if record},
         )
 
-    async def _prune(self, request: CheckpointRequest) -> None:
-        """Drop local checkpoints that are not needed to go on from what was just committed."""
-        model = self.models.get(request.model.name)
-        if model is not None:
-            here = _list_numbered(self._journal(request.model).folder / "checkpoints")
-            kept = [step for step in here if step > request.step - _KEPT]
-            await self.backend._delete_checkpoint_files(model, kept)
-
     def _model(self, spec: ModelSpec) -> Model:
         if spec.name not in self.models:
             self.models[spec.name] = art.TrainableModel(
@@ -260,7 +258,3 @@ class TrainerService:
 def _store(url: str) -> Store:
     """The store at a URL; its connections are kept for the next checkpoint."""
     return open_store(url)
-
-
-def _list_numbered(folder: Path) -> Iterable[int]:
-    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]

@@ -39,14 +39,11 @@ class Job:
             for data in self.progress[told:]:
                 yield _line(Event(event="progress", data=data))
             told = len(self.progress)
-        if self._backend_failed():
+        error = self.task.exception()
+        if error is not None and not isinstance(error, PrecisError):
             # The backend may say so before the process that it lost is gone.
             await asyncio.to_thread(end_if_broken, NOTICE_S)
         yield _line(self._outcome())
-
-    def _backend_failed(self) -> bool:
-        error = self.task.exception()
-        return error is not None and not isinstance(error, PrecisError)
 
     def _outcome(self) -> Event:
         error = self.task.exception()

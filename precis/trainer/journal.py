@@ -72,7 +72,10 @@ class Journal:
 
     def finished(self, step: int, trained: TrainedStep) -> None:
         """A training has ended, and its weights are saved; said twice, it is logged once."""
-        if not self._is_logged("trained", step, trained.digest):
+        data = _read(self.folder / "trainings.jsonl") or b""
+        lines = (json.loads(line) for line in data.splitlines() if line.endswith(b"}"))
+        said = ("trained", step, trained.digest, self.run)
+        if not any((one["event"], one["step"], one["digest"], one["run"]) == said for one in lines):
             self._log("trained", step, trained.digest)
             reached("training logged", step)
         # The result before the mark of a pending training is taken away: a kill in between
@@ -124,12 +127,6 @@ class Journal:
         sync(file)
         if is_new:
             sync(self.folder)
-
-    def _is_logged(self, event: str, step: int, digest: str) -> bool:
-        data = _read(self.folder / "trainings.jsonl") or b""
-        lines = (json.loads(line) for line in data.splitlines() if line.endswith(b"}"))
-        said = (event, step, digest, self.run)
-        return any((one["event"], one["step"], one["digest"], one["run"]) == said for one in lines)
 
 
 def _read(path: Path) -> bytes | None:

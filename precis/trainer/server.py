@@ -207,7 +207,12 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 async def _refuse_invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return _invalid(error)
+    # 400 for what is no JSON, 422 for what does not fit the protocol, with the first reason.
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return _refusal(TrainerError(_NO_JSON), 400)
+    where = ".".join(map(str, first["loc"]))
+    return _refusal(TrainerError(f"The request does not fit: {where}: {first['msg']}."), 422)
 
 
 async def _refuse_unserved(request: Request, error: Exception) -> Response:
@@ -218,15 +223,6 @@ async def _refuse_unserved(request: Request, error: Exception) -> Response:
 
 def _refusal(error: PrecisError, status: int) -> JSONResponse:
     return JSONResponse({"type": type(error).__name__, "message": str(error)}, status)
-
-
-def _invalid(error: RequestValidationError) -> JSONResponse:
-    """400 for what is no JSON, 422 for what does not fit the protocol, with the first reason."""
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return _refusal(TrainerError(_NO_JSON), 400)
-    where = ".".join(map(str, first["loc"]))
-    return _refusal(TrainerError(f"The request does not fit: {where}: {first['msg']}."), 422)
 
 
 def _model_asked(body: bytes) -> str:

@@ -53,7 +53,9 @@ class WandbBackend(ServerlessBackend):
         model.base_path = str(self._path)
         assert isinstance(model, art.TrainableModel)
         if not self._here(model):
-            _write_untrained(self._checkpoint(model, 0), model.base_model)
+            folder = self._checkpoint(model, 0)
+            folder.mkdir(parents=True)
+            (folder / "untrained.json").write_text(json.dumps({"base_model": model.base_model}))
         if Journal(self._checkpoint(model, 0).parents[1]).run:
             await self._agree(model, max(self._here(model)))
 
@@ -154,8 +156,3 @@ def open_wandb(path: Path) -> WandbBackend:
     if key is None:
         raise ConfigError("Serverless training needs WANDB_API_KEY: set it, here or in .env.")
     return WandbBackend(path, key.get_secret_value())
-
-
-def _write_untrained(folder: Path, base_model: str) -> None:
-    folder.mkdir(parents=True)
-    (folder / "untrained.json").write_text(json.dumps({"base_model": base_model}))

@@ -137,13 +137,10 @@ class Run:
         self.ledger = ledger
         self._booked = self._booked + spend
         if self.described and self.described.step < ledger.next_step:
-            self._book(self.described)
+            self._booked = self._booked + self.described.judge
+            self.trainer.meter.book(self.described.machine_usd, self.described.machine_saved_usd)
             self.described = None
             self.service_usd = 0.0
-
-    def _book(self, record: StepRecord) -> None:
-        self._booked = self._booked + record.judge
-        self.trainer.meter.book(record.machine_usd, record.machine_saved_usd)
 
     @property
     def next_step(self) -> int:

@@ -87,7 +87,10 @@ class CheckpointServer:
         while True:
             try:
                 if lost:
-                    await self._bring_up()
+                    await self._show("Recovering", "The trainer is brought up again.")
+                    await self._trainer.bring_up()
+                    await self._fetch()
+                    await self._show("Running", "The trainer is back.")
                     lost = False
                 return await work()
             except TrainerLost as error:
@@ -97,12 +100,6 @@ class CheckpointServer:
                     raise
                 _log.warning("%s It is brought up again.", error)
                 await self._show("Preempted", str(error))
-
-    async def _bring_up(self) -> None:
-        await self._show("Recovering", "The trainer is brought up again.")
-        await self._trainer.bring_up()
-        await self._fetch()
-        await self._show("Running", "The trainer is back.")
 
     async def _fetch(self) -> None:
         self.contenders = await self._fetch_from(self._trainer.client)

@@ -9,7 +9,6 @@ from itertools import chain
 
 from precis.benchmark.teacher import Teacher, teacher_of
 from precis.config import RolloutsConfig, WarmStartConfig
-from precis.environments.demonstrations import WarmStart
 from precis.environments.protocol import Environment
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
@@ -91,7 +90,8 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     Raises:
         ConfigError: there is nothing to imitate.
     """
-    warm_start = _warm_start(run)
+    assert run.warm_start is not None
+    warm_start = run.warm_start
     shown = warm_start.given or journal.all
     made = record_of(shown, run.config, len(warm_start.scenarios), journal.usd)
     record = imitation_record(
@@ -205,11 +205,6 @@ async def _sample(
 ) -> list[list[Rollout]]:
     settings = run.config.rollouts.model_copy(update={"rollouts_per_group": each})
     return await sample_scenarios(run, step, step, scenarios, settings)
-
-
-def _warm_start(run: Run) -> WarmStart:
-    assert run.warm_start is not None
-    return run.warm_start
 
 
 def _settings(run: Run) -> WarmStartConfig:

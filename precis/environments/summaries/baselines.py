@@ -121,7 +121,10 @@ def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> lis
     Similarities go by an index of who holds a word, so that a pick costs what its own words are
     held, and not a look at all pairs.
     """
-    units = _tf_idf(list(map(tokens, found)))
+    # One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros.
+    bags = list(map(tokens, found))
+    document_frequency = Counter(chain.from_iterable(map(set, bags)))
+    units = [_unit(Counter(bag), document_frequency, len(bags)) for bag in bags]
     centre: defaultdict[str, float] = defaultdict(float)
     holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for index, unit in enumerate(units):
@@ -152,12 +155,6 @@ def _similarities(
         for index, its_weight in holders[word]:
             found[index] += weight * its_weight
     return found
-
-
-def _tf_idf(bags: Sequence[Sequence[str]]) -> list[dict[str, float]]:
-    """One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros."""
-    document_frequency = Counter(chain.from_iterable(map(set, bags)))
-    return [_unit(Counter(bag), document_frequency, len(bags)) for bag in bags]
 
 
 def _unit(counts: Counter[str], holders: Counter[str], size: int) -> dict[str, float]:

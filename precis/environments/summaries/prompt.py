@@ -69,7 +69,7 @@ def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
             limit = _LIMIT.search(request)
             if opened and closed:
                 return SummaryRequest(
-                    _unescape_end(text), int(limit.group(1)) if limit else WORDS_MAX
+                    _ESCAPED_END.sub(r"<\1", text), int(limit.group(1)) if limit else WORDS_MAX
                 )
     raise RolloutError(
         "No document found in the messages: an embedded policy expects one user message with the "
@@ -81,7 +81,3 @@ def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
 def _escape_end(text: str) -> str:
     """One backslash more where the text ends a document, whatever stands there already."""
     return _END.sub(r"<\\\1", text)
-
-
-def _unescape_end(text: str) -> str:
-    return _ESCAPED_END.sub(r"<\1", text)

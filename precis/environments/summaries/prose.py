@@ -108,7 +108,13 @@ def prose_share(summary: str, text: str) -> float:
     dropped = _dropped(words, joints) / max(_WINDOW, len(words))
     lost = _LIST_COST * listed
     lost += _DROPPED_COST * max(0.0, dropped - _DROPPED_FREE)
-    lost += _MIXED_COST * max(0.0, _mixed(words, joints) - _MIXED_FREE)
+    # The share of short windows with hardly a common word, and hardly two that belong.
+    windows = _windows(words, joints, _SHORT_WINDOW)
+    mixed = 0
+    for common, known, together in windows:
+        few = common <= _SHORT_COMMON_MAX and together <= _SHORT_TOGETHER_MAX * known
+        mixed += few and known >= _SHORT_WINDOW / 2
+    lost += _MIXED_COST * max(0.0, (mixed / max(1, len(windows))) - _MIXED_FREE)
     return max(0.0, 1 - lost)
 
 
@@ -132,16 +138,6 @@ def _words(words: Sequence[str], joints: _Joints) -> list[float]:
         last = min(place, len(words) - size) + 1
         found.append((sums[last] - sums[first]) / (last - first))
     return found
-
-
-def _mixed(words: Sequence[str], joints: _Joints) -> float:
-    """Return the share of short windows with hardly a common word, and hardly two that belong."""
-    windows = _windows(words, joints, _SHORT_WINDOW)
-    mixed = 0
-    for common, known, together in windows:
-        few = common <= _SHORT_COMMON_MAX and together <= _SHORT_TOGETHER_MAX * known
-        mixed += few and known >= _SHORT_WINDOW / 2
-    return mixed / max(1, len(windows))
 
 
 def _windows(words: Sequence[str], joints: _Joints, size: int) -> list[tuple[int, int, int]]:

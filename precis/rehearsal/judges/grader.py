@@ -90,10 +90,6 @@ def grade(question: str, gold: str, answer: str) -> bool:
     for part in {given, *parts}:
         if _denies(part, wanted, asked) or _misstates(part, given, wanted, asked):
             return False
-    return _has_content(given, wanted, asked)
-
-
-def _has_content(given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
     content = (wanted.stems - asked.stems) or wanted.stems
     if not content:
         return wanted.verdict == given.verdict
@@ -102,13 +98,12 @@ def _has_content(given: _Statement, wanted: _Statement, asked: _Statement) -> bo
     for word, weight in weights.items():
         if word in given.stems:
             found += weight
-        elif word not in wanted.facts and _stands_for(word, given.stems):
+        elif word not in wanted.facts and (
+            bool(synonyms(word) & given.stems)
+            or any(is_variant(word, other) for other in given.stems)
+        ):
             found += weight * _SYNONYM
     return found >= _SHARE_MIN * sum(weights.values())
-
-
-def _stands_for(word: str, stems: frozenset[str]) -> bool:
-    return bool(synonyms(word) & stems) or any(is_variant(word, other) for other in stems)
 
 
 def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:

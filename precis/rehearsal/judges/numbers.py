@@ -71,7 +71,7 @@ def combine_numbers(words: list[str]) -> list[str]:
             found.append(words[start])
             end = start + 1
         else:
-            found.append(_digits(value))
+            found.append(f"{value:.10g}" if value < 1e9 else f"{value:.0f}")
         start = end
     return found
 
@@ -130,10 +130,6 @@ def _below_hundred(words: list[str], start: int) -> tuple[float, int]:
 
 def _after_and(words: list[str], place: int) -> int:
     return place + 1 if words[place : place + 1] == ["and"] else place
-
-
-def _digits(value: float) -> str:
-    return f"{value:.10g}" if value < 1e9 else f"{value:.0f}"
 
 
 def _western_digit(character: str) -> str:

@@ -139,13 +139,11 @@ def _listed(name: str) -> frozenset[str]:
 @lru_cache(maxsize=32_768)
 def words_of(text: str) -> tuple[str, ...]:
     """A text's lower-case words with its numbers, dates and times in one form each."""
-    text = _MAY.sub(MAY, _without_accents(text))
+    # Text with `López` as `Lopez`, whether its accents are parts of their letters or marks.
+    text = _MAY.sub(
+        MAY, text if text.isascii() else unicodedata.normalize("NFC", text).translate(_ACCENTED)
+    )
     return tuple(combine_numbers(tokens(_HYPHEN.sub(" ", unify_numbers(text)))))
-
-
-def _without_accents(text: str) -> str:
-    """Text with `López` as `Lopez`, whether its accents are parts of their letters or marks."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_ACCENTED)
 
 
 def content_stems(text: str) -> list[str]:
@@ -158,16 +156,12 @@ def is_variant(stem: str, other: str) -> bool:
     if stem[:VARIANT_PREFIX] != other[:VARIANT_PREFIX]:
         return False
     least = max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
-    return _shared_letters(stem, other) >= least
-
-
-def _shared_letters(one: str, other: str) -> int:
     length = 0
-    for mine, its in zip(one, other, strict=False):
+    for mine, its in zip(stem, other, strict=False):
         if mine != its:
             break
         length += 1
-    return length
+    return length >= least
 
 
 def has_digit(word: str) -> bool:

@@ -81,7 +81,13 @@ class GpuBackend(LocalBackend):
             server = cast(dev.OpenAIServerConfig, {"server_args": closed})
             self._endpoints[model.name] = await super()._prepare_backend_for_training(model, server)
             need(_NEEDED)
-        await self._serve_all(model)
+        # Serve every checkpoint that is here; vLLM starts with the newest alone.
+        service: Any = await self._get_service(model)
+        served = await self._list_served(model)
+        for folder in sorted((self._folder(model) / "checkpoints").glob("[0-9]*")):
+            if self._model_inference_name(model, int(folder.name)) not in served:
+                await service.register_lora_for_step(int(folder.name), str(folder))
+        await self._check_served(model, await self._get_step(model))
         return self._endpoints[model.name]
 
     async def train(
@@ -270,7 +276,12 @@ class GpuBackend(LocalBackend):
     ) -> list[Update]:
         """So many updates; each demonstration is learned once in each pass."""
         engine = _engine(model)
-        shown = tokenize_demonstrations(trajectories, self._tokenizer(model), engine.tokens_max)
+        known: dict[Any, Any] = self._tokenizers
+        if model.base_model not in known:
+            from transformers import AutoTokenizer
+
+            known[model.base_model] = AutoTokenizer.from_pretrained(model.base_model)
+        shown = tokenize_demonstrations(trajectories, known[model.base_model], engine.tokens_max)
         if not shown:
             raise TrainerError(
                 f"Each answer of the {len(trajectories)} demonstrations has more than "
@@ -288,26 +299,9 @@ class GpuBackend(LocalBackend):
             )
         return updates[:count]
 
-    def _tokenizer(self, model: Model) -> Any:
-        known: dict[Any, Any] = self._tokenizers
-        if model.base_model not in known:
-            from transformers import AutoTokenizer
-
-            known[model.base_model] = AutoTokenizer.from_pretrained(model.base_model)
-        return known[model.base_model]
-
     async def _monitor_openai_server(self, model: Model, base_url: str, api_key: str) -> None:
         """Nothing: `need` sees at once that vLLM has died, where ART asks it every half minute."""
         await self._never.wait()
-
-    async def _serve_all(self, model: Model) -> None:
-        """Serve every checkpoint that is here; vLLM starts with the newest alone."""
-        service: Any = await self._get_service(model)
-        served = await self._list_served(model)
-        for folder in sorted((self._folder(model) / "checkpoints").glob("[0-9]*")):
-            if self._model_inference_name(model, int(folder.name)) not in served:
-                await service.register_lora_for_step(int(folder.name), str(folder))
-        await self._check_served(model, await self._get_step(model))
 
     async def _check_served(self, model: Model, step: int) -> None:
         """Compare the adapter that vLLM has under the step's name with the step's checkpoint.

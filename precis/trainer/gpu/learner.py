@@ -66,11 +66,20 @@ class Learner:
             dtype=torch.bfloat16,
             attn_implementation="sdpa",
             device_map={"": device},
-            quantization_config=_four_bits() if engine.load_in_4bit else None,
+            quantization_config=BitsAndBytesConfig(
+                load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
+            )
+            if engine.load_in_4bit
+            else None,
         )
         self._recomputes = False
         if device.startswith("cuda"):
-            torch.cuda.set_per_process_memory_fraction(_share_to_train(engine), device)
+            # The share of the GPU's memory that is not vLLM's. Without this limit, what the learner
+            # keeps for itself could be what vLLM takes at its next summary, and an engine that
+            # finds no memory ends.
+            is_shared = engine.gpus == 1 and not engine.sleep_while_training
+            left = 1 - _OTHERS_SHARE - (engine.gpu_memory_share if is_shared else 0)
+            torch.cuda.set_per_process_memory_fraction(max(left, _OTHERS_SHARE), device)
         if checkpoint is None:
             torch.manual_seed(seed)
             self._model = get_peft_model(base, _lora(engine))
@@ -149,17 +158,15 @@ class Learner:
             except torch.OutOfMemoryError:
                 if self._recomputes:
                     raise
-            self._recompute()
-
-    def _recompute(self) -> None:
-        _log.warning(
-            "The GPU has no room to keep what the layers computed: it is computed again in each "
-            "backward pass, which then takes a third longer. Fewer packed_tokens need less room."
-        )
-        self._recomputes = True
-        self._optimizer.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()
-        self._model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
+            _log.warning(
+                "The GPU has no room to keep what the layers computed: it is computed again in "
+                "each backward pass, which then takes a third longer. Fewer packed_tokens need "
+                "less room."
+            )
+            self._recomputes = True
+            self._optimizer.zero_grad(set_to_none=True)
+            torch.cuda.empty_cache()
+            self._model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
 
     def _move(
         self, seen: Sequence[dict[str, float]], learning_rate: float, norm_max: float
@@ -227,10 +234,16 @@ class Learner:
         tokens = torch.from_numpy(sequence.tokens).to(device)
         predicting = torch.from_numpy(sequence.trained[1:].nonzero()[0]).to(device)
         with self._computing():
+            # [1, 1, tokens, tokens], added to attention: 0 where a token is seen, -inf elsewhere.
+            groups = torch.from_numpy(sequence.groups).to(device)
+            parents = torch.from_numpy(sequence.parents).to(device)
+            seen = (groups[:, None] == groups[None]) | (parents[:, None] == groups[None])
+            seen &= torch.ones_like(seen).tril()
+            mask = torch.zeros(seen.shape, dtype=torch.bfloat16, device=device)
             hidden = self._model.get_base_model().model(
                 input_ids=tokens[None],
                 position_ids=torch.from_numpy(sequence.positions)[None].to(device),
-                attention_mask=_attention_mask(sequence, device),
+                attention_mask=mask.masked_fill_(~seen, float("-inf"))[None, None],
                 use_cache=False,
             )
             states = hidden.last_hidden_state[0, predicting]
@@ -267,17 +280,6 @@ class Learner:
             yield
 
 
-def _share_to_train(engine: EngineConfig) -> float:
-    """The share of the GPU's memory that is not vLLM's.
-
-    Without this limit, what the learner keeps for itself could be what vLLM takes at its next
-    summary, and an engine that finds no memory ends.
-    """
-    is_shared = engine.gpus == 1 and not engine.sleep_while_training
-    left = 1 - _OTHERS_SHARE - (engine.gpu_memory_share if is_shared else 0)
-    return max(left, _OTHERS_SHARE)  # where vLLM takes nearly all: too little, said as such
-
-
 def _score_tokens(
     states: torch.Tensor, head: torch.Tensor, targets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -296,26 +298,10 @@ def _parts(targets: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
         yield part, targets[part]
 
 
-def _attention_mask(sequence: PackedSequence, device: torch.device) -> torch.Tensor:
-    """[1, 1, tokens, tokens], added to attention: 0 where a token is seen, -inf elsewhere."""
-    groups = torch.from_numpy(sequence.groups).to(device)
-    parents = torch.from_numpy(sequence.parents).to(device)
-    seen = (groups[:, None] == groups[None]) | (parents[:, None] == groups[None])
-    seen &= torch.ones_like(seen).tril()
-    mask = torch.zeros(seen.shape, dtype=torch.bfloat16, device=device)
-    return mask.masked_fill_(~seen, float("-inf"))[None, None]
-
-
 def _lora(engine: EngineConfig) -> LoraConfig:
     return LoraConfig(
         r=engine.lora_rank,
         lora_alpha=engine.lora_alpha,
         target_modules=_MODULES,
         task_type="CAUSAL_LM",
-    )
-
-
-def _four_bits() -> BitsAndBytesConfig:
-    return BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
     )

@@ -105,18 +105,7 @@ def pack(
     Raises:
         TrainerError: a sample is longer than `tokens_max`.
     """
-    ordered = _shuffle(samples, seed)
-    scale = _advantage_scale(ordered, weighting)
-    parts = np.array_split(np.arange(len(ordered)), min(updates, len(ordered)))
-    packed = []
-    for part in parts:
-        chosen = [ordered[index] for index in part]
-        packed.append(_pack_update(chosen, tokens_max, weighting, scale))
-    return packed
-
-
-def _shuffle(samples: Sequence[Sample], seed: str) -> list[Sample]:
-    """Prompts in a random order, and the samples of each; those of one prompt stay together."""
+    # Prompts in a random order, and the samples of each; those of one prompt stay together.
     by_prompt: dict[Hashable, list[Sample]] = {}
     for sample in samples:
         by_prompt.setdefault(sample.prompt_id, []).append(sample)
@@ -125,7 +114,14 @@ def _shuffle(samples: Sequence[Sample], seed: str) -> list[Sample]:
     chance.shuffle(prompts)
     for prompt in prompts:
         chance.shuffle(prompt)
-    return list(chain.from_iterable(prompts))
+    ordered = list(chain.from_iterable(prompts))
+    scale = _advantage_scale(ordered, weighting)
+    parts = np.array_split(np.arange(len(ordered)), min(updates, len(ordered)))
+    packed = []
+    for part in parts:
+        chosen = [ordered[index] for index in part]
+        packed.append(_pack_update(chosen, tokens_max, weighting, scale))
+    return packed
 
 
 def _advantage_scale(samples: Sequence[Sample], weighting: Weighting) -> float:

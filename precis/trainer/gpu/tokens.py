@@ -37,7 +37,10 @@ def samples_of(groups: Sequence[art.TrajectoryGroup], *, scale_rewards: bool) ->
     """
     samples: list[Sample] = []
     for number, group in enumerate(groups):
-        advantages = _advantages([one.reward for one in group.trajectories], scale_rewards)
+        rewards = [one.reward for one in group.trajectories]
+        mean = statistics.fmean(rewards)
+        spread = statistics.pstdev(rewards) + _TINY if scale_rewards else 1.0
+        advantages = [(reward - mean) / spread for reward in rewards]
         for trajectory, advantage in zip(group.trajectories, advantages, strict=True):
             if advantage:
                 sequences = join_calls(sampled_in(trajectory))
@@ -166,9 +169,3 @@ def _samples_of(
             )
         )
     return samples
-
-
-def _advantages(rewards: Sequence[float], scale_rewards: bool) -> list[float]:
-    mean = statistics.fmean(rewards)
-    spread = statistics.pstdev(rewards) + _TINY if scale_rewards else 1.0
-    return [(reward - mean) / spread for reward in rewards]

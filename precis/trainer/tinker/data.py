@@ -84,7 +84,8 @@ def make_imitations(
             chosen = list(chain.from_iterable(order[start : start + size]))
             weights = _weights(chosen, "token")
             data = [
-                _imitation(sample, weight) for sample, weight in zip(chosen, weights, strict=True)
+                _datum(sample, weights=np.where(_mask(sample), weight, 0.0))
+                for sample, weight in zip(chosen, weights, strict=True)
             ]
             yield Update(data, chosen)
 
@@ -114,10 +115,6 @@ def _reinforcement(sample: Sample, weight: float) -> tinker.Datum:
     logprobs = np.where(mask, np.array(sample.logprobs[1:]), 0.0)
     advantages = np.where(mask, sample.advantage * weight, 0.0)
     return _datum(sample, logprobs=logprobs, advantages=advantages)
-
-
-def _imitation(sample: Sample, weight: float) -> tinker.Datum:
-    return _datum(sample, weights=np.where(_mask(sample), weight, 0.0))
 
 
 def _datum(sample: Sample, **inputs: npt.NDArray[np.float64]) -> tinker.Datum:

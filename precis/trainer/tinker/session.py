@@ -87,7 +87,15 @@ class TinkerSession:
         """The model as it was at a checkpoint: the one that made it, or loaded from there."""
         async with self._loading:
             if checkpoint not in self._models:
-                self._models[checkpoint] = await self._load(kept)
+                if kept.fresh_optimizer:
+                    loaded = self.client.create_training_client_from_state_async(kept.state)
+                else:
+                    loaded = self.client.create_training_client_from_state_with_optimizer_async(
+                        kept.state
+                    )
+                self._models[checkpoint] = await self.ask(
+                    f"go on from {kept.state}", loaded, _OPEN_S, is_saved=True
+                )
             return self._models[checkpoint]
 
     def note_move(self, model: tinker.TrainingClient, to: Path) -> None:
@@ -109,22 +117,14 @@ class TinkerSession:
         """Who samples from the weights of a checkpoint."""
         async with self._opening:
             if checkpoint not in self._samplers:
-                self._samplers[checkpoint] = await self._connect_sampler(checkpoint, kept)
+                opened: Awaitable[tinker.SamplingClient]
+                if self._settings.service == "skyrl":
+                    # Its server samples from the weights that a model has now, whatever was saved.
+                    model = await self.load_model(checkpoint, kept)
+                    opened = run_apart(model.save_weights_and_get_sampling_client)
+                else:
+                    opened = self.client.create_sampling_client_async(model_path=kept.sampler)
+                self._samplers[checkpoint] = await self.ask(
+                    f"sample from {kept.state}", opened, _OPEN_S
+                )
             return self._samplers[checkpoint]
-
-    async def _connect_sampler(self, checkpoint: Path, kept: Kept) -> tinker.SamplingClient:
-        opened: Awaitable[tinker.SamplingClient]
-        if self._settings.service == "skyrl":
-            # Its server samples from the weights that a model has now, whatever was saved.
-            model = await self.load_model(checkpoint, kept)
-            opened = run_apart(model.save_weights_and_get_sampling_client)
-        else:
-            opened = self.client.create_sampling_client_async(model_path=kept.sampler)
-        return await self.ask(f"sample from {kept.state}", opened, _OPEN_S)
-
-    async def _load(self, kept: Kept) -> tinker.TrainingClient:
-        if kept.fresh_optimizer:
-            loaded = self.client.create_training_client_from_state_async(kept.state)
-        else:
-            loaded = self.client.create_training_client_from_state_with_optimizer_async(kept.state)
-        return await self.ask(f"go on from {kept.state}", loaded, _OPEN_S, is_saved=True)

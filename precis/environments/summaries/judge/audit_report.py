@@ -36,7 +36,12 @@ def as_markdown(samples: Sequence[AuditSample], verdicts: Mapping[str, Sequence[
     """
     parts = [f"# The judge's verdicts on {len(samples)} summaries"]
     if len(verdicts) == 2:
-        parts.append(_compare(verdicts))
+        (first, ones), (second, others) = verdicts.items()
+        found = agreement(ones, others)
+        said = _describe_agreement(found, f"`{first}`", f"`{second}`")
+        if found.unscored:
+            said += f" {found.unscored} summaries went unscored and are left out."
+        parts.append(f"`{first}` and `{second}` {said}")
     for index, sample in enumerate(samples):
         ruled = {name: some[index] for name, some in verdicts.items()}
         parts += [*_heading(index, sample), _rulings_table(sample, ruled)]
@@ -62,23 +67,21 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
             f"{prose.both} prose by both, {prose.only_first} by the judge only, "
             f"{prose.only_second} by the person only, {prose.neither} by neither."
         )
+    # A table for a terminal, each column as wide as its widest cell.
+    rows = [_COLUMNS, *corrected]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = map(str.ljust, row, widths)
+        lines.append("  ".join(cells).rstrip())
     parts += [
         "Accuracy, with its 95 % interval (prediction-powered inference):",
-        _align([_COLUMNS, *corrected]),
+        "\n".join(lines),
         f"Corrected is right whatever the judge's faults, if what was ruled on is a random sample: "
         f"what was left empty must not have been harder. Fewer than {DOCUMENTS_MIN} documents say "
         "too little; --contender samples one contender alone.",
     ]
     return "\n\n".join(parts)
-
-
-def _compare(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
-    (first, ones), (second, others) = verdicts.items()
-    found = agreement(ones, others)
-    said = _describe_agreement(found, f"`{first}`", f"`{second}`")
-    if found.unscored:
-        said += f" {found.unscored} summaries went unscored and are left out."
-    return f"`{first}` and `{second}` {said}"
 
 
 def _describe_agreement(found: Agreement, first: str, second: str) -> str:
@@ -135,13 +138,3 @@ def _corrected_row(one: CorrectedAccuracy) -> tuple[str, ...]:
 
 def _format(interval: Interval | None) -> str:
     return str(interval) if interval else "too few"
-
-
-def _align(rows: Sequence[Sequence[str]]) -> str:
-    """A table for a terminal, each column as wide as its widest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = map(str.ljust, row, widths)
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

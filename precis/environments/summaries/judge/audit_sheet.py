@@ -92,20 +92,30 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     for name in ANSWERS_KEY:
         schema[name] = results.schema[name]
     given = pl.DataFrame(ruled, schema=schema, orient="row")
-    both = pl.concat([results, _prose_in(results)])
-    found = given.join(both, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
-    _check(path, found)
-    return found
-
-
-def _prose_in(results: pl.DataFrame) -> pl.DataFrame:
-    """A row for each summary, on whether the judge says that it is prose."""
+    # A row for each summary, on whether the judge says that it is prose.
     by_summary = results.unique(ANSWERS_KEY[:-1], keep="first")
-    return by_summary.with_columns(
-        question_id=pl.lit(PROSE),
-        answerable=pl.lit(value=True),
-        correct=pl.col("disqualified").ne_missing(pl.lit("judged_not_prose")),
+    both = pl.concat(
+        [
+            results,
+            by_summary.with_columns(
+                question_id=pl.lit(PROSE),
+                answerable=pl.lit(value=True),
+                correct=pl.col("disqualified").ne_missing(pl.lit("judged_not_prose")),
+            ),
+        ]
     )
+    found = given.join(both, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
+    unknown = found.filter(pl.col("correct").is_null())
+    if not unknown.is_empty():
+        raise ConfigError(
+            f"{path}, line {unknown['line'][0]}: no verdict of a judge in these results belongs to "
+            "it.",
+            "Name the results that the sheet was made of, and leave its last columns alone.",
+        )
+    twice = found.filter(pl.struct(ANSWERS_KEY).is_duplicated())
+    if not twice.is_empty():
+        raise ConfigError(f"{path}, line {twice['line'][-1]}: its question is there twice.")
+    return found
 
 
 def agreement_with(person: pl.DataFrame) -> Agreement:
@@ -124,19 +134,6 @@ def agreement_with(person: pl.DataFrame) -> Agreement:
         neither=counts[False, False],
         unscored=0,
     )
-
-
-def _check(path: Path, found: pl.DataFrame) -> None:
-    unknown = found.filter(pl.col("correct").is_null())
-    if not unknown.is_empty():
-        raise ConfigError(
-            f"{path}, line {unknown['line'][0]}: no verdict of a judge in these results belongs to "
-            "it.",
-            "Name the results that the sheet was made of, and leave its last columns alone.",
-        )
-    twice = found.filter(pl.struct(ANSWERS_KEY).is_duplicated())
-    if not twice.is_empty():
-        raise ConfigError(f"{path}, line {twice['line'][-1]}: its question is there twice.")
 
 
 def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:

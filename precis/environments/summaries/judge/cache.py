@@ -83,7 +83,29 @@ class ReplyCache:
         self._warned = False
         self._connection: sqlite3.Connection | None = None
         try:
-            self._connection = _open(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Transactions are opened by hand, and one event loop at a time uses the connection,
+            # though not always from the thread that made it.
+            connection = sqlite3.connect(
+                path, timeout=_CLOSE_BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                # auto_vacuum only takes effect before the first table, and lets `prune` give pages
+                # back without the exclusive lock of a full VACUUM. With WAL, `synchronous = NORMAL`
+                # survives a killed process; only a power cut can lose the last replies, and never
+                # the file.
+                for pragma in (
+                    "auto_vacuum = INCREMENTAL",
+                    "journal_mode = WAL",
+                    "synchronous = NORMAL",
+                ):
+                    connection.execute(f"PRAGMA {pragma}").fetchall()
+                connection.executescript(_SCHEMA)
+                connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
+            except sqlite3.Error:
+                connection.close()
+                raise
+            self._connection = connection
         except (sqlite3.Error, OSError) as error:
             self._warn(error)
 
@@ -158,13 +180,10 @@ class ReplyCache:
         if row is None:
             return None
         if self._clock() - row[1] > _FRESH_S:
-            self._touch(key)
+            self._touched.add(key)
+            if len(self._touched) >= _TOUCHED_MAX:
+                self._flush()
         return str(row[0])
-
-    def _touch(self, key: str) -> None:
-        self._touched.add(key)
-        if len(self._touched) >= _TOUCHED_MAX:
-            self._flush()
 
     def _flush(self) -> None:
         """Write all that is pending in one transaction, or leave it for the next time."""
@@ -175,7 +194,10 @@ class ReplyCache:
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._write(self._connection)
         except sqlite3.Error as error:
-            if not _is_busy(error):
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in {
+                sqlite3.SQLITE_BUSY,
+                sqlite3.SQLITE_LOCKED,
+            }:
                 self._warn(error)
             return
         self._pending.clear()
@@ -217,31 +239,6 @@ class ReplyCache:
         self._warned = True
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Transactions are opened by hand, and one event loop at a time uses the connection, though
-    # not always from the thread that made it.
-    connection = sqlite3.connect(
-        path, timeout=_CLOSE_BUSY_S, isolation_level=None, check_same_thread=False
-    )
-    try:
-        _prepare(connection)
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    # auto_vacuum only takes effect before the first table, and lets `prune` give pages back
-    # without the exclusive lock of a full VACUUM. With WAL, `synchronous = NORMAL` survives a
-    # killed process; only a power cut can lose the last replies, and never the file.
-    for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
-    connection.executescript(_SCHEMA)
-    connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
-
-
 def _count_used_bytes(connection: sqlite3.Connection) -> int:
     """Bytes of the file's pages in use, by every process: two look-ups in its header."""
     pages = []
@@ -252,11 +249,3 @@ def _count_used_bytes(connection: sqlite3.Connection) -> int:
 
 def _evict(connection: sqlite3.Connection) -> int:
     return connection.execute(_OLDEST, (_EVICTED_AT_ONCE,)).rowcount
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    # The extended codes (BUSY_SNAPSHOT, BUSY_RECOVERY, …) carry the plain one in their low byte.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    }

@@ -93,7 +93,16 @@ class CachedJudge:
             ProviderFailed: the last try failed too, or the deadline leaves no time for another.
             JudgeRejected: no retry will help.
         """
-        key = self._key(prompt)
+        parts = [
+            self._client.endpoint.model,
+            prompt.messages,
+            self._parameters,
+            prompt.schema,
+            PROTOCOL_VERSION,
+        ]
+        if self._rules:
+            parts.append(self._rules)
+        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         while True:
             known = self._find(key, prompt, parse)
             if known is not None:
@@ -128,12 +137,27 @@ class CachedJudge:
             async with self._client.turn(_estimate_usage(prompt)) as turn:
                 # Chosen now: while this one waited, others may have learned what is rejected.
                 asked_as = self._format
-                request = self._request(prompt, asked_as)
+                model = self._client.endpoint.model
+                payload = {"model": model, "messages": prompt.messages, **self._parameters}
+                if asked_as == "json_schema":
+                    schema = {"name": prompt.name, "strict": True, "schema": prompt.schema}
+                    payload["response_format"] = {"type": "json_schema", "json_schema": schema}
+                elif asked_as == "json_object":
+                    payload["response_format"] = {"type": "json_object"}
+                request = CompletionRequest(payload, _estimate_usage(prompt), kind=prompt.name)
                 read = partial(_read, prompt, parse, asked_as)
                 try:
                     return await self._client.send(request, turn, deadline, read)
                 except SchemaRejected as error:
-                    self._ask_more_plainly(asked_as, error)
+                    # Step down once for all requests that were rejected for the same format.
+                    if asked_as == _FORMATS[-1]:
+                        endpoint = self._client.endpoint
+                        raise JudgeRejected(
+                            f"The judge at {endpoint.base_url} rejects requests to "
+                            f"'{endpoint.model}' in every form ({error}): choose another model."
+                        ) from error
+                    if asked_as == self._format:
+                        self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
                 except ProviderRejected as error:
                     raise JudgeRejected(str(error)) from error
 
@@ -161,39 +185,6 @@ class CachedJudge:
             return None
         self._cached += 1
         return said
-
-    def _key(self, prompt: Prompt) -> str:
-        parts = [
-            self._client.endpoint.model,
-            prompt.messages,
-            self._parameters,
-            prompt.schema,
-            PROTOCOL_VERSION,
-        ]
-        if self._rules:
-            parts.append(self._rules)
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-    def _request(self, prompt: Prompt, asked_as: str) -> CompletionRequest:
-        model = self._client.endpoint.model
-        payload = {"model": model, "messages": prompt.messages, **self._parameters}
-        if asked_as == "json_schema":
-            schema = {"name": prompt.name, "strict": True, "schema": prompt.schema}
-            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
-        elif asked_as == "json_object":
-            payload["response_format"] = {"type": "json_object"}
-        return CompletionRequest(payload, _estimate_usage(prompt), kind=prompt.name)
-
-    def _ask_more_plainly(self, asked_as: str, error: SchemaRejected) -> None:
-        """Step down once for all requests that were rejected for the same format."""
-        if asked_as == _FORMATS[-1]:
-            endpoint = self._client.endpoint
-            raise JudgeRejected(
-                f"The judge at {endpoint.base_url} rejects requests to "
-                f"'{endpoint.model}' in every form ({error}): choose another model."
-            ) from error
-        if asked_as == self._format:
-            self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
 
 
 def parameters_of(config: JudgeConfig) -> dict[str, Any]:

@@ -94,7 +94,13 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     added = (correct - judged * asked) / asked.sum()
     added -= share * (excess - rectifier * ruled_on) / ruled_on.sum()
     variance = float(np.sum(added**2) + (share / ruled_on.sum()) ** 2)
-    return _interval(judged - share * rectifier, variance, int(np.count_nonzero(ruled_on)))
+    # As wide as few documents make it, and within 0 and 1.
+    mean = judged - share * rectifier
+    reach = widened(
+        NORMAL.inv_cdf((1 + CONFIDENCE) / 2), int(np.count_nonzero(ruled_on))
+    ) * np.sqrt(variance)
+    ends = np.clip([mean, mean - reach, mean + reach], 0.0, 1.0)
+    return Interval(*map(float, ends))
 
 
 def _questions(rows: pl.DataFrame) -> float:
@@ -110,10 +116,3 @@ def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("correct").sum().cast(pl.Float64), pl.len().cast(pl.Float64).alias("asked"))
         .sort("document_id")
     )
-
-
-def _interval(mean: float, variance: float, documents: int) -> Interval:
-    """As wide as few documents make it, and within 0 and 1."""
-    reach = widened(NORMAL.inv_cdf((1 + CONFIDENCE) / 2), documents) * np.sqrt(variance)
-    ends = np.clip([mean, mean - reach, mean + reach], 0.0, 1.0)
-    return Interval(*map(float, ends))

@@ -58,10 +58,19 @@ def endpoint_for(
         return Endpoint(local_url.rstrip("/"), config.model or LEXICAL_MODEL, api_key="local")
     own = Provider(config.base_url, own_key)
     provider = own if config.provider == "url" else PROVIDERS[config.provider]
+    key = environment.get(provider.key_variable, "").strip()
+    if not key:
+        raise ConfigError(
+            f"The judge's key is missing: provider '{config.provider}' reads it from "
+            f"{provider.key_variable}.",
+            f"Set {provider.key_variable} in the environment or in .env (any word will do for an "
+            "endpoint that asks for none), or rehearse with judge provider 'lexical', which needs "
+            "no key.",
+        )
     return Endpoint(
         provider.base_url.rstrip("/"),
         config.model or _MODELS[config.provider],
-        _key(provider.key_variable, config.provider, environment),
+        sendable(key, provider.key_variable),
         key_variable=provider.key_variable,
     )
 
@@ -76,14 +85,3 @@ def limits_of(config: JudgeConfig) -> RateLimits:
     if config.provider != "lexical":
         return config.limits
     return without_quota(config.limits.in_flight)
-
-
-def _key(variable: str, provider: str, environment: Mapping[str, str]) -> str:
-    key = environment.get(variable, "").strip()
-    if not key:
-        raise ConfigError(
-            f"The judge's key is missing: provider '{provider}' reads it from {variable}.",
-            f"Set {variable} in the environment or in .env (any word will do for an endpoint "
-            "that asks for none), or rehearse with judge provider 'lexical', which needs no key.",
-        )
-    return sendable(key, variable)

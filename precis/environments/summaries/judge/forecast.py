@@ -21,7 +21,7 @@ from precis.environments.summaries.judge.protocol import (
 )
 from precis.llm.forecast import Forecast
 from precis.llm.tokens import estimate_tokens
-from precis.records.documents import Document, Question
+from precis.records.documents import Document
 from precis.records.spend import Prices, Usage, prices_of, usd
 from precis.words import WORDS_MAX
 
@@ -105,13 +105,23 @@ def _cost(config: JudgeConfig, document: Document, text: str) -> _Cost:
     cost = _Cost(0, 0, 0)
     for questions in batches(document.questions, config.protocol):
         prompt = reading_prompt(text, questions, config.protocol)
-        cost = _sum(cost, _request(prompt, _answers(questions)))
+        answers = []
+        for question in questions:
+            answer = question.answer if question.answerable else UNANSWERABLE
+            answers.append({"id": "q1", "answer": answer})
+        cost = _sum(cost, _request(prompt, {"answers": answers, "is_prose": True}))
         # What is not said, or said as in the golden answer, needs no grade: this is the dearest
         # case, in which all is said in other words.
         graded = [Graded(one, one.answer) for one in questions if one.answerable]
         if graded:
             whole = document.text if config.protocol == "per_question" else None
-            cost = _sum(cost, _request(grade_prompt(graded, whole), _grades(len(graded))))
+            cost = _sum(
+                cost,
+                _request(
+                    grade_prompt(graded, whole),
+                    {"grades": [{"id": "q1", "correct": True}] * len(graded)},
+                ),
+            )
     return cost
 
 
@@ -119,18 +129,6 @@ def _request(prompt: Prompt, reply: object) -> _Cost:
     sent = sum(len(message["content"]) for message in prompt.messages)
     answered = len(json.dumps(reply))
     return _Cost(1, estimate_tokens(sent), estimate_tokens(answered))
-
-
-def _answers(questions: Sequence[Question]) -> object:
-    answers = []
-    for question in questions:
-        answer = question.answer if question.answerable else UNANSWERABLE
-        answers.append({"id": "q1", "answer": answer})
-    return {"answers": answers, "is_prose": True}
-
-
-def _grades(count: int) -> object:
-    return {"grades": [{"id": "q1", "correct": True}] * count}
 
 
 def _head(text: str, words: int) -> str:

@@ -305,14 +305,12 @@ def validate_reply(reply: str, shape: type[S]) -> S:
     try:
         return shape.model_validate(loaded)
     except ValidationError as error:
-        raise BadReply(_explain(error)) from error
-
-
-def _explain(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    where = ".".join(map(str, problem["loc"])) or "the reply"
-    given = str(problem["input"])[:200]
-    return f"`{where}` is not what was asked for ({problem['msg']}): {given}"
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"])) or "the reply"
+        given = str(problem["input"])[:200]
+        raise BadReply(
+            f"`{where}` is not what was asked for ({problem['msg']}): {given}"
+        ) from error
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -340,9 +338,9 @@ def _answers_of(entries: Sequence[_AnswerEntry], ids: Sequence[str]) -> list[str
     answers = []
     for id in ids:
         answer = by_id[id].answer.strip()
-        answers.append(UNANSWERABLE if _declines(answer) else answer)
+        answers.append(
+            UNANSWERABLE
+            if (answer.strip(" \t\r\n.\"'`*").upper() in ("", UNANSWERABLE))
+            else answer
+        )
     return answers
-
-
-def _declines(answer: str) -> bool:
-    return answer.strip(" \t\r\n.\"'`*").upper() in ("", UNANSWERABLE)

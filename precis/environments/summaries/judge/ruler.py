@@ -10,7 +10,7 @@ trajectory, in order; any other is asked for again.
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
@@ -80,7 +80,15 @@ class RulerJudge:
     ) -> None:
         self._endpoint = endpoint
         self._config = config
-        self._score = _import_ruler()
+        # ART's function; its import takes too long to be in a call that has a deadline.
+        # litellm comes with it, fetches a price list on import unless told not to, and prints
+        # adverts for its bug tracker with each error.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        import litellm
+        from art.rewards import ruler_score_group
+
+        litellm.suppress_debug_info = True
+        self._score = ruler_score_group
         self._client = ChatClient(
             endpoint,
             config,
@@ -110,7 +118,10 @@ class RulerJudge:
         """
         if not group.trajectories:
             return []
-        distinct = _escape(_distinct(group))
+        # The group, or its first trajectory alone where all say the same. ART does this too, but
+        # prints a warning into the terminal.
+        said = {json.dumps(trajectory.messages()) for trajectory in group.trajectories}
+        distinct = _escape(type(group)(group.trajectories[:1]) if len(said) == 1 else group)
         try:
             scores = await self._ask(distinct)
         except ProviderFailed as error:
@@ -188,18 +199,6 @@ class _Exchange(httpx.AsyncBaseTransport):
         return reply.body
 
 
-def _import_ruler() -> Callable[..., Awaitable[object]]:
-    """ART's function; its import takes too long to be in a call that has a deadline."""
-    # litellm comes with it, fetches a price list on import unless told not to, and prints
-    # adverts for its bug tracker with each error.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
-    from art.rewards import ruler_score_group
-
-    litellm.suppress_debug_info = True
-    return ruler_score_group
-
-
 def _parse(reply: str, wanted: int) -> list[float]:
     try:
         scores = _Scores.model_validate_json(reply).scores
@@ -215,15 +214,6 @@ def _parse(reply: str, wanted: int) -> list[float]:
             "in this order.",
         )
     return [score.score for score in scores]
-
-
-def _distinct(group: "art.TrajectoryGroup") -> "art.TrajectoryGroup":
-    """The group, or its first trajectory alone where all say the same.
-
-    ART does this too, but prints a warning into the terminal.
-    """
-    said = {json.dumps(trajectory.messages()) for trajectory in group.trajectories}
-    return type(group)(group.trajectories[:1]) if len(said) == 1 else group
 
 
 def _escape(group: "art.TrajectoryGroup") -> "art.TrajectoryGroup":

@@ -33,23 +33,20 @@ def prepare_warm_start(
     if config.source == "file":
         given = read_summaries(Path(config.file).expanduser())
         documents, shown = _match(given, config, corpus, task)
-        digest = _digest(given)
+        said = [(one.document_id, one.text, one.summary) for one in given]
+        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
     else:
-        documents, shown, digest = _choose(config, corpus), (), ""
+        # The last ones; which these are, the split's seed has drawn.
+        available = len(corpus.train)
+        count = count_apart(config, available)
+        if not 0 < count < available:
+            raise DocumentsError(
+                f"warm_start sets {count} documents apart, of {available} training documents: "
+                "lower warm_start.scenarios, or raise documents.train_size (TRAIN_SIZE)."
+            )
+        documents, shown, digest = corpus.train[-count:], (), ""
     apart = _set_apart(corpus, documents)
     return WarmStart(tuple(map(scenario_of, documents)), shown, digest), apart
-
-
-def _choose(config: WarmStartConfig, corpus: Corpus) -> tuple[Document, ...]:
-    """The last ones; which these are, the split's seed has drawn."""
-    available = len(corpus.train)
-    count = count_apart(config, available)
-    if not 0 < count < available:
-        raise DocumentsError(
-            f"warm_start sets {count} documents apart, of {available} training documents: lower "
-            "warm_start.scenarios, or raise documents.train_size (TRAIN_SIZE)."
-        )
-    return corpus.train[-count:]
 
 
 def _set_apart(corpus: Corpus, documents: Sequence[Document]) -> Corpus:
@@ -117,7 +114,10 @@ class _KnownDocuments:
         """The training document that a summary is of, a new one with the text that is given, or
         the cause why it is left out."""
         text = _normal(one.text)
-        if one.document_id in self._held_out or (text and self._is_held_out(text)):
+        # Whether a text is a held-out one, a part of one, or one with more around it.
+        if one.document_id in self._held_out or (
+            text and any(text in held_out or held_out in text for held_out in self._held_out_texts)
+        ):
             return "held_out"
         if not text:
             return self._train.get(one.document_id, "no_such_document")
@@ -129,17 +129,8 @@ class _KnownDocuments:
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         return Document(f"warm-start-{name}", "", one.text, ())
 
-    def _is_held_out(self, text: str) -> bool:
-        """Whether a text is a held-out one, a part of one, or one with more around it."""
-        return any(text in held_out or held_out in text for held_out in self._held_out_texts)
-
 
 def _normal(text: str) -> str:
     """The words of a text between spaces, so that only whole words are found in another."""
     words = tokens(text)
     return f" {' '.join(words)} " if words else ""
-
-
-def _digest(given: Sequence[GivenSummary]) -> str:
-    said = [(one.document_id, one.text, one.summary) for one in given]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
