@@ -30,7 +30,7 @@ endif
 SERVICES := $(wildcard tests/services tests/*/services)
 
 .PHONY: install install-gpu install-sky install-tinker install-environments \
-	install-ray rehearse stop test test-all test-gpu unit \
+	install-ray install-verifiers rehearse stop test test-all test-gpu unit \
 	services matrices lint docs format bench lock clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
@@ -157,6 +157,13 @@ install-ray: $(VENV)/.installed-ray  ## with Ray, to play on more machines than 
 
 $(VENV)/.installed-ray: requirements-ray.lock $(VENV)/.installed
 	@$(INSTALL) --no-deps --require-hashes -r requirements-ray.lock
+	@touch $@
+
+install-verifiers: .venv-verifiers/.installed  ## to train on environments of verifiers, beside .venv
+
+.venv-verifiers/.installed: environments/precis_summaries/requirements.lock
+	@$(PYTHON) -m venv --clear .venv-verifiers
+	@.venv-verifiers/bin/python -m pip install --quiet --no-deps --require-hashes -r $<
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock requirements-environments.lock $(VENV)/.installed

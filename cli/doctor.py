@@ -46,7 +46,7 @@ from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.shortcomings import nothing_to_train
-from precis.settings.environment import CommandSettings, PythonSettings
+from precis.settings.environment import AgentSettings
 from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
@@ -254,15 +254,15 @@ def _any_judge(config: TrainConfig) -> Endpoint:
     return endpoint_for(config.judge, any_keys, "http://127.0.0.1")
 
 
-async def _check_environment(settings: PythonSettings | CommandSettings, judge: JudgeConfig) -> str:
-    file = settings.file if settings.kind == "python" else " ".join(settings.command)
+async def _check_environment(settings: AgentSettings, judge: JudgeConfig) -> str:
     async with await asyncio.to_thread(load_agent, settings) as environment:
         problems = await environment.checks()
         if problems:
             raise ConfigError(" ".join(problems))
         train = len(environment.scenarios("train"))
         held_out = len(environment.scenarios("validation"))
-    found = f"{file}: {train} {environment.nouns.scenarios} to train on, {held_out} held out"
+    scenarios = environment.nouns.scenarios
+    found = f"{settings.label}: {train} {scenarios} to train on, {held_out} held out"
     return f"{found}; judge {await checks.check_judge(judge)}" if environment.rubric else found
 
 

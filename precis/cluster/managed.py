@@ -127,6 +127,8 @@ def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
         yield "environment.file", config.environment.file
     if config.environment.kind == "command":
         yield "environment.command", config.environment.command[0]
+    if config.environment.kind == "verifiers":
+        yield "environment.python", config.environment.python
     source = config.documents.source
     if source != "bundled" and Path(source).expanduser().exists():
         yield "documents.source", source

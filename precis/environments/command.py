@@ -9,35 +9,22 @@ started when it ends, at its deadline, and when this process is killed.
 import asyncio
 import hashlib
 import json
-import os
-import re
 import shutil
-import subprocess
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from precis.environment import key_variables
+from precis.environments.programs import end, harmless, output_of, start, tail
 from precis.environments.ruler import RulerScored
 from precis.errors import ConfigError
-from precis.processes.supervisor import SUPERVISE
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 
 if TYPE_CHECKING:
     import art
 
 _SPLITS: tuple[Split, ...] = ("train", "validation")
-_SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-_WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
-_TAIL = 64 * 1024
-"""Bytes of what a program prints that are kept: the last line is all that counts."""
 _SCENARIOS_S = 60.0
-_SCENARIOS_MAX = 64 * 1024 * 1024
-_STOP_S = 4.5
-"""Longer than a supervisor takes to end what ignores SIGTERM; the recorder waits 5 s."""
 _SHOWN = 200
 
 
@@ -83,7 +70,13 @@ class CommandEnvironment(RulerScored):
                 "OPENAI_MODEL": model.get_inference_name(),
                 "PRECIS_SCENARIO": str(file),
             }
-            status, output, errors = await _run(self._command, {**harmless(), **variables})
+            process = await start(self._command, {**harmless(), **variables})
+            assert process.stdout and process.stderr
+            try:
+                output, errors = await asyncio.gather(tail(process.stdout), tail(process.stderr))
+                status = await process.wait()
+            finally:
+                await end(process)
         said = errors.decode(errors="replace").replace(key, "…").strip()
         if status:
             return Unscored("agent_failed", f"It ended with status {status}: {said[-_SHOWN:]}")
@@ -122,45 +115,6 @@ def load_command(
             twice = next(one for one in ids if ids.count(one) > 1)
             raise ConfigError(f"{where}: two scenarios have the id {twice!r}.")
     return CommandEnvironment(command, found, rubric)
-
-
-def harmless() -> dict[str, str]:
-    """This process's variables, without those that may be secrets: keys, tokens, passwords."""
-    ours = set(key_variables())
-    kept = {}
-    for name, value in os.environ.items():
-        secret = name in ours or _SECRET.search(name) or _WITH_PASSWORD.search(value)
-        if not secret:
-            kept[name] = value
-    # The recorder is on the loopback, which no proxy reaches.
-    kept["NO_PROXY"] = kept["no_proxy"] = "127.0.0.1,localhost"
-    return kept
-
-
-async def _run(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bytes, bytes]:
-    """Return the exit status, and the ends of standard output and standard error."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *SUPERVISE, *command, env=dict(variables), stdin=pipe, stdout=pipe, stderr=pipe
-    )
-    assert process.stdin and process.stdout and process.stderr
-    try:
-        output, errors = await asyncio.gather(_tail(process.stdout), _tail(process.stderr))
-        return await process.wait(), output, errors
-    finally:
-        # Its end has the supervisor end all that is left.
-        process.stdin.close()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _STOP_S)
-        with suppress(ProcessLookupError):
-            process.kill()
-
-
-async def _tail(stream: asyncio.StreamReader) -> bytes:
-    kept = b""
-    while more := await stream.read(_TAIL):
-        kept = (kept + more)[-_TAIL:]
-    return kept
 
 
 def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
@@ -212,31 +166,7 @@ def _ask_for_scenarios(command: Sequence[str], split: Split) -> list[Scenario]:
     """Run `COMMAND scenarios SPLIT`, which prints a JSON object a line."""
     asked = [*command, "scenarios", split]
     where = " ".join(asked)
-    with subprocess.Popen(
-        [*SUPERVISE, *asked],
-        env=harmless(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert process.stdin and process.stdout
-        late = threading.Timer(_SCENARIOS_S, process.stdin.close)
-        late.start()
-        try:
-            output = process.stdout.read(_SCENARIOS_MAX + 1)
-        finally:
-            in_time = late.is_alive()
-            late.cancel()
-            process.stdin.close()
-            process.stdout.close()
-        status = process.wait()
-    problem = ""
-    if not in_time:
-        problem = f"did not end within {_SCENARIOS_S:g} s"
-    elif len(output) > _SCENARIOS_MAX:
-        problem = "prints more than 64 MiB"
-    elif status:
-        problem = f"ended with status {status}"
+    output, problem = output_of(asked, _SCENARIOS_S, harmless())
     if problem:
         raise ConfigError(
             f"`{where}` {problem}.",
@@ -244,7 +174,7 @@ def _ask_for_scenarios(command: Sequence[str], split: Split) -> list[Scenario]:
             "`environment.scenarios`.",
         )
     found = []
-    for number, given in _objects(output.decode(errors="replace"), where):
+    for number, given in _objects(output, where):
         found.append(_scenario(given, f"{where}, line {number}"))
     return found
 

@@ -50,8 +50,7 @@ def _differences(
         said.append(f"and {len(changed) - _SHOWN_MAX} more")
     environment = config.environment
     if environment.kind != "summaries":
-        what = environment.file if environment.kind == "python" else environment.command[0]
-        return "; ".join(said) or f"{what} or its scenarios have changed since"
+        return "; ".join(said) or f"{environment.label} or its scenarios have changed since"
     if not is_corpus_the_same and not of_documents:
         said.append(f"the documents of {config.documents.source} have changed since")
     return "; ".join(said) or (

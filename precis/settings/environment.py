@@ -4,6 +4,7 @@ environment: {kind: summaries}                       # of the documents of `docu
 environment: {kind: python, file: my_agent.py}       # of a file of one's own
 environment: my_agent.py                             # the same
 environment: {kind: command, command: [./my_agent]}  # of any program
+environment: {kind: verifiers, id: my-environment}   # of a package for verifiers
 """
 
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from precis.record import Record
-from precis.settings.identity import ByIdentity, Decides
+from precis.settings.identity import ByIdentity, Decides, MayChange
 
 
 class SummariesSettings(Record):
@@ -35,6 +36,11 @@ class PythonSettings(Record):
     rubric: ByIdentity[str] = Field("", max_length=2000)
     """For `ruler`, a sentence on what is good; empty takes the file's."""
 
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return self.file
+
 
 class CommandSettings(Record):
     """Any program, in any language: it asks the policy over HTTP and prints a score."""
@@ -51,6 +57,45 @@ class CommandSettings(Record):
     """A sentence on what is good: the judge of `judge` then scores the attempts of a group against
     each other (RULER). Empty takes the score that the program prints."""
 
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return " ".join(self.command)
+
+
+class VerifiersSettings(Record):
+    """An environment of verifiers 0.4, in the virtual environment that it is installed in."""
+
+    kind: Decides[Literal["verifiers"]] = "verifiers"
+    """It is played in a process of its own, on the flow's machine."""
+    id: Decides[str] = Field(min_length=1)
+    """The installed package, as verifiers names it. What a run is depends on its code, too."""
+    python: ByIdentity[str] = Field(".venv-verifiers/bin/python", min_length=1)
+    """The Python of that virtual environment; `make install-verifiers` makes this one."""
+    config: Decides[dict[str, Any]] = Field(default_factory=dict)
+    """verifiers' own settings of the environment, as below `[env]` in its files:
+    `{"taskset": {"difficulty": "hard"}, "agent": {"max_turns": 4}}`."""
+    held_out: Decides[dict[str, Any]] = Field(default_factory=dict)
+    """Settings of the taskset in which the held-out tasks differ: `{"split": "test"}`. Empty holds
+    out the first `val_size` tasks, and trains on those that follow."""
+    train_size: Decides[int] = Field(400, ge=1)
+    """The most tasks to train on."""
+    val_size: Decides[int] = Field(40, ge=1)
+    """The most tasks to hold out."""
+    success_min: Decides[float | None] = None
+    """The least reward that counts as a success; without one the mean reward is reported."""
+    rubric: ByIdentity[str] = Field("", max_length=2000)
+    """A sentence on what is good: the judge of `judge` then scores the attempts of a group against
+    each other (RULER). Empty takes the environment's rewards."""
+    variables: MayChange[tuple[str, ...]] = ()
+    """Names of variables that its process sees although they may be secrets, such as the key of a
+    judge of its own."""
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return f"verifiers' environment {self.id}"
+
 
 def _kind_of(given: Any) -> Any:
     """A name as what it is short for."""
@@ -59,8 +104,10 @@ def _kind_of(given: Any) -> Any:
     return {"kind": "summaries"} if given == "summaries" else {"kind": "python", "file": given}
 
 
+AgentSettings = PythonSettings | CommandSettings | VerifiersSettings
+"""Those that have no settings elsewhere."""
 EnvironmentSettings = Annotated[
-    SummariesSettings | PythonSettings | CommandSettings,
+    SummariesSettings | AgentSettings,
     Field(discriminator="kind"),
     BeforeValidator(_kind_of),
 ]

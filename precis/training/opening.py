@@ -21,11 +21,12 @@ from precis.environments.recorder import Recorder
 from precis.environments.ruler import RulerScored, connect_ruler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
+from precis.environments.verifiers import load_verifiers
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
-from precis.settings.environment import CommandSettings, PythonSettings
+from precis.settings.environment import AgentSettings
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
@@ -56,7 +57,7 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
     return await host.up()
 
 
-def load_agent(settings: PythonSettings | CommandSettings) -> RulerScored:
+def load_agent(settings: AgentSettings) -> RulerScored:
     """The environment of a user's own; its judge is not connected.
 
     Raises:
@@ -64,6 +65,8 @@ def load_agent(settings: PythonSettings | CommandSettings) -> RulerScored:
     """
     if settings.kind == "command":
         return load_command(settings.command, settings.scenarios, settings.rubric)
+    if settings.kind == "verifiers":
+        return load_verifiers(settings)
     return load_python(settings.file, settings.score, settings.rubric)
 
 

@@ -35,6 +35,7 @@ except PrecisError as error:
 """
 
 ROOT = Path(__file__).parents[2]
+VERIFIERS_LOCK = ROOT / "environments" / "precis_summaries" / "requirements.lock"
 COMMAND = Path(sys.executable).with_name("precis")
 SERVER = """
 from cli import prefect_server
@@ -242,3 +243,15 @@ def deployed(deployments: Precis) -> Iterator[Precis]:
     yield precis
     worker.send_signal(signal.SIGTERM)
     worker.wait(timeout=patience_s())
+
+
+@pytest.fixture(scope="session")
+def verifiers_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a virtual environment with verifiers, as the lock has it."""
+    folder = tmp_path_factory.mktemp("verifiers")
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    python = folder / "bin" / "python"
+    install = (uv, "pip", "install", "--quiet", "--python", python, "--no-deps")
+    subprocess.run([*install, "--require-hashes", "-r", VERIFIERS_LOCK], check=True)
+    return python

@@ -33,15 +33,11 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Verifiers and Précis as the environment's lock has them, installed together."""
-    environment = tmp_path_factory.mktemp("verifiers")
-    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, environment], check=True)
-    found = environment / "bin" / "python"
-    install = (UV, "pip", "install", "--quiet", "--python", found, "--no-deps")
-    subprocess.run([*install, "--require-hashes", "-r", PACKAGE / "requirements.lock"], check=True)
+def python(verifiers_python: Path) -> Path:
+    """Verifiers' Python, with Précis and the package in its environment too."""
+    install = (UV, "pip", "install", "--quiet", "--python", verifiers_python, "--no-deps")
     subprocess.run([*install, "--no-build-isolation", "-e", ROOT, "-e", PACKAGE], check=True)
-    return found
+    return verifiers_python
 
 
 def run(python: Path, *arguments: object) -> str:

@@ -12,7 +12,8 @@ import pytest
 
 from precis.config import TrainConfig
 from precis.environments import command as module
-from precis.environments.command import CommandEnvironment, harmless, load_command
+from precis.environments.command import CommandEnvironment, load_command
+from precis.environments.programs import harmless
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.processes.child import is_running

@@ -1,0 +1,111 @@
+"""Programs of the user: started without secrets, and ended with all that they have started."""
+
+import asyncio
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+
+from precis.environment import key_variables
+from precis.processes.supervisor import SUPERVISE
+
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
+_TAIL = 64 * 1024
+"""Bytes of what a program prints that are kept: its end is all that counts."""
+_OUTPUT_MAX = 64 * 1024 * 1024
+_STOP_S = 4.5
+"""Longer than a supervisor takes to end what ignores SIGTERM; the recorder waits 5 s."""
+
+
+def harmless(granted: Collection[str] = ()) -> dict[str, str]:
+    """Return this process's variables without those that may be secrets: keys, passwords.
+
+    Args:
+        granted: names that are kept, secret or not.
+    """
+    ours = set(key_variables())
+    kept = {}
+    for name, value in os.environ.items():
+        secret = name in ours or _SECRET.search(name) or _WITH_PASSWORD.search(value)
+        if name in granted or not secret:
+            kept[name] = value
+    # The recorder is on the loopback, which no proxy reaches.
+    kept["NO_PROXY"] = kept["no_proxy"] = "127.0.0.1,localhost"
+    return kept
+
+
+async def start(
+    command: Sequence[str], variables: Mapping[str, str], pass_fds: Sequence[int] = ()
+) -> asyncio.subprocess.Process:
+    """Start a program under a supervisor; what it reads from standard input is nothing.
+
+    Args:
+        pass_fds: descriptors that the program inherits.
+    """
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *SUPERVISE,
+        *command,
+        env=dict(variables),
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        pass_fds=pass_fds,
+    )
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """End a program that `start` has started, and all that it has started in turn."""
+    assert process.stdin
+    process.stdin.close()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _STOP_S)
+    with suppress(ProcessLookupError):
+        process.kill()
+
+
+async def tail(stream: asyncio.StreamReader) -> bytes:
+    """Read a stream to its end, and return the last of it."""
+    kept = b""
+    while more := await stream.read(_TAIL):
+        kept = (kept + more)[-_TAIL:]
+    return kept
+
+
+def output_of(
+    command: Sequence[str], deadline_s: float, variables: Mapping[str, str]
+) -> tuple[str, str]:
+    """Run a program that is asked something, and return its output and what went wrong.
+
+    Returns:
+        The output, and an empty text; or a predicate, such as `ended with status 3`.
+    """
+    with subprocess.Popen(
+        [*SUPERVISE, *command],
+        env=dict(variables),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin and process.stdout
+        late = threading.Timer(deadline_s, process.stdin.close)
+        late.start()
+        try:
+            output = process.stdout.read(_OUTPUT_MAX + 1)
+        finally:
+            in_time = late.is_alive()
+            late.cancel()
+            process.stdin.close()
+            process.stdout.close()
+        status = process.wait()
+    problem = ""
+    if not in_time:
+        problem = f"did not end within {deadline_s:g} s"
+    elif len(output) > _OUTPUT_MAX:
+        problem = "prints more than 64 MiB"
+    elif status:
+        problem = f"ended with status {status}"
+    return output.decode(errors="replace"), problem

@@ -1,0 +1,343 @@
+"""An environment of verifiers 0.4, played in a process of verifiers' own virtual environment.
+
+verifiers can't be installed beside SkyPilot, so a child process imports it (`verifiers_child`),
+lists its tasks and plays the rollouts; the two speak JSON over a socket, a line each. The policy is
+asked at the address of each rollout, as by any other program.
+
+    What happens in the child             Then
+    a rollout raises, or has no reward    it is Unscored, and counted by its cause
+    a rollout is late                     it is cancelled there; a child that does not say so
+                                          within 4 s is stuck, and is ended
+    it dies, is stuck or writes no JSON   what it plays is Unscored; the next rollout starts another
+    it dies three times, and scores       the step ends with an error
+    nothing in between
+"""
+
+import asyncio
+import itertools
+import json
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from precis.environments.clock import clock_stopped
+from precis.environments.programs import end, harmless, output_of, start, tail
+from precis.environments.ruler import RulerScored
+from precis.errors import ConfigError, RolloutError
+from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
+from precis.settings.environment import VerifiersSettings
+
+if TYPE_CHECKING:
+    import art
+
+_CHILD = Path(__file__).with_name("verifiers_child.py")
+_DESCRIBE_S = 600.0
+"""A taskset may load a data set."""
+_START_S = 120.0
+_ANSWER_S = 4.0
+"""How long a child may take to say that it has cancelled; the recorder waits a little longer."""
+_DEATHS_MAX = 3
+_LINE_MAX = 64 * 1024 * 1024
+_SHOWN = 500
+_INSTALL = "Run `make install-verifiers`, or name another Python in `environment.python`."
+
+
+class VerifiersEnvironment(RulerScored):
+    """An environment of verifiers.
+
+    Args:
+        settings: of the environment.
+        described: its scenarios and versions, as the child has said them.
+    """
+
+    def __init__(self, settings: VerifiersSettings, described: Mapping[str, Any]) -> None:
+        self.rubric = settings.rubric
+        self._settings = settings
+        self._described = described
+        self._scenarios: dict[str, list[Scenario]] = {}
+        for split, given in described["splits"].items():
+            self._scenarios[split] = [Scenario.of(one) for one in given]
+        self._children = _Children(settings)  # one, also where this is copied
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        versions = {
+            "kind": "verifiers",
+            "verifiers": self._described["version"],
+            "environment": self._described["digest"],
+        }
+        return {**versions, **(self.ruler.identity if self.ruler else {})}
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        return self._scenarios[split]
+
+    async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
+        """Have the child attempt a scenario."""
+        said = await self._children.play(
+            {
+                "scenario": scenario.id,
+                "address": model.inference_base_url,
+                "key": model.inference_api_key,
+                "model": model.get_inference_name(),
+            }
+        )
+        if "cause" in said:
+            if self.rubric and said["cause"] == "no_score":
+                return Unscored(UNJUDGED, "No judge was asked yet.")
+            return Unscored(said["cause"], said["detail"])
+        least = self._settings.success_min
+        success = None if least is None else said["reward"] >= least
+        return Score(said["reward"], success, said["metrics"])
+
+    async def open(self) -> None:
+        """Start the child.
+
+        Raises:
+            ConfigError: the environment can't be started; says why.
+        """
+        await self._children.running()
+
+    async def close(self) -> None:
+        await self._children.stop()
+
+
+class _Children:
+    """Starts the child, and another one in place of one that has died."""
+
+    def __init__(self, settings: VerifiersSettings) -> None:
+        self._settings = settings
+        self._child: _Child | None = None
+        self._starting = asyncio.Lock()
+        self._deaths = 0
+
+    async def play(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what becomes of a rollout: a reward and metrics, or a cause with its detail.
+
+        Raises:
+            RolloutError: the children have died too often.
+        """
+        with clock_stopped():  # a start has a deadline of its own
+            child = await self.running()
+        said = await child.play(asked)
+        if not said:
+            return {"cause": "environment_died", "detail": child.ended}
+        self._deaths = 0
+        return said
+
+    async def running(self) -> "_Child":
+        """Return the child that is up."""
+        async with self._starting:
+            if self._child and self._child.ended:
+                self._deaths += 1
+                if self._deaths >= _DEATHS_MAX:
+                    id, python = self._settings.id, self._settings.python
+                    raise RolloutError(
+                        f"The process of verifiers' environment {id} died {self._deaths} times "
+                        f"and scored nothing in between. {self._child.ended}",
+                        f"See that the environment works under {python} alone, by `vf-eval {id}`.",
+                    )
+                self._child = None
+            if self._child is None:
+                self._child = await _Child.started(self._settings)
+            return self._child
+
+    async def stop(self) -> None:
+        """Stop the child that is up."""
+        if self._child:
+            await self._child.stop()
+            self._child = None
+
+
+class _Child:
+    """The process that plays.
+
+    Attributes:
+        ended: why it ended, in a sentence; empty while it is up.
+    """
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        assert process.stdout and process.stderr
+        self.ended = ""
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._cancelling: dict[int, asyncio.Future[None]] = {}
+        self._output = asyncio.create_task(tail(process.stdout))
+        self._errors = asyncio.create_task(tail(process.stderr))
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def started(cls, settings: VerifiersSettings) -> "_Child":
+        """Start one, and return it once it is ready.
+
+        Raises:
+            ConfigError: it can't be started; says why.
+        """
+        ours, its = socket.socketpair()
+        try:
+            command = [*_command(settings, "serve"), str(its.fileno())]
+            process = await start(command, harmless(settings.variables), (its.fileno(),))
+        finally:
+            its.close()
+        reader, writer = await asyncio.open_connection(sock=ours, limit=_LINE_MAX)
+        child = cls(process, reader, writer)
+        problem = f"It was not ready within {_START_S:g} s."
+        try:
+            with suppress(TimeoutError):
+                said = await asyncio.wait_for(child._read_line(), _START_S)
+                if "ready" in said:
+                    child._reading = asyncio.create_task(child._read())
+                    return child
+                problem = said["problem"]
+        finally:
+            if child._reading is None:
+                await child._end(problem)
+        raise ConfigError(f"verifiers' environment {settings.id} can't be started: {child.ended}")
+
+    async def play(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what becomes of a rollout; nothing of one where the child has `ended`."""
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._send({"number": number, **asked})
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            await self._cancel(number)
+            raise
+        finally:
+            del self._waiting[number]
+
+    async def stop(self) -> None:
+        """Have it stop what it has started, and end it."""
+        if self._reading is None or self.ended:
+            return
+        self._reading.cancel()
+        self._writer.close()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), _ANSWER_S)
+        await self._end("It was stopped.")
+
+    async def _cancel(self, number: int) -> None:
+        if self.ended:
+            return
+        cancelled = self._cancelling[number] = asyncio.get_running_loop().create_future()
+        self._send({"cancel": number})
+        await asyncio.wait({cancelled}, timeout=_ANSWER_S)
+        del self._cancelling[number]
+        if not cancelled.done() and not self.ended:
+            await self._end(
+                f"It was stuck for {_ANSWER_S:g} s, so that nothing could be cancelled: the "
+                "environment blocks the event loop."
+            )
+
+    def _send(self, asked: Mapping[str, Any]) -> None:
+        if not self.ended:
+            self._writer.write(json.dumps(asked).encode() + b"\n")
+
+    async def _read(self) -> None:
+        while True:
+            said = await self._read_line()
+            if "problem" in said:
+                await self._end(said["problem"])
+                return
+            if "cancelled" in said:
+                ended = self._cancelling.get(said["cancelled"])
+                if ended and not ended.done():
+                    ended.set_result(None)
+                continue
+            waiting = self._waiting.get(said["number"])
+            if waiting and not waiting.done():
+                waiting.set_result(said)
+
+    async def _read_line(self) -> Mapping[str, Any]:
+        """Return what it says next; a `problem` where that is nothing that it can have said."""
+        try:
+            line = await self._reader.readline()
+        except (ValueError, OSError) as error:
+            return {"problem": f"Its answer can't be read: {error}."}
+        if not line:
+            return {"problem": "It ended."}
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            said = None
+        if isinstance(said, dict) and said.keys() & {"ready", "problem", "cancelled", "number"}:
+            return said
+        return {"problem": f"It answered {line[:80]!r}, which is no answer."}
+
+    async def _end(self, why: str) -> None:
+        """End it and all that it has started, and give up what it plays."""
+        if self.ended:
+            return
+        self.ended = why
+        self._writer.close()
+        await end(self._process)
+        errors = (await self._errors).decode(errors="replace").strip()
+        if errors:
+            self.ended = f"{why} It said last: {' '.join(errors[-_SHOWN:].split())}"
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_result({})
+        for cancelled in self._cancelling.values():
+            if not cancelled.done():
+                cancelled.set_result(None)
+
+
+def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
+    """The environment of an installed package.
+
+    Raises:
+        ConfigError: it can't be played; says why, and what to do.
+    """
+    python, id = settings.python, settings.id
+    if shutil.which(python) is None:
+        raise ConfigError(
+            f"The Python of verifiers' environments, {python}, is not there, or can't be run.",
+            _INSTALL,
+        )
+    output, problem = output_of(
+        _command(settings, "describe"), _DESCRIBE_S, harmless(settings.variables)
+    )
+    if problem:
+        raise ConfigError(f"The description of verifiers' environment {id} {problem}.")
+    try:
+        said = json.loads(output)
+    except ValueError as error:
+        shown = output[:80]
+        raise ConfigError(f"{python} describes the environment {id} as {shown!r}.") from error
+    problems = {
+        "missing": f"{python} can't import verifiers: {said.get('detail')}.",
+        "version": f"{python} has verifiers {said.get('detail')}, and 0.4 is needed.",
+        "unknown": f"{python} has no environment of verifiers {id!r}: {said.get('detail')}.",
+        "unusable": f"verifiers' environment {id} can't be used: {said.get('detail')}",
+    }
+    remedies = {
+        "missing": _INSTALL,
+        "version": _INSTALL,
+        "unknown": f"Install its package there: `uv pip install --python {python} …`.",
+    }
+    if "problem" in said:
+        raise ConfigError(problems[said["problem"]], remedies.get(said["problem"], ""))
+    for split, tasks in said["splits"].items():
+        if not tasks:
+            raise ConfigError(
+                f"verifiers' environment {id} has no tasks left for the split {split!r}.",
+                "Lower `environment.val_size`, or name other tasks in `environment.held_out`.",
+            )
+    return VerifiersEnvironment(settings, said)
+
+
+def _command(settings: VerifiersSettings, what: str) -> list[str]:
+    shown = settings.model_dump_json(include={"id", "config", "held_out", "train_size", "val_size"})
+    # -P: modules that lie beside the file are not verifiers' to find.
+    return [settings.python, "-P", str(_CHILD), what, shown]

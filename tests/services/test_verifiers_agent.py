@@ -1,0 +1,152 @@
+"""An environment of verifiers 0.4 as what a policy is trained on: tools, faults, and a step."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.environments.recorder import Recorder
+from precis.environments.verifiers import load_verifiers
+from precis.errors import ConfigError
+from precis.llm.server import ChatRequest, ToolCall
+from precis.processes.child import is_running
+from precis.records.rollout import Score, Unscored
+from precis.records.trajectories import scan_trajectories
+from precis.settings.environment import VerifiersSettings
+from tests.services.conftest import ROOT
+from tests.support.in_process import Life
+from tests.support.scripted_policy import ScriptedPolicy, asked
+
+BEHIND = {"red": "left", "blue": "right"}
+"""As in `doors_taskset`."""
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(autouse=True)
+def taskset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have verifiers find the taskset, as if it were installed."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests" / "services"))
+
+
+def settings_of(python: Path, **given: Any) -> VerifiersSettings:
+    return VerifiersSettings(id="doors_taskset", python=str(python), **given)
+
+
+def open_rightly(request: ChatRequest) -> ToolCall:
+    """Open the door that the last hint is of."""
+    return _open(request, wrong=False)
+
+
+def open_wrongly(request: ChatRequest) -> ToolCall:
+    """Open the other one."""
+    return _open(request, wrong=True)
+
+
+def _open(request: ChatRequest, *, wrong: bool) -> ToolCall:
+    [tool] = request.tools or []
+    hint = str(request.messages[-1]["content"]).partition("The hint is ")[2].partition(".")[0]
+    side = BEHIND[hint]
+    sides = tool["function"]["parameters"]["properties"]["side"]["enum"]
+    assert sorted(sides) == ["left", "right"]
+    if wrong:
+        [side] = [one for one in sides if one != side]
+    return ToolCall("call_1", tool["function"]["name"], json.dumps({"side": side}))
+
+
+async def test_games_with_tools_are_played_and_recorded(verifiers_python: Path) -> None:
+    environment = load_verifiers(settings_of(verifiers_python, success_min=1.0, val_size=4))
+    assert environment.identity["verifiers"].startswith("0.4.")
+    held_out = environment.scenarios("validation")
+    assert [one.id for one in held_out] == [f"doors-{number}" for number in range(4)]
+    assert environment.scenarios("train")[0].id == "doors-4"
+    async with Recorder() as recorder, environment:
+        for say, score in (
+            (open_rightly, Score(1.0, True, {"walls": 0.0})),
+            (open_wrongly, Score(0.0, False, {"walls": 1.0})),
+        ):
+            async with asked(ScriptedPolicy(say)) as policy:
+                games = [recorder.run(policy, environment, one) for one in held_out]
+                rollouts = await asyncio.gather(*games)
+            assert [one.score for one in rollouts] == [score] * 4
+            for rollout in rollouts:
+                assert len(rollout.calls) == (3 if score.success else 1)
+                last = rollout.calls[-1].messages
+                assert last[0] == {"role": "user", "content": rollout.scenario["task"]["prompt"]}
+                assert all(call.token_ids and call.logprobs for call in rollout.calls)
+    assert not [one for one in _python_processes() if "doors_taskset" in one[1]]
+
+
+async def test_what_it_plays_is_lost_with_its_process_and_no_more(verifiers_python: Path) -> None:
+    environment = load_verifiers(settings_of(verifiers_python, val_size=4))
+    children: list[int] = []
+
+    def kill(request: ChatRequest) -> ToolCall:
+        if not children:
+            [child] = [one for one in _python_processes() if "verifiers_child.py" in one[1]]
+            children.append(child[0])
+            os.kill(child[0], signal.SIGKILL)
+        return open_rightly(request)
+
+    first, second = environment.scenarios("validation")[:2]
+    async with (
+        Recorder() as recorder,
+        environment,
+        asked(ScriptedPolicy(kill)) as policy,
+    ):
+        lost = await recorder.run(policy, environment, first)
+        played = await recorder.run(policy, environment, second)
+    assert isinstance(lost.score, Unscored)
+    assert lost.score.cause == "environment_died"
+    assert played.reward == 1.0
+    assert not is_running(children[0])
+    assert not [one for one in _python_processes() if "doors_taskset" in one[1]]
+
+
+def _python_processes() -> list[tuple[int, str]]:
+    """The children of this test, and theirs, with their arguments."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        ours = f"PYTHONPATH={ROOT / 'tests' / 'services'}".encode() in environment
+        if ours and "supervisor" not in arguments and int(entry.name) != os.getpid():
+            found.append((int(entry.name), arguments))
+    return found
+
+
+def test_what_it_can_t_play_gets_a_sentence(verifiers_python: Path) -> None:
+    for given, complaint in (
+        ({"id": "no_such_package"}, "has no environment of verifiers 'no_such_package'"),
+        ({"config": {"taskset": {"count": "many"}}}, r"can't be used: .*taskset\.count"),
+        ({"config": {"agent": {"harness": {"id": "codex"}}}}, "a sandbox of Prime Intellect"),
+    ):
+        settings = settings_of(verifiers_python).model_copy(update=given)
+        with pytest.raises(ConfigError, match=f"(?s){complaint}"):
+            load_verifiers(settings)
+
+
+async def test_it_is_trained_on(verifiers_python: Path, tmp_path: Path) -> None:
+    environment = {
+        "kind": "verifiers",
+        "id": "doors_taskset",
+        "python": str(verifiers_python),
+        "config": {"taskset": {"count": 2}},
+        "train_size": 40,
+        "val_size": 8,
+    }
+    rollouts = {"groups_per_step": 4, "rollouts_per_group": 4}
+    settings = {"environment": environment, "rollouts": rollouts, "documents": {}, "steps": 1}
+    life = Life(tmp_path / "run", settings)
+    await life.live()
+    rows = scan_trajectories(life.store, "m", "train").collect()
+    assert rows["reward"].null_count() == 0
+    assert rows["reward"].n_unique() > 1
+    assert set(rows["scenario_id"]) <= {f"doors-{number}" for number in range(8, 48)}

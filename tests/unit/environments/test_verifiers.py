@@ -1,0 +1,253 @@
+"""An environment of verifiers, by a child that speaks its protocol: whatever that does, a rollout
+costs itself. `tests/services/test_verifiers_agent.py` has verifiers itself."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.config import TrainConfig
+from precis.environments import verifiers as module
+from precis.environments.recorder import Recorder
+from precis.environments.verifiers import VerifiersEnvironment, load_verifiers
+from precis.errors import ConfigError, RolloutError
+from precis.processes.child import is_running
+from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
+from precis.settings.environment import VerifiersSettings
+from tests.support.scripted_policy import ScriptedPolicy, asked
+
+DESCRIBED = {
+    "version": "0.4.0",
+    "digest": "d1",
+    "splits": {
+        "train": [{"id": "a", "task": {"idx": 1}}, {"id": "b", "task": {"idx": 2}}],
+        "validation": [{"id": "c", "task": {"idx": 0}}],
+    },
+}
+CHILD = """#!PYTHON
+import json, os, socket, sys, time, urllib.request
+
+what, settings = sys.argv[3], json.loads(sys.argv[4])
+config = settings["config"]
+if what == "describe":
+    print(json.dumps(DESCRIBED | config.get("described", {})))
+    sys.exit(config.get("status", 0))
+
+channel = socket.socket(fileno=int(sys.argv[5]))
+lines = channel.makefile("r")
+
+def send(said):
+    channel.sendall(json.dumps(said).encode() + b"\\n")
+
+def ask(asked):
+    headers = {"Authorization": "Bearer " + asked["key"], "Content-Type": "application/json"}
+    body = {"model": asked["model"], "messages": [{"role": "user", "content": "Go."}]}
+    address = asked["address"] + "/chat/completions"
+    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+
+exec(config.get("start", ""))
+send({"ready": True})
+for line in lines:
+    asked = json.loads(line)
+    if "cancel" in asked:
+        send({"cancelled": asked["cancel"]})
+        continue
+    said = {"number": asked["number"], "reward": 0.75, "metrics": {"turns": 1.0}}
+    exec(config["play"])
+"""
+SCORES = "ask(asked); send(said)"
+
+
+def settings_of(folder: Path, play: str = SCORES, **given: Any) -> VerifiersSettings:
+    """The settings of an environment whose child does `play` for each rollout."""
+    python = folder / "python"
+    text = CHILD.replace("PYTHON", sys.executable).replace("DESCRIBED", repr(DESCRIBED))
+    python.write_text(text)
+    python.chmod(0o700)
+    config = {"play": play, **given.pop("config", {})}
+    return VerifiersSettings(id="doors", python=str(python), config=config, **given)
+
+
+async def play(
+    environment: VerifiersEnvironment, ids: Sequence[str] = ("a",), deadline_s: float = 20.0
+) -> list[Rollout]:
+    """Attempt scenarios by their ids, one after the other."""
+    found = []
+    scenarios = {one.id: one for one in environment.scenarios("train")}
+    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy, environment:
+        hurried = replace(policy, limits=replace(policy.limits, deadline_s=deadline_s))
+        for id in ids:
+            found.append(await recorder.run(hurried, environment, scenarios[id]))
+    return found
+
+
+async def test_it_is_played_at_the_recorders_address(tmp_path: Path) -> None:
+    environment = load_verifiers(settings_of(tmp_path))
+    assert [one.id for one in environment.scenarios("validation")] == ["c"]
+    assert environment.scenarios("train")[1]["task"] == {"idx": 2}
+    [rollout] = await play(environment)
+    assert rollout.score == Score(0.75, None, {"turns": 1.0})
+    assert [call.messages[0]["content"] for call in rollout.calls] == ["Go."]
+
+
+@pytest.mark.parametrize(("least", "success"), [(0.75, True), (0.8, False)])
+async def test_a_reward_may_be_a_success(tmp_path: Path, least: float, success: bool) -> None:
+    environment = load_verifiers(settings_of(tmp_path, success_min=least))
+    assert (await play(environment))[0].score == Score(0.75, success, {"turns": 1.0})
+
+
+CAUSE = "send({'number': asked['number'], 'cause': 'CAUSE', 'detail': 'TaskError: no board'})"
+
+
+async def test_an_error_of_the_environment_costs_its_rollout(tmp_path: Path) -> None:
+    once = "if asked['scenario'] == 'a': " + CAUSE + "\nelse: ask(asked); send(said)"
+    rollouts = await play(load_verifiers(settings_of(tmp_path, once)), ["a", "b"])
+    assert rollouts[0].score == Unscored("CAUSE", "TaskError: no board")
+    assert rollouts[1].reward == 0.75
+
+
+async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, CAUSE.replace("CAUSE", "no_score"), rubric="It is short.")
+    [rollout] = await play(load_verifiers(settings))
+    assert rollout.score.cause == UNJUDGED
+
+
+BROKEN = {
+    "dies": ("print('Out of boards.', file=sys.stderr); os._exit(3)", "Out of boards."),
+    "garbage": ("channel.sendall(b'hello\\n')", "b'hello\\n', which is no answer"),
+    "half a line": ("channel.sendall(b'{\"number\"'); sys.exit()", "which is no answer"),
+    "a list": ("channel.sendall(b'[1]\\n')", "which is no answer"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_a_child_that_breaks_is_replaced(tmp_path: Path, how: str) -> None:
+    broken, complaint = BROKEN[how]
+    text = f"if asked['scenario'] == 'a':\n    {broken}\nelse:\n    {SCORES}"
+    first, second = await play(load_verifiers(settings_of(tmp_path, text)), ["a", "b"])
+    assert isinstance(first.score, Unscored)
+    assert first.score.cause == "environment_died"
+    assert complaint in first.score.detail
+    assert second.reward == 0.75
+
+
+async def test_a_child_that_always_dies_ends_the_step(tmp_path: Path) -> None:
+    environment = load_verifiers(settings_of(tmp_path, "os._exit(1)"))
+    with pytest.raises(RolloutError, match="died 3 times and scored nothing in between"):
+        await play(environment, ["a", "a", "a", "a"])
+
+
+async def test_one_that_is_stuck_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    stuck = f"""
+if asked['scenario'] == 'a':
+    import subprocess
+    subprocess.Popen([sys.executable, "-c", {code!r}], start_new_session=True)
+    time.sleep(600)
+{SCORES}"""
+    began = time.monotonic()
+    first, second = await play(load_verifiers(settings_of(tmp_path, stuck)), ["a", "b"], 4.0)
+    assert first.score.cause == "rollout_timeout"
+    assert second.reward == 0.75, "another child has taken its place"
+    assert time.monotonic() - began < 45
+    assert not is_running(int(pid.read_text()))
+
+
+async def test_a_late_rollout_is_cancelled_and_leaves_the_child_alone(tmp_path: Path) -> None:
+    late = "if asked['scenario'] == 'b': ask(asked); send(said | {'reward': os.getpid()})"
+    environment = load_verifiers(settings_of(tmp_path, late))
+    before, late_one, after = await play(environment, ["b", "a", "b"], 3.0)
+    assert late_one.score.cause == "rollout_timeout"
+    assert before.reward == after.reward
+
+
+async def test_all_end_when_it_is_closed(tmp_path: Path) -> None:
+    environment = load_verifiers(
+        settings_of(tmp_path, "ask(asked); said['reward'] = os.getpid(); send(said)")
+    )
+    [rollout] = await play(environment)
+    assert rollout.reward is not None
+    for _ in range(50):
+        if not is_running(int(rollout.reward)):
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail("the child is still there")
+
+
+async def test_its_process_is_given_no_secrets_but_those_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "hidden-secret")
+    monkeypatch.setenv("JUDGE_OF_MINE_KEY", "granted")
+    seen = "ask(asked); said['reward'] = float('hidden-secret' not in str(os.environ)) "
+    seen += "+ 2 * ('JUDGE_OF_MINE_KEY' in os.environ); send(said)"
+    [rollout] = await play(load_verifiers(settings_of(tmp_path, seen)))
+    assert rollout.reward == 1.0
+    granted = settings_of(tmp_path, seen, variables=("JUDGE_OF_MINE_KEY",))
+    [rollout] = await play(load_verifiers(granted))
+    assert rollout.reward == 3.0
+
+
+NO_TASKS = {"splits": {"train": [], "validation": [{"id": "c"}]}}
+
+
+@pytest.mark.parametrize(
+    ("described", "complaint"),
+    [
+        (
+            {"problem": "missing", "detail": "no x"},
+            r"can't import verifiers: no x\. Run `make inst",
+        ),
+        ({"problem": "version", "detail": "0.3.1"}, r"has verifiers 0\.3\.1, and 0\.4 is needed"),
+        ({"problem": "unknown", "detail": "no"}, "no environment of verifiers 'doors': no.*uv pip"),
+        (
+            {"problem": "unusable", "detail": "It wants a sandbox."},
+            "can't be used: It wants a sand",
+        ),
+        (NO_TASKS, "no tasks left for the split 'train'.*val_size"),
+    ],
+)
+def test_what_can_t_be_played_gets_a_sentence(
+    tmp_path: Path, described: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        load_verifiers(settings_of(tmp_path, config={"described": described}))
+
+
+async def test_a_child_that_can_t_be_started_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=r"no-python, is not there.*make install-verifiers"):
+        load_verifiers(VerifiersSettings(id="doors", python="no-python"))
+    with pytest.raises(ConfigError, match="ended with status 3"):
+        load_verifiers(settings_of(tmp_path, config={"status": 3}))
+    start = "send({'problem': 'ValueError: no key'}); sys.exit()"
+    with pytest.raises(ConfigError, match="doors can't be started: ValueError: no key"):
+        await play(load_verifiers(settings_of(tmp_path, config={"start": start})))
+    monkeypatch.setattr(module, "_START_S", 2.0)
+    slow = settings_of(tmp_path, config={"start": "time.sleep(600)"})
+    with pytest.raises(ConfigError, match="It was not ready within 2 s"):
+        await play(load_verifiers(slow))
+
+
+def test_a_changed_environment_is_another_run(tmp_path: Path) -> None:
+    first = load_verifiers(settings_of(tmp_path)).identity
+    assert load_verifiers(settings_of(tmp_path)).identity == first
+    changed = {"described": {"digest": "d2"}}
+    assert load_verifiers(settings_of(tmp_path, config=changed)).identity != first
+
+
+def test_the_settings_take_an_environment_of_verifiers() -> None:
+    given = {"kind": "verifiers", "id": "doors", "held_out": {"split": "test"}}
+    config = TrainConfig.model_validate({"store": "s", "environment": given})
+    assert config.environment.kind == "verifiers"
+    assert config.trainer.kind == "tool_calls"
+    assert json.loads(config.environment.model_dump_json())["held_out"] == {"split": "test"}
