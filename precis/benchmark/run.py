@@ -20,8 +20,8 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.budget import Budget
-from precis.observe.completions import completions_of_contender
 from precis.observe.observers import Observers, observing
+from precis.observe.rollouts import rollouts_of_contender
 from precis.records.results import results_before
 from precis.records.rollout import Rollout
 from precis.records.trajectories import read_first_validation
@@ -79,14 +79,14 @@ class BenchmarkRun:
     def tell(self, contender: ContenderSpec, attempt: Attempt) -> None:
         """Tell the observers what became of a contender's rollout; takes no time."""
         if not attempt.kept:
-            seen = completions_of_contender(
+            seen = rollouts_of_contender(
                 attempt.rollout,
                 run=self.id.id,
                 contender=str(contender.contender),
                 model=contender.endpoint.model,
                 parameters=contender.parameters,
             )
-            self.observers.completions(seen)
+            self.observers.rollouts(seen)
 
     async def read_first(self) -> list[Rollout]:
         """Return the rollouts of the model's first validation, where attempts are compared with

@@ -1,11 +1,11 @@
 """Observers: they are told what happens, and whatever happens to them, the run goes on.
 
-`async with observing() as observers: observers.completions(...)` reports completions wherever
-there is a key for it: OpenPipe, Langfuse, Weave. W&B (`wandb_log`) takes metrics, tables of
+`async with observing() as observers: observers.rollouts(...)` reports rollouts wherever there is
+a key for it: OpenPipe, Langfuse, Weave. W&B (`wandb_log`) takes metrics, tables of
 samples, charts and results. None of them is on without its key, and none is ever waited for, but
 a bounded time at the end.
 
-    completions  a completion and what became of it
+    rollouts     a rollout with its calls, and what became of it
     observers    all services that are told of them, as one
     sender       a queue with a bound, and the thread that empties it
     openpipe, langfuse, weave   what each of them is sent

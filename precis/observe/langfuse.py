@@ -1,4 +1,4 @@
-"""Langfuse: every completion as a trace with one generation, and its scores.
+"""Langfuse: every rollout as a trace with a generation for each call, and its scores.
 
 Traces go to its OpenTelemetry endpoint as OTLP/HTTP in JSON, which is the way that its own
 clients write since version 3; scores to `/api/public/scores`. Both are authorized by the pair of
@@ -14,7 +14,7 @@ import httpx
 
 from precis import __version__
 from precis.environment import Environment
-from precis.observe.completions import CompletionRecord
+from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import post
 
 _INTERNAL = 1
@@ -52,9 +52,10 @@ class Langfuse:
         headers = {"x-langfuse-ingestion-version": "4"}
         return {"auth": (self.public_key, self.secret_key), "headers": headers}
 
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
-        spans = {"resourceSpans": [_resource(list(map(_span, batch)))]}
-        await post(client, f"{self.url}/api/public/otel/v1/traces", spans)
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
+        spans = [span for seen in batch for span in _spans(seen)]
+        traces = {"resourceSpans": [_resource(spans)]}
+        await post(client, f"{self.url}/api/public/otel/v1/traces", traces)
         for seen in batch:
             for score in _scores(seen):
                 await post(client, f"{self.url}/api/public/scores", score)
@@ -67,32 +68,59 @@ def _resource(spans: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _span(seen: CompletionRecord) -> dict[str, Any]:
-    usage = {"input": seen.prompt_tokens, "output": seen.completion_tokens}
-    cost = {} if seen.usd is None else {"total": seen.usd}
-    told = {
+def _spans(seen: RolloutRecord) -> Iterator[dict[str, Any]]:
+    """The rollout with its whole conversation, and within it a generation for each call."""
+    whole = {
         "langfuse.trace.name": f"rollout by {seen.model}",
         "session.id": seen.run,
         "langfuse.trace.tags": [seen.notes["split"], seen.notes["scenario"]],
-        "langfuse.observation.type": "generation",
-        "langfuse.observation.model.name": seen.model,
-        "langfuse.observation.model.parameters": json.dumps(dict(seen.parameters)),
-        "langfuse.observation.input": json.dumps(list(seen.messages), ensure_ascii=False),
-        "langfuse.observation.output": seen.text,
-        "langfuse.observation.usage_details": json.dumps(usage),
-        "langfuse.observation.cost_details": json.dumps(cost),
+        "langfuse.observation.type": "span",
+        "langfuse.observation.input": _json(seen.calls[0].messages),
+        "langfuse.observation.output": _json(seen.conversation),
         **{f"langfuse.trace.metadata.{name}": value for name, value in seen.notes.items()},
     }
+    root = seen.id[:16]
+    yield _span(seen.id, root, "rollout", seen.began_at, seen.ended_at, whole)
+    for turn, call in enumerate(seen.calls):
+        sent = seen.sent(call)
+        messages = sent.pop("messages")
+        model = sent.pop("model")
+        usage = {"input": call.usage.prompt_tokens, "output": call.usage.completion_tokens}
+        answered = _json(call.message) if call.message.get("tool_calls") else call.text
+        told = {
+            "langfuse.observation.type": "generation",
+            "langfuse.observation.model.name": model,
+            "langfuse.observation.model.parameters": json.dumps(sent),
+            "langfuse.observation.input": _json(messages),
+            "langfuse.observation.output": answered,
+            "langfuse.observation.usage_details": json.dumps(usage),
+            "langfuse.observation.cost_details": json.dumps(
+                {} if call.usd is None else {"total": call.usd}
+            ),
+        }
+        ended = call.asked_at + call.seconds
+        own = seen.call_id(turn)[:16]
+        span = _span(seen.id, own, f"turn {turn + 1}", call.asked_at, ended, told)
+        yield {**span, "parentSpanId": root}
+
+
+def _span(
+    trace: str, own: str, name: str, began_at: float, ended_at: float, told: dict[str, Any]
+) -> dict[str, Any]:
     return {
-        "traceId": seen.id,
-        "spanId": seen.id[:16],
-        "name": "completion",
+        "traceId": trace,
+        "spanId": own,
+        "name": name,
         "kind": _INTERNAL,
-        "startTimeUnixNano": _nanoseconds(seen.ended_at - seen.seconds),
-        "endTimeUnixNano": _nanoseconds(seen.ended_at),
+        "startTimeUnixNano": _nanoseconds(began_at),
+        "endTimeUnixNano": _nanoseconds(ended_at),
         "attributes": _attributes(told),
         "status": {"code": _OK},
     }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _nanoseconds(seconds: float) -> str:
@@ -100,7 +128,7 @@ def _nanoseconds(seconds: float) -> str:
     return str(round(1e6 * seconds) * 1000)
 
 
-def _scores(seen: CompletionRecord) -> Iterator[dict[str, Any]]:
+def _scores(seen: RolloutRecord) -> Iterator[dict[str, Any]]:
     for name, value in seen.scores.items():
         yield {
             # The same id again is the same score, so that a try after a failure adds none.

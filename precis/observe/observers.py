@@ -1,4 +1,4 @@
-"""All services that completions are reported to, as one."""
+"""All services that rollouts are reported to, as one."""
 
 import asyncio
 import time
@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from precis.environment import Environment
-from precis.observe.completions import CompletionRecord
 from precis.observe.langfuse import Langfuse
 from precis.observe.openpipe import OpenPipe
+from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import Sender, Service
 from precis.observe.weave import Weave
 
@@ -17,7 +17,7 @@ FLUSH_S = 10.0
 
 
 class Observers:
-    """Whoever is told of completions; nobody at all without a key."""
+    """Whoever is told of rollouts; nobody at all without a key."""
 
     def __init__(self, senders: Sequence[Sender]) -> None:
         self._senders = senders
@@ -25,8 +25,8 @@ class Observers:
     def __bool__(self) -> bool:
         return bool(self._senders)
 
-    def completions(self, seen: Iterable[CompletionRecord]) -> None:
-        """Report completions; takes microseconds each, and never raises for a service's trouble."""
+    def rollouts(self, seen: Iterable[RolloutRecord]) -> None:
+        """Report rollouts; takes microseconds each, and never raises for a service's trouble."""
         if not self._senders:
             return
         for one in seen:

@@ -1,4 +1,4 @@
-"""OpenPipe: every completion as a reported call.
+"""OpenPipe: every call of a rollout as a reported call.
 
 Its reporting API is `POST {base}/report` with request, response, times and metadata of one call
 (https://docs.openpipe.ai, "Report"; the same that its Python client sends).
@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 
 from precis.environment import Environment
-from precis.observe.completions import CompletionRecord
+from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import post
 
 
@@ -35,41 +35,48 @@ class OpenPipe:
     def options(self) -> Mapping[str, Any]:
         return {"headers": {"Authorization": f"Bearer {self.key}"}}
 
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         for seen in batch:
-            await post(client, f"{self.url.rstrip('/')}/report", _report(seen))
+            for turn in range(len(seen.calls)):
+                await post(client, f"{self.url.rstrip('/')}/report", _report(seen, turn))
 
 
-def _report(seen: CompletionRecord) -> dict[str, Any]:
+def _report(seen: RolloutRecord, turn: int) -> dict[str, Any]:
+    call = seen.calls[turn]
+    ended_at = call.asked_at + call.seconds
+    usage = call.usage
     scores = {f"score.{name}": f"{value:g}" for name, value in seen.scores.items()}
     return {
-        "requestedAt": int(1000 * (seen.ended_at - seen.seconds)),
-        "receivedAt": int(1000 * seen.ended_at),
-        "reqPayload": {
-            "model": seen.model,
-            "messages": list(seen.messages),
-            **seen.parameters,
-        },
+        "requestedAt": int(1000 * call.asked_at),
+        "receivedAt": int(1000 * ended_at),
+        "reqPayload": seen.sent(call),
         "respPayload": {
-            "id": f"chatcmpl-{seen.id}",
+            "id": f"chatcmpl-{seen.call_id(turn)}",
             "object": "chat.completion",
-            "created": int(seen.ended_at),
+            "created": int(ended_at),
             "model": seen.model,
             "choices": [
                 {
                     "index": 0,
-                    "finish_reason": seen.finish,
-                    "message": {"role": "assistant", "content": seen.text},
+                    "finish_reason": call.finish,
+                    "message": {"role": "assistant", **call.message},
                     "logprobs": None,
                 }
             ],
             "usage": {
-                "prompt_tokens": seen.prompt_tokens,
-                "completion_tokens": seen.completion_tokens,
-                "total_tokens": seen.prompt_tokens + seen.completion_tokens,
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "total_tokens": usage.prompt_tokens + usage.completion_tokens,
             },
         },
         "statusCode": 200,
-        # Metadata are strings; one id a completion lets a report that came twice be told.
-        "metadata": {"id": seen.id, "run": seen.run, **seen.notes, **scores},
+        # Metadata are strings; one id a call lets a report that came twice be told.
+        "metadata": {
+            "id": seen.call_id(turn),
+            "rollout": seen.id,
+            "turn": str(turn),
+            "run": seen.run,
+            **seen.notes,
+            **scores,
+        },
     }

@@ -11,11 +11,12 @@ import httpx
 
 from precis.llm.redaction import without_credentials
 from precis.llm.responses import BoundedClient
-from precis.observe.completions import CompletionRecord
+from precis.observe.rollouts import RolloutRecord
 
 QUEUE_MAX = 4000
-"""Completions that may wait for a service; what comes on top is dropped, and counted."""
-BATCH_MAX = 50
+"""Rollouts that may wait for a service; what comes on top is dropped, and counted."""
+CALLS_MAX = 50
+"""Calls of a batch; it ends with the rollout that reaches them."""
 _TRIES = 3
 _PAUSE_S = 0.5
 _DEADLINE_S = 10.0
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Service(Protocol):
-    """A service that completions are reported to."""
+    """A service that rollouts are reported to."""
 
     @property
     def name(self) -> str: ...
@@ -44,8 +45,8 @@ class Service(Protocol):
     def options(self) -> Mapping[str, Any]:
         """What its client is made with: headers, authorization."""
 
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
-        """Report some completions by `post`; raises httpx.HTTPError where it fails."""
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
+        """Report some rollouts by `post`; raises httpx.HTTPError where it fails."""
 
 
 async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:
@@ -70,15 +71,15 @@ class Sender:
 
     def __init__(self, service: Service, queue_max: int = QUEUE_MAX) -> None:
         self._service = service
-        self._waiting: queue.Queue[CompletionRecord] = queue.Queue(queue_max)
+        self._waiting: queue.Queue[RolloutRecord] = queue.Queue(queue_max)
         self._ending = threading.Event()
         self._warned = False
         self.sent = self.lost = 0
         self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
         self._thread.start()
 
-    def tell(self, seen: CompletionRecord) -> None:
-        """Report a completion sooner or later; returns at once."""
+    def tell(self, seen: RolloutRecord) -> None:
+        """Report a rollout sooner or later; returns at once."""
         try:
             self._waiting.put_nowait(seen)
         except queue.Full:
@@ -94,7 +95,7 @@ class Sender:
         self._thread.join(max(0.0, within_s))
         lost = self.lost + (self._waiting.qsize() if self._thread.is_alive() else 0)
         if lost:
-            logger.warning("%s has not got %d completions.", self._service.name, lost)
+            logger.warning("%s has not got %d rollouts.", self._service.name, lost)
 
     def _run(self) -> None:
         asyncio.run(self._feed())
@@ -107,7 +108,7 @@ class Sender:
             while batch := self._next():  # nothing else is done in this thread meanwhile
                 await self._deliver(client, batch)
 
-    def _next(self) -> list[CompletionRecord]:
+    def _next(self) -> list[RolloutRecord]:
         """The next batch; empty when there is none left and none will come."""
         while True:
             # Looked at before the queue: what was told before the end is sent.
@@ -118,11 +119,11 @@ class Sender:
                 if over:
                     return []
                 continue
-            while len(batch) < BATCH_MAX and not self._waiting.empty():
+            while _calls_in(batch) < CALLS_MAX and not self._waiting.empty():
                 batch.append(self._waiting.get_nowait())
             return batch
 
-    async def _deliver(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
+    async def _deliver(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         # A service that is out is asked once for each batch, so that the queue keeps moving.
         tries = 1 if self._warned or self._ending.is_set() else _TRIES
         for tried in range(1, tries + 1):
@@ -142,10 +143,14 @@ class Sender:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "%s does not take all completions: %s. The run goes on without.",
+                "%s does not take all rollouts: %s. The run goes on without.",
                 self._service.name,
                 reason,
             )
+
+
+def _calls_in(batch: Sequence[RolloutRecord]) -> int:
+    return sum(len(one.calls) for one in batch)
 
 
 def _passes(error: httpx.HTTPError) -> bool:

@@ -1,18 +1,19 @@
-"""Weave: every completion as a completed call.
+"""Weave: every rollout as a completed call, with each of its own calls within it.
 
 Over its HTTP API (`POST /v2/{entity}/{project}/calls/complete`, the path that its own client
 takes), not through its package: that one patches the OpenAI clients of the whole process when it
 is initialised, keeps threads of its own, and takes seconds to import.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import httpx
 
 from precis.environment import Environment
-from precis.observe.completions import CompletionRecord
+from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import post
 
 
@@ -40,34 +41,50 @@ class Weave:
     def options(self) -> Mapping[str, Any]:
         return {"auth": ("api", self.key)}
 
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[CompletionRecord]) -> None:
-        calls = {"batch": [_call(seen, self.project) for seen in batch]}
+    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
+        calls = [call for seen in batch for call in _calls(seen, self.project)]
         address = f"{self.url}/v2/{self.project}/calls/complete"
-        await post(client, address, calls)
+        await post(client, address, {"batch": calls})
 
 
-def _call(seen: CompletionRecord, project: str) -> dict[str, Any]:
-    usage = {
-        "requests": 1,
-        "prompt_tokens": seen.prompt_tokens,
-        "completion_tokens": seen.completion_tokens,
-        "total_tokens": seen.prompt_tokens + seen.completion_tokens,
-    }
-    return {
-        "project_id": project,
+def _calls(seen: RolloutRecord, project: str) -> Iterator[dict[str, Any]]:
+    """The rollout with its whole conversation and its scores, and each call to the model."""
+    shared = {"project_id": project, "trace_id": seen.id, "thread_id": seen.run}
+    attributes = {"run": seen.run, **seen.notes}
+    counts = {"success": 1, "error": 0}
+    yield {
+        **shared,
         "id": seen.id,
-        "trace_id": seen.id,
-        "op_name": "precis.completion",
-        "display_name": f"completion by {seen.model}",
-        "thread_id": seen.run,
-        "started_at": seen.began.isoformat(),
-        "ended_at": seen.ended.isoformat(),
-        "attributes": {"run": seen.run, **seen.notes},
-        "inputs": {
-            "model": seen.model,
-            "messages": list(seen.messages),
-            **seen.parameters,
-        },
-        "output": {"text": seen.text, "finish": seen.finish, "scores": dict(seen.scores)},
-        "summary": {"usage": {seen.model: usage}, "status_counts": {"success": 1, "error": 0}},
+        "op_name": "precis.rollout",
+        "display_name": f"rollout by {seen.model}",
+        "started_at": _time(seen.began_at),
+        "ended_at": _time(seen.ended_at),
+        "attributes": attributes,
+        "inputs": {"scenario": seen.notes["scenario"], "messages": list(seen.calls[0].messages)},
+        "output": {"conversation": seen.conversation, "scores": dict(seen.scores)},
+        "summary": {"status_counts": counts},
     }
+    for turn, call in enumerate(seen.calls):
+        usage = {
+            "requests": 1,
+            "prompt_tokens": call.usage.prompt_tokens,
+            "completion_tokens": call.usage.completion_tokens,
+            "total_tokens": call.usage.prompt_tokens + call.usage.completion_tokens,
+        }
+        yield {
+            **shared,
+            "id": seen.call_id(turn),
+            "parent_id": seen.id,
+            "op_name": "precis.completion",
+            "display_name": f"turn {turn + 1}",
+            "started_at": _time(call.asked_at),
+            "ended_at": _time(call.asked_at + call.seconds),
+            "attributes": {**attributes, "turn": str(turn)},
+            "inputs": seen.sent(call),
+            "output": {"message": dict(call.message), "finish": call.finish},
+            "summary": {"usage": {seen.model: usage}, "status_counts": counts},
+        }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

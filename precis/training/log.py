@@ -8,8 +8,8 @@ from pathlib import Path
 
 from precis.config import TrainConfig
 from precis.environments.trajectories import group_of
-from precis.observe.completions import completions_of_step
 from precis.observe.observers import Observers, observing
+from precis.observe.rollouts import rollouts_of_step
 from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog, wandb_log
 from precis.records.ledger import Ledger, Validation
@@ -82,14 +82,14 @@ class RunLog:
         Args:
             step: which samples they are; those of a validation are of its own adapter.
         """
-        told = completions_of_step(
+        told = rollouts_of_step(
             rollouts,
             run=run_id,
             policy=self._model.get_inference_name(adapter),
             split=split,
             step=step,
         )
-        self._observers.completions(told)
+        self._observers.rollouts(told)
         if self._wandb and split == "validation":
             columns, table = sample_table(rollouts)
             self._wandb.table(step, "samples", columns, table)

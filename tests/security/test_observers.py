@@ -1,4 +1,4 @@
-"""A service that completions are reported to may answer what it likes."""
+"""A service that rollouts are reported to may answer what it likes."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from precis.environment import Environment
 from precis.observe import sender
 from precis.observe.observers import observing
 from tests.security.hostile import MIB, bomb, dripping, endless, hostile, quoting
-from tests.support.completions import SEEN
+from tests.support.observed import SEEN
 
 KEY = "opk-0123456789abcdef"
 
@@ -21,11 +21,11 @@ def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def report(url: str) -> None:
-    """Report one completion to OpenPipe alone."""
+    """Report one rollout to OpenPipe alone."""
     others = ("langfuse_public_key", "langfuse_secret_key", "wandb_api_key", "weave_project")
     known = {**dict.fromkeys(others), "openpipe_api_key": SecretStr(KEY), "openpipe_base_url": url}
     async with observing(Environment().model_copy(update=known)) as observers:
-        observers.completions([SEEN])
+        observers.rollouts([SEEN])
 
 
 @pytest.mark.parametrize("answer", [endless, bomb])
@@ -38,7 +38,7 @@ async def test_an_answer_without_end_is_not_read(
     assert server.sent < 32 * MIB
     first, last = (record.getMessage() for record in caplog.records)
     assert "The reply is larger than" in first
-    assert "1 completions" in last
+    assert "1 rollouts" in last
 
 
 async def test_an_answer_that_drips_costs_its_deadline(

@@ -20,7 +20,7 @@ from precis.observe.weave import Weave
 from precis.records.documents import read_documents
 from tests.security.hostile import hostile, quoting
 from tests.security.test_replies import ASKS, KEY, Ask, said
-from tests.support.completions import SEEN
+from tests.support.observed import SEEN
 
 CORPUS = read_documents(DocumentsConfig(source="bundled"))
 LAST_FOUR = KEY[-4:]

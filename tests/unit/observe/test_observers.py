@@ -1,4 +1,4 @@
-"""Reporting completions: each service gets what its API asks for, and nobody ever waits for one."""
+"""Reporting rollouts: each service gets what its API asks for, and nobody ever waits for one."""
 
 import asyncio
 import base64
@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,11 +19,13 @@ from starlette.routing import Route
 from precis.environment import Environment
 from precis.environments.summaries.judge import Unscored
 from precis.llm.loop_server import LoopServer
-from precis.observe.completions import CompletionRecord, completions_of_step
 from precis.observe.observers import Observers, observing, services
+from precis.observe.rollouts import RolloutRecord, rollouts_of_step
+from precis.observe.samples import sample_table
 from precis.observe.sender import Sender
-from tests.support.completions import SEEN
-from tests.support.rollouts import DOCUMENT, rollouts
+from precis.records.rollout import Rollout, Score
+from tests.support.observed import ASKED, CALLING, PLAY, RESULT, SEEN, START
+from tests.support.rollouts import DOCUMENT, SCENARIO, rollouts
 
 
 class Endpoint:
@@ -74,9 +77,9 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-async def told(settings: Environment, *seen: CompletionRecord) -> None:
+async def told(settings: Environment, *seen: RolloutRecord) -> None:
     async with observing(settings) as observers:
-        observers.completions(seen)
+        observers.rollouts(seen)
 
 
 def test_nobody_is_told_without_a_key() -> None:
@@ -88,24 +91,30 @@ def test_nobody_is_told_without_a_key() -> None:
 async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint) -> None:
     key = SecretStr("opk-secret")
     settings = environment(openpipe_api_key=key, openpipe_base_url=f"{url}/api/v1")
-    await told(settings, SEEN, SEEN)
+    await told(settings, SEEN)
     assert [path for path, _, _ in endpoint.got] == ["/api/v1/report"] * 2
-    _, headers, report = endpoint.got[0]
+    (_, headers, first), (_, _, last) = endpoint.got
     assert headers["authorization"] == "Bearer opk-secret"
-    assert (report["requestedAt"], report["receivedAt"]) == (1_800_000_000_250, 1_800_000_000_500)
-    assert report["reqPayload"] == {
+    assert (first["requestedAt"], first["receivedAt"]) == (1_800_000_000_250, 1_800_000_000_500)
+    assert first["reqPayload"] == {
         "model": "m@4",
-        "messages": [{"role": "user", "content": "Summarize."}],
+        "messages": [START],
+        "tools": [PLAY],
         "temperature": 0.0,
     }
-    assert report["respPayload"]["choices"][0]["message"]["content"] == "The mayor did."
-    assert report["respPayload"]["usage"]["total_tokens"] == 43
-    assert report["statusCode"] == 200
-    assert all(isinstance(value, str) for value in report["metadata"].values())
-    assert report["metadata"]["score.accuracy"] == "0.75"
+    assert first["respPayload"]["choices"][0]["message"]["tool_calls"] == [ASKED]
+    assert last["reqPayload"]["messages"] == [START, CALLING, RESULT]
+    assert last["respPayload"]["choices"][0]["message"]["content"] == "North."
+    assert last["respPayload"]["usage"]["total_tokens"] == 43
+    assert last["statusCode"] == 200
+    for report in (first, last):
+        assert all(isinstance(value, str) for value in report["metadata"].values())
+        assert report["metadata"]["rollout"] == SEEN.id
+        assert report["metadata"]["score.reward"] == "0.75"
+    assert first["metadata"]["id"] != last["metadata"]["id"]
 
 
-async def test_langfuse_gets_a_trace_with_a_generation_and_its_scores(
+async def test_langfuse_gets_a_trace_with_every_call_and_the_scores(
     url: str, endpoint: Endpoint
 ) -> None:
     settings = environment(
@@ -118,25 +127,38 @@ async def test_langfuse_gets_a_trace_with_a_generation_and_its_scores(
     assert path == "/api/public/otel/v1/traces"
     assert headers["authorization"] == basic("pk-lf", "sk-lf")
     assert headers["x-langfuse-ingestion-version"] == "4"
-    (span,) = sent["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
-    assert span["startTimeUnixNano"] == "1800000000250000000"
-    told_of = {each["key"]: each["value"].get("stringValue") for each in span["attributes"]}
-    assert told_of["langfuse.observation.type"] == "generation"
-    assert told_of["langfuse.observation.output"] == "The mayor did."
-    assert json.loads(told_of["langfuse.observation.usage_details"]) == {"input": 40, "output": 3}
+    root, *turns = sent["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert [span["traceId"] for span in (root, *turns)] == [SEEN.id] * 3
+    assert [span["parentSpanId"] for span in turns] == [root["spanId"]] * 2
+    assert len({span["spanId"] for span in (root, *turns)}) == 3 and len(root["spanId"]) == 16
+    assert root["startTimeUnixNano"] == turns[0]["startTimeUnixNano"] == "1800000000250000000"
+    assert root["endTimeUnixNano"] == turns[1]["endTimeUnixNano"] == "1800000001250000000"
+    whole, first, last = map(attributes, (root, *turns))
+    assert whole["langfuse.trace.metadata.scenario"] == "d"
+    conversation = [START, CALLING, RESULT, {"role": "assistant", "content": "North."}]
+    assert json.loads(whole["langfuse.observation.output"]) == conversation
+    assert first["langfuse.observation.type"] == last["langfuse.observation.type"] == "generation"
+    assert json.loads(first["langfuse.observation.output"]) == CALLING
+    assert json.loads(last["langfuse.observation.input"]) == [START, CALLING, RESULT]
+    assert last["langfuse.observation.output"] == "North."
+    assert json.loads(last["langfuse.observation.usage_details"]) == {"input": 40, "output": 3}
+    assert json.loads(first["langfuse.observation.model.parameters"])["tools"] == [PLAY]
     assert [path for path, _, _ in scores] == ["/api/public/scores"] * 2
     assert scores[0][2] == {
-        "id": f"{SEEN.id}-accuracy",
+        "id": f"{SEEN.id}-reward",
         "traceId": SEEN.id,
         "observationId": SEEN.id[:16],
-        "name": "accuracy",
+        "name": "reward",
         "value": 0.75,
         "dataType": "NUMERIC",
     }
 
 
-async def test_weave_gets_completed_calls(url: str, endpoint: Endpoint) -> None:
+def attributes(span: dict[str, Any]) -> dict[str, Any]:
+    return {each["key"]: each["value"].get("stringValue") for each in span["attributes"]}
+
+
+async def test_weave_gets_the_rollout_with_its_calls_within(url: str, endpoint: Endpoint) -> None:
     settings = environment(
         wandb_api_key=SecretStr("wb-key"), weave_project="team/precis", weave_url=url
     )
@@ -144,12 +166,35 @@ async def test_weave_gets_completed_calls(url: str, endpoint: Endpoint) -> None:
     ((path, headers, sent),) = endpoint.got
     assert path == "/v2/team/precis/calls/complete"
     assert headers["authorization"] == basic("api", "wb-key")
-    (call,) = sent["batch"]
+    whole, first, last = sent["batch"]
     wanted = {"id", "project_id", "trace_id", "op_name", "started_at", "ended_at", "attributes"}
-    assert wanted | {"inputs", "summary", "output"} <= call.keys()
-    assert call["started_at"] == "2027-01-15T08:00:00.250000+00:00"
-    assert call["output"]["scores"] == {"accuracy": 0.75, "words": 3.0}
-    assert call["summary"]["usage"]["m@4"]["total_tokens"] == 43
+    for call in sent["batch"]:
+        assert wanted | {"inputs", "summary", "output"} <= call.keys()
+        assert call["trace_id"] == whole["id"] == SEEN.id
+    assert (first["parent_id"], last["parent_id"]) == (SEEN.id, SEEN.id)
+    assert whole["started_at"] == "2027-01-15T08:00:00.250000+00:00"
+    assert whole["output"]["scores"] == {"reward": 0.75, "turns": 2.0}
+    assert whole["output"]["conversation"][1:3] == [CALLING, RESULT]
+    assert first["output"]["message"]["tool_calls"] == [ASKED]
+    assert last["inputs"]["messages"] == [START, CALLING, RESULT]
+    assert last["summary"]["usage"]["m@4"]["total_tokens"] == 43
+
+
+def test_wandb_s_table_has_whole_conversations_and_the_beginning_of_a_scenario() -> None:
+    document = {"role": "user", "content": "x" * 5000}
+    first, last = (replace(one, messages=(document, *one.messages)) for one in SEEN.calls)
+    played = Rollout(SCENARIO, 0, (first, last), Score(0.5, metrics={"turns": 2}))
+    columns, ((*_, text, conversation),) = sample_table([[played]])
+    assert columns == ("scenario", "reward", "turns", "why", "text", "conversation")
+    assert text == "North."
+    assert conversation.split("\n") == [
+        f"user: {'x' * 2000}…",
+        "user: Where is it?",
+        "assistant: ",
+        '  calls look({"at":"N"})',
+        "tool: A mill.",
+        "assistant: North.",
+    ]
 
 
 async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
@@ -160,8 +205,8 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
     with caplog.at_level(logging.WARNING, "precis.observe"):
         await told(settings, *[SEEN] * 120)
     first, last = (record.getMessage() for record in caplog.records)
-    assert "OpenPipe does not take all completions: it answered 400" in first
-    assert last == "OpenPipe has not got 120 completions."
+    assert "OpenPipe does not take all rollouts: it answered 400" in first
+    assert last == "OpenPipe has not got 120 rollouts."
     assert "opk-secret" not in caplog.text
 
 
@@ -173,7 +218,7 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
     sender = Sender(services(settings)[0], queue_max=10)
     observers = Observers([sender])
     began = time.monotonic()
-    observers.completions([SEEN] * 200)
+    observers.rollouts([SEEN] * 200)
     assert time.monotonic() - began < 60, "one after another they take 200 s"
     await asyncio.to_thread(observers.close, 0.2)
     assert time.monotonic() - began < 8
@@ -183,20 +228,18 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
 def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     lost = Unscored("timeout", "late")
     row = rollouts(True, lost)
-    told = list(completions_of_step([row], run="r", policy="m@4", split="train", step=4))
+    told = list(rollouts_of_step([row], run="r", policy="m@4", split="train", step=4))
     scored, unscored = told
     assert scored.scores == {"reward": 1.0, "words": 2, "correct": 1, "asked": 1}
     assert unscored.scores == {} and unscored.notes["unscored"] == "timeout"
     assert scored.notes["scenario"] == DOCUMENT.id and scored.id != unscored.id
-    assert scored.messages[1]["content"].count(DOCUMENT.text) == 1
+    assert scored.calls[0].messages[1]["content"].count(DOCUMENT.text) == 1
 
 
 def test_the_same_summary_in_two_steps_of_one_adapter_is_told_as_two() -> None:
     """With `off_policy_steps` two steps can be sampled from it, of the same document."""
-    told: list[CompletionRecord] = []
+    told: list[RolloutRecord] = []
     for step in (0, 1, 1):
-        told += completions_of_step(
-            [rollouts(True)], run="r", policy="m@0", split="train", step=step
-        )
+        told += rollouts_of_step([rollouts(True)], run="r", policy="m@0", split="train", step=step)
     first, second, again = (one.id for one in told)
     assert first != second == again
