@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from cli.deployments import read_deployment
 from precis.config import TrainConfig
 from precis.environments.python import load_python
@@ -19,7 +21,7 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     """The settings of a run that trains an agent.
 
     Args:
-        file: the environment's.
+        file: the environment's, or the settings of one of another kind, in YAML: `{kind: …}`.
         given: settings that go before all others; without a `model` one is named after the file.
         deployment: whose settings the others are; empty takes the rehearsal of an agent, whose
             policy picks calls of tools.
@@ -28,13 +30,10 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
         ConfigError: the file can't be used, or there is no such deployment; says why.
         ValidationError: the settings can't work.
     """
-    path = Path(file).expanduser().absolute()
-    of_environment = given.get("environment")
-    settings: dict[str, Any] = {"kind": "python", "file": str(path)}
-    if isinstance(of_environment, Mapping):
-        settings = {**of_environment, **settings}
-    load_python(file, settings.get("score", ""), settings.get("rubric", ""))
-    model = name_of(path)
+    settings = _settings_of(file, given.get("environment"))
+    if settings["kind"] == "python":
+        load_python(file, settings.get("score", ""), settings.get("rubric", ""))
+    model = name_of(_what(settings))
     base: dict[str, Any] = {
         "trainer": {"kind": "tool_calls"},
         # Two cores answer everything here: more at a time would only wait longer.
@@ -50,9 +49,37 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
                 "Take one of flows/train.py, such as train/h100.",
             )
     else:
+        if settings["kind"] == "textarena":
+            settings.setdefault("show_moves", True)  # the policy picks one of them
         model = f"rehearsal-{model}-seed{given.get('seed', 1)}"
     own = {"model": model, **given, "environment": settings}
     return TrainConfig.model_validate(lay_over(TrainConfig, base, own))
+
+
+def _settings_of(file: str, given: Any) -> dict[str, Any]:
+    """Return the settings of an environment, over those that were given beside it."""
+    beside = dict(given) if isinstance(given, Mapping) else {}
+    if not file.lstrip().startswith("{"):
+        return {**beside, "kind": "python", "file": str(Path(file).expanduser().absolute())}
+    try:
+        settings = yaml.safe_load(file)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"The environment {file} is no YAML: {error}.") from error
+    if not isinstance(settings, dict) or not isinstance(settings.get("kind"), str):
+        raise ConfigError(
+            f"The environment {file} names no kind.",
+            "Give one, as in {kind: textarena, game: ConnectFour-v0}.",
+        )
+    return {**beside, **settings}
+
+
+def _what(settings: Mapping[str, Any]) -> Path:
+    """Return what a model of these settings is named after."""
+    command = settings.get("command")
+    first = command[0] if isinstance(command, list) and command else ""
+    names = [settings.get(name) for name in ("file", "game", "dataset", "id")]
+    named = next(filter(None, [*names, first]), settings["kind"])
+    return Path(str(named))
 
 
 def name_of(path: Path) -> str:

@@ -34,7 +34,10 @@ def rehearse(
     ] = "bundled",
     environment: Annotated[
         str,
-        typer.Option(help="A Python file with `scenarios` and `rollout`, in place of summaries."),
+        typer.Option(
+            help="A Python file with `scenarios` and `rollout`, or settings such as `{kind: "
+            "textarena, game: ConnectFour-v0}`, in place of summaries."
+        ),
     ] = "",
     seed: Annotated[
         int, typer.Option(min=SEED_MIN, max=SEED_MAX, help="Seed of everything that is drawn.")
@@ -71,7 +74,13 @@ def rehearse(
 
 
 def train(
-    file: Annotated[str, typer.Argument(help="A Python file with `scenarios` and `rollout`.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="A Python file with `scenarios` and `rollout`, or settings such as `{kind: "
+            "textarena, game: ConnectFour-v0}`."
+        ),
+    ],
     deployment: Annotated[
         str,
         typer.Option(

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Environment
 from precis.errors import without_passwords
+from precis.settings.environment import opponent_of
 from precis.settings.tinker import TinkerTrainer
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -38,6 +39,9 @@ def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
             yield "CONTENDER_API_KEY", contender.base_url
     if isinstance(config, TrainConfig) and config.warm_start and config.warm_start.teacher:
         yield "CONTENDER_API_KEY", config.warm_start.teacher.base_url
+    opponent = opponent_of(config.environment)
+    if opponent and opponent.provider == "url":
+        yield "OPPONENT_API_KEY", opponent.base_url
     if isinstance(config.trainer, TinkerTrainer):
         yield "TINKER_API_KEY", config.trainer.address or os.environ.get("TINKER_BASE_URL", "")
     yield "LANGFUSE_SECRET_KEY", environment.langfuse_host

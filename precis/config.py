@@ -264,8 +264,8 @@ class RunConfig(Record):
     environment: Annotated[Decides[EnvironmentSettings], Since(SummariesSettings())] = (
         SummariesSettings()
     )
-    """What the policy is trained to do: `summaries`, or the path of a Python file with `scenarios`
-    and `rollout`."""
+    """What the policy is trained to do: `summaries`, the path of a Python file with `scenarios` and
+    `rollout`, or the settings of another kind."""
     documents: ByIdentity[DocumentsConfig] = Field(default_factory=DocumentsConfig)
     """Which documents to train on, and which to hold out; of summaries alone."""
     trainer: Decides[Trainer] = ExtractiveTrainer()
@@ -311,6 +311,17 @@ class RunConfig(Record):
             raise ValueError(
                 "trainer.kind is 'tool_calls', whose policy writes no text: give summaries another "
                 "trainer, such as 'extractive'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _games_end_in_time(self) -> Self:
+        environment = self.environment
+        asked = self.rollouts.turns_max
+        if environment.kind == "textarena" and environment.moves_max > asked:
+            raise ValueError(
+                f"environment.moves_max is {environment.moves_max}, but a rollout may ask the "
+                f"model {asked} times: lower it, or raise rollouts.turns_max"
             )
         return self
 

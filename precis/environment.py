@@ -31,6 +31,7 @@ class Environment(BaseSettings):
     judge_api_key: SecretStr | None = None
     second_judge_api_key: SecretStr | None = None
     contender_api_key: SecretStr | None = None
+    opponent_api_key: SecretStr | None = None
     precis_api_key: SecretStr | None = None
     hf_token: SecretStr | None = None
     openpipe_api_key: SecretStr | None = None

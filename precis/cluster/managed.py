@@ -18,6 +18,7 @@ from precis.config import ManagedConfig
 from precis.environment import Environment
 from precis.errors import ConfigError
 from precis.llm.providers import PROVIDERS
+from precis.settings.environment import opponent_of
 from precis.store import open_store
 
 TASK = CHECKOUT / "deployments" / "managed.sky.yaml"
@@ -89,6 +90,7 @@ def keys_of(config: ManagedConfig) -> dict[str, str]:
         (config.judge, "JUDGE_API_KEY"),
         (config.second_judge, "SECOND_JUDGE_API_KEY"),
         (teacher, "CONTENDER_API_KEY"),
+        (opponent_of(config.environment), "OPPONENT_API_KEY"),
     )
     for endpoint, own_key in asked:
         if endpoint is not None:
@@ -150,5 +152,8 @@ def _addresses(config: ManagedConfig, server_url: str) -> Iterator[tuple[str, st
         yield "second_judge.base_url", config.second_judge.base_url
     if config.warm_start and config.warm_start.teacher:
         yield "warm_start.teacher.base_url", config.warm_start.teacher.base_url
+    opponent = opponent_of(config.environment)
+    if opponent:
+        yield "environment.opponent.base_url", opponent.base_url
     if not config.prefect_api_url:
         yield "PREFECT_API_URL", server_url

@@ -5,13 +5,17 @@ environment: {kind: python, file: my_agent.py}       # of a file of one's own
 environment: my_agent.py                             # the same
 environment: {kind: command, command: [./my_agent]}  # of any program
 environment: {kind: verifiers, id: my-environment}   # of a package for verifiers
+environment: {kind: textarena, game: ConnectFour-v0}
+environment: {kind: reasoning_gym, dataset: countdown}
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from precis.record import Record
+from precis.record import BoundedFloat, BoundedInt, Record
+from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.identity import ByIdentity, Decides, MayChange
 
 
@@ -97,6 +101,96 @@ class VerifiersSettings(Record):
         return f"verifiers' environment {self.id}"
 
 
+class Generated(Record):
+    """Scenarios that follow from numbers: so many to train on, and others to hold out."""
+
+    size: Decides[int] = Field(500, ge=1, le=1_000_000)
+    """Scenarios to train on."""
+    val_size: Decides[int] = Field(64, ge=1, le=100_000)
+    """Scenarios to hold out."""
+    seed: Decides[int] = Field(1, ge=SEED_MIN, le=SEED_MAX)
+    """Seed of the scenarios; that of the run is another one."""
+
+
+class OpponentSettings(Record):
+    """A model that plays against the policy, behind an OpenAI-compatible endpoint."""
+
+    model: Decides[str] = Field(min_length=1)
+    """Its name at the endpoint, such as `openai/gpt-4o-mini`."""
+    provider: MayChange[Literal["openrouter", "openai", "url"]] = "openrouter"
+    """`openrouter` needs OPENROUTER_API_KEY, `openai` OPENAI_API_KEY; `url` is any endpoint."""
+    base_url: MayChange[str] = ""
+    """Endpoint that ends in /v1, for provider `url`; its key, where it asks for one, is read from
+    OPPONENT_API_KEY."""
+    temperature: Decides[float] = Field(0.0, ge=0, le=2)
+    """How freely it plays; at 0 two games that begin alike go on alike, if the provider keeps to
+    that."""
+    tokens_max: Decides[BoundedInt] = Field(1024, ge=1)
+    """Tokens of one of its moves, thoughts included."""
+    call_timeout_s: MayChange[BoundedFloat] = Field(60, gt=0)
+    """Deadline of one of its moves, in seconds."""
+    in_flight: MayChange[BoundedInt] = Field(8, ge=1)
+    """Requests to it at the same time."""
+
+    @model_validator(mode="after")
+    def _url_is_one(self) -> Self:
+        if self.provider == "url" and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(
+                f"opponent {self.model!r} has provider 'url': its base_url must start with http:// "
+                "or https://"
+            )
+        if urlsplit(self.base_url).password:
+            raise ValueError(
+                f"opponent {self.model!r}: its base_url holds a password: put the key into "
+                "OPPONENT_API_KEY"
+            )
+        return self
+
+
+class TextArenaSettings(Generated):
+    """A game of TextArena; the policy has one of its seats."""
+
+    kind: Decides[Literal["textarena"]] = "textarena"
+    """Needs the extra `textarena`."""
+    game: Decides[str] = Field(min_length=1)
+    """Its name there, such as `ConnectFour-v0`."""
+    opponent: Decides[Literal["random"] | OpponentSettings] = "random"
+    """Who has the other seats: `random` makes any move that the game allows, as far as moves can be
+    read from what the game says; or a model, by `{"model": …}`. A game for one has none."""
+    players: Decides[int] = Field(0, ge=0, le=15)
+    """Seats of the game; 0 takes the fewest that it can be played with."""
+    moves_max: Decides[BoundedInt] = Field(50, ge=1)
+    """Moves of the policy after which a game that is not over ends, and earns 0. A run allows a
+    rollout `rollouts.turns_max` of them."""
+    show_moves: Decides[bool] = False
+    """Whether each message of the game ends with the moves that are allowed, in brackets. The
+    embedded policy needs that where the game does not say them itself."""
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return self.game
+
+
+class ReasoningGymSettings(Generated):
+    """Puzzles of one of reasoning-gym's generators, which it scores itself."""
+
+    kind: Decides[Literal["reasoning_gym"]] = "reasoning_gym"
+    """Needs the extra `reasoning-gym`."""
+    dataset: Decides[str] = Field(min_length=1)
+    """The generator's name there, such as `countdown`."""
+    parameters: Decides[dict[str, JsonValue]] = Field({})
+    """Parameters of the generator, such as `{"min_numbers": 3}`; empty takes its own."""
+    answers: Decides[tuple[str, ...]] = ()
+    """Answers to choose from, where a puzzle has few: they are then offered by a tool, `answer`,
+    which the embedded policy needs. Empty reads the answer between <answer> and </answer>."""
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return self.dataset
+
+
 def _kind_of(given: Any) -> Any:
     """A name as what it is short for."""
     if not isinstance(given, str):
@@ -104,10 +198,18 @@ def _kind_of(given: Any) -> Any:
     return {"kind": "summaries"} if given == "summaries" else {"kind": "python", "file": given}
 
 
-AgentSettings = PythonSettings | CommandSettings | VerifiersSettings
+AgentSettings = (
+    PythonSettings | CommandSettings | VerifiersSettings | TextArenaSettings | ReasoningGymSettings
+)
 """Those that have no settings elsewhere."""
 EnvironmentSettings = Annotated[
     SummariesSettings | AgentSettings,
     Field(discriminator="kind"),
     BeforeValidator(_kind_of),
 ]
+
+
+def opponent_of(environment: SummariesSettings | AgentSettings) -> OpponentSettings | None:
+    """Return the model that plays against the policy; None where there is none."""
+    opponent = environment.opponent if environment.kind == "textarena" else None
+    return opponent if isinstance(opponent, OpponentSettings) else None

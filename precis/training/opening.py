@@ -17,10 +17,12 @@ from precis.environments.command import load_command
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
+from precis.environments.reasoning_gym.environment import load_reasoning_gym
 from precis.environments.recorder import Recorder
 from precis.environments.ruler import RulerScored, connect_ruler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
+from precis.environments.textarena.environment import load_textarena
 from precis.environments.verifiers import load_verifiers
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
@@ -58,7 +60,7 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
 
 
 def load_agent(settings: AgentSettings) -> RulerScored:
-    """The environment of a user's own; its judge is not connected.
+    """The environment of an agent; its judge is not connected.
 
     Raises:
         ConfigError: it can't be used; says why.
@@ -67,6 +69,10 @@ def load_agent(settings: AgentSettings) -> RulerScored:
         return load_command(settings.command, settings.scenarios, settings.rubric)
     if settings.kind == "verifiers":
         return load_verifiers(settings)
+    if settings.kind == "textarena":
+        return load_textarena(settings)
+    if settings.kind == "reasoning_gym":
+        return load_reasoning_gym(settings)
     return load_python(settings.file, settings.score, settings.rubric)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -14,8 +15,14 @@ from cli.deployments import read_deployment
 from precis.commands.main import app
 from precis.config import TrainConfig
 from precis.errors import ConfigError
-from precis.settings.environment import PythonSettings
+from precis.settings.environment import (
+    CommandSettings,
+    PythonSettings,
+    ReasoningGymSettings,
+    TextArenaSettings,
+)
 from precis.settings.overrides import lay_over
+from tests.support.repository import ROOT
 
 AGENT = """
 def scenarios(split): return [{"id": split}]
@@ -36,6 +43,53 @@ def test_by_default_it_is_a_rehearsal_named_after_its_file(file: str) -> None:
     assert config.environment == PythonSettings(file=file)
     assert config.trainer.kind == "tool_calls"
     assert agent_config(file, {"model": "mine"}).model == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "settings"),
+    [
+        (
+            "{kind: textarena, game: 2048-v0-ultra-easy, size: 8}",
+            "rehearsal-2048-v0-ultra-easy-seed1",
+            TextArenaSettings(game="2048-v0-ultra-easy", size=8, show_moves=True),
+        ),
+        (
+            '{"kind": "reasoning_gym", "dataset": "countdown", "parameters": {"min_numbers": 3}}',
+            "rehearsal-countdown-seed1",
+            ReasoningGymSettings(dataset="countdown", parameters={"min_numbers": 3}),
+        ),
+        (
+            "{kind: command, command: [./agent]}",
+            "rehearsal-agent-seed1",
+            CommandSettings(command=("./agent",)),
+        ),
+    ],
+)
+def test_an_environment_of_another_kind_is_given_by_its_settings(
+    given: str, model: str, settings: Any
+) -> None:
+    config = agent_config(given, {})
+    assert (config.model, config.environment) == (model, settings)
+    assert config.trainer.kind == "tool_calls"
+
+
+def test_a_language_model_is_told_what_the_game_itself_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PRECIS_STORE", "s3://bucket")
+    given = "{kind: textarena, game: Nim-v0, size: 8}"
+    config = agent_config(given, {"environment": {"val_size": 9}}, "train/h100")
+    assert config.environment == TextArenaSettings(game="Nim-v0", size=8, val_size=9)
+    assert config.model == "Nim-v0"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("{kind: textarena", "is no YAML"), ("{game: Nim-v0}", "names no kind"), ("{}", "names no")],
+)
+def test_settings_that_are_none_get_a_sentence(given: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        agent_config(given, {})
 
 
 def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(
@@ -135,3 +189,17 @@ def test_a_judge_given_with_the_environment_stays(file: str) -> None:
     given = {"environment": file, "second_judge": {"provider": "lexical"}}
     with pytest.raises(ValidationError, match="second_judge is a setting of summaries"):
         TrainConfig.model_validate(lay_over(TrainConfig, deployed, given))
+
+
+def test_the_settings_that_the_documentation_shows_can_be_given() -> None:
+    page = (ROOT / "docs" / "agents.md").read_text("utf-8")
+    kinds = set()
+    for block in re.findall(r"^```yaml\n(environment:.*?)^```", page, re.M | re.S):
+        config = TrainConfig.model_validate({"store": "s", **yaml.safe_load(block)})
+        kinds.add(config.environment.kind)
+    assert kinds >= {"command", "reasoning_gym", "textarena"}
+    commands = re.findall(r"^precis train (['\"])(\{.*\})\1", page, re.M)
+    commands += re.findall(r"^make rehearse ENVIRONMENT=(')(\{.*\})'", page, re.M)
+    assert len(commands) == 3
+    for _, given in commands:
+        assert agent_config(given, {}).environment.kind in ("reasoning_gym", "textarena")

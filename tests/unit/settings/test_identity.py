@@ -9,7 +9,14 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, RolloutsConfig, TrainConfig, WarmStartConfig
 from precis.record import Record
-from precis.settings.environment import PythonSettings, SummariesSettings
+from precis.settings.environment import (
+    CommandSettings,
+    OpponentSettings,
+    PythonSettings,
+    ReasoningGymSettings,
+    SummariesSettings,
+    TextArenaSettings,
+)
 from precis.settings.identity import Effect, effect_of
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, EngineConfig, ExtractiveTrainer, ServerlessTrainer
@@ -27,6 +34,10 @@ MARKED: tuple[type[Record], ...] = (
     TinkerTrainer,
     SummariesSettings,
     PythonSettings,
+    CommandSettings,
+    TextArenaSettings,
+    OpponentSettings,
+    ReasoningGymSettings,
 )
 
 

@@ -1,0 +1,121 @@
+"""A module whose functions run in a process of its own: packages that others have written.
+
+That process has none of our keys, no network, and writes no file (`isolated_process`). It ends with
+ours; a call that takes too long ends it, and the next one starts another.
+"""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from precis.environments.programs import harmless
+
+_LINE_MAX = 16 * 1024 * 1024
+_STOP_S = 5.0
+
+
+class IsolatedError(Exception):
+    """A call failed there; the message is the error's."""
+
+
+class IsolatedModule:
+    """Calls functions of a module, one after the other, in a process that is started at need.
+
+    `await IsolatedModule("my.module").call("function", 1, "two")`; arguments and results are JSON.
+
+    Args:
+        module: its dotted name.
+        call_s: a call that takes longer ends the process.
+    """
+
+    def __init__(self, module: str, call_s: float = 30.0) -> None:
+        self._module = module
+        self._call_s = call_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def call(self, function: str, *arguments: Any) -> Any:
+        """Return what a function returns.
+
+        Raises:
+            IsolatedError: it raised, or took too long, or the module can't be imported.
+        """
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "precis-isolated")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self.call_now, function, *arguments)
+
+    def call_now(self, function: str, *arguments: Any) -> Any:
+        """Return what a function returns, and block meanwhile.
+
+        Raises:
+            IsolatedError: it raised, or took too long, or the module can't be imported.
+        """
+        with self._lock:
+            process = self._process
+            if process is None:
+                process = self._process = self._start()
+                try:
+                    self._read(process)
+                except IsolatedError:
+                    self._stop()
+                    raise
+            assert process.stdin
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps([function, arguments]).encode() + b"\n")
+                process.stdin.flush()
+            return self._read(process)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread = None
+        # A call that is under way has its answer in time, or ends the process itself.
+        with self._lock:
+            self._stop()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        program = ["-m", "precis.environments.isolated_process"]
+        return subprocess.Popen(
+            [sys.executable, "-P", "-W", "ignore", *program, self._module, str(self._call_s)],
+            env=harmless(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is ours
+        )
+
+    def _read(self, process: "subprocess.Popen[bytes]") -> Any:
+        assert process.stdout
+        line = process.stdout.readline(_LINE_MAX)
+        if not line.endswith(b"\n"):
+            status = self._stop()
+            if status == -signal.SIGALRM:
+                raise IsolatedError(f"It took longer than {self._call_s:g} s, and was ended.")
+            raise IsolatedError(f"Its process ended with status {status}.")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise IsolatedError(answer["error"])
+        return answer["returned"]
+
+    def _stop(self) -> int | None:
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        assert process.stdin and process.stdout
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.stdout.close()
+        return process.wait()

@@ -1,0 +1,130 @@
+"""The process of an `IsolatedModule`: reads a call a line, and writes what it returned.
+
+It is sealed before the module is imported, so that neither the package nor an answer that the
+package evaluates calls out, starts a program, writes a file, or reads one that is no part of
+Python. That holds for what goes through Python (`sys.addaudithook`): it keeps code in its place
+that is careless, not code that is made to break out.
+"""
+
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_IMPORT_S = 120.0
+_MEMORY = 8 * 1024**3
+_REFUSED = (
+    "socket.",
+    "subprocess.",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.fork",
+    "os.kill",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.mkdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+    "os.chown",
+    "shutil.",
+    "pty.",
+    "ctypes.",
+)
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_DEVICES = ("/dev/null", "/dev/urandom")
+
+
+def main(module: str, call_s: float) -> None:
+    """Serve the functions of a module until standard input ends.
+
+    Args:
+        call_s: the kernel ends the process where a call takes longer, whatever it is at.
+    """
+    calls = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what packages print is no answer
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    # Nobody catches it, so that it ends a computation that never comes back to Python, too.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, _IMPORT_S)
+    _seal()
+    try:
+        functions = importlib.import_module(module)
+        answer: dict[str, Any] = {"returned": None}
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    _write(answers, answer)
+    for line in calls:
+        signal.setitimer(signal.ITIMER_REAL, call_s)
+        name, arguments = json.loads(line)
+        try:
+            _write(answers, {"returned": getattr(functions, name)(*arguments)})
+        except BaseException as error:
+            _write(answers, {"error": f"{type(error).__name__}: {error}"})
+
+
+def _write(answers: Any, answer: Any) -> None:
+    encoded = json.dumps(answer).encode()
+    signal.setitimer(signal.ITIMER_REAL, 0)  # until the next call
+    answers.write(encoded + b"\n")
+    answers.flush()
+
+
+def _seal() -> None:
+    """Refuse what has no place in a game or a puzzle, from now on."""
+    import ctypes  # noqa: F401  (numpy does, and it opens itself)
+
+    sys.dont_write_bytecode = True
+    tempfile.tempdir = "/tmp"  # which is looked for by writing
+    roots = [os.path.realpath(root) for root in _roots()]
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event.startswith(_REFUSED) and event != "socket.gethostname":
+            raise PermissionError(f"{event} is refused here.")
+        if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(arguments[0]))
+            if arguments[2] & _WRITES or not _is_in(path, roots):
+                raise PermissionError(f"{path} is not opened here.")
+
+    sys.addaudithook(refuse)
+
+
+def _roots() -> Iterable[str]:
+    """Return the folders of Python, its packages, and the word lists of nltk."""
+    home = Path.home()
+    return [
+        *_DEVICES,
+        *(entry for entry in sys.path if entry),
+        sys.prefix,
+        sys.base_prefix,
+        os.path.dirname(os.__file__),
+        os.environ.get("NLTK_DATA", ""),
+        str(home / "nltk_data"),
+        "/usr/share/nltk_data",
+        "/usr/local/share/nltk_data",
+    ]
+
+
+def _is_in(path: str, roots: Iterable[str]) -> bool:
+    """Whether a path lies in one of the folders, and in none of theirs that is hidden: `.env`."""
+    for root in roots:
+        if path == root:
+            return True
+        if path.startswith(f"{root}/") and "/." not in path[len(root) :]:
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]))

@@ -1,0 +1,248 @@
+"""An environment of puzzles: a question, one answer, and the score that the generator gives it."""
+
+import difflib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.ruler import RulerScored
+from precis.errors import ConfigError
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion, ToolCall
+from precis.records.nouns import Nouns
+from precis.records.rollout import Scenario, Score, Split, Unscored
+from precis.settings.environment import ReasoningGymSettings
+
+if TYPE_CHECKING:
+    import art
+
+SYSTEM = (
+    "Solve the puzzle. You may think first. Then give your answer between <answer> and </answer>, "
+    "in the form that the puzzle asks for and without an explanation."
+)
+_PICK = "Solve the puzzle, and give your answer by the tool `answer`."
+_AT_ONCE = 20
+"""Questions that are asked for at once: each call has its deadline."""
+_SOUGHT = 8
+"""Questions that are looked at for each that is wanted, at most."""
+
+
+class ReasoningGym(RulerScored):
+    """The environment of a generator.
+
+    The held-out questions are its first ones that differ; those to train on come after them, and
+    are none of them.
+
+    Args:
+        puzzles: the module `puzzles`, in its process.
+        release: the package's version.
+
+    Raises:
+        ConfigError: the package has no such generator or parameters, or too few puzzles.
+    """
+
+    def __init__(
+        self, settings: ReasoningGymSettings, puzzles: IsolatedModule, release: str
+    ) -> None:
+        self._settings = settings
+        self._puzzles = puzzles
+        self._version = release
+        try:
+            _check_settings(settings, puzzles, release)
+            self._scenarios = _draw(settings, puzzles)
+        except IsolatedError as error:
+            raise ConfigError(
+                f"reasoning-gym can't make puzzles of {settings.dataset}: {error}.",
+                "Change environment.parameters, or take another environment.dataset.",
+            ) from error
+        drawn = [*self._scenarios["train"], *self._scenarios["validation"]]
+        self._places: dict[str, int] = {one["question"]: one["place"] for one in drawn}
+
+    @property
+    def nouns(self) -> Nouns:
+        return Nouns("answer", "answers", "puzzle", "puzzles", success="solved")
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {"kind": "reasoning_gym", "version": self._version}
+
+    @property
+    def method(self) -> str:
+        return (
+            f"Puzzles of the generator {self._settings.dataset} (reasoning-gym {self._version}), "
+            "which scores answers itself, from 0 to 1; one is solved where it earns 1."
+        )
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        return self._scenarios[split]
+
+    async def rollout(
+        self, model: "art.Model[Any, Any]", scenario: Scenario
+    ) -> "Score | Unscored | float":
+        """Ask the question, and have the generator score the answer."""
+        choices = self._settings.answers
+        messages: Any = [
+            {"role": "system", "content": _PICK if choices else SYSTEM},
+            {"role": "user", "content": scenario["question"]},
+        ]
+        offered: Any = {"tools": [_tool(choices)]} if choices else {}
+        reply = await model.openai_client().chat.completions.create(
+            model=model.get_inference_name(), messages=messages, **offered
+        )
+        message = reply.choices[0].message
+        if choices:
+            said = _picked(message.tool_calls[0].function.arguments) if message.tool_calls else None
+        else:
+            said = await self._puzzles.call("answer_in", message.content or "")
+        metrics = {"turns": 1.0, "illegal": float(said is None)}
+        if said is None:
+            return Score(0.0, False, metrics)
+        try:
+            reward = await self._puzzles.call("score", *self._place(scenario["place"]), said)
+        except IsolatedError as error:  # of the scoring, which did not expect such an answer
+            return Score(0.0, False, {**metrics, "illegal": 1.0}, {"reason": str(error)})
+        return Score(reward, reward >= 1, metrics)
+
+    def baselines(self) -> Mapping[str, Complete]:
+        return {"solver": self._solve, "random": self._guess}
+
+    async def checks(self) -> Sequence[str]:
+        """Score the generator's own answer to a question."""
+        scenario = self._scenarios["validation"][0]
+        try:
+            known = await self._puzzles.call("answer", *self._place(scenario["place"]))
+            await self._puzzles.call("score", *self._place(scenario["place"]), known or "none")
+        except IsolatedError as error:
+            return [f"{self._settings.dataset} can't score an answer: {error}."]
+        return ()
+
+    async def close(self) -> None:
+        self._puzzles.close()
+
+    def _place(self, place: int) -> tuple[str, Any, int, int]:
+        settings = self._settings
+        return settings.dataset, _given(settings), settings.seed, place
+
+    async def _solve(self, request: ChatRequest) -> Completion:
+        """Give the generator's own answer."""
+        place = self._places.get(request.messages[-1]["content"])
+        known = None
+        if place is not None:
+            known = await self._puzzles.call("answer", *self._place(place))
+        if known is None:
+            raise ApiError(400, "The generator gives no answer to this.", "no_answer")
+        return self._say("solver", known)
+
+    async def _guess(self, request: ChatRequest) -> Completion:
+        """Give the answer to another question, or any of those that there are."""
+        drawn = zlib.crc32(str(request.messages[-1]["content"]).encode())
+        if self._settings.answers:
+            choices = self._settings.answers
+            return self._say("random", choices[drawn % len(choices)])
+        others = self._scenarios["train"]
+        place = others[drawn % len(others)]["place"]
+        known = await self._puzzles.call("answer", *self._place(place))
+        if known is None:
+            raise ApiError(400, "The generator gives no answers of its own.", "no_answer")
+        return self._say("random", known)
+
+    def _say(self, model: str, answer: str) -> Completion:
+        if self._settings.answers:
+            call = ToolCall("call_1", "answer", json.dumps({"answer": answer}))
+            return Completion(model, [Choice("", "tool_calls", tool_calls=[call])])
+        return Completion(model, [Choice(f"<answer>{answer}</answer>")])
+
+
+def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:
+    """Return the environment of a generator, with its questions.
+
+    Raises:
+        ConfigError: the package is not installed, or has no such generator or parameters.
+    """
+    try:
+        release = version("reasoning-gym")
+    except PackageNotFoundError as error:
+        raise ConfigError(
+            "environment.kind is 'reasoning_gym', but reasoning-gym is not installed.",
+            "Run `make install-environments`, or `pip install 'precis[reasoning-gym]'`; it needs a "
+            "C compiler.",
+        ) from error
+    puzzles = IsolatedModule("precis.environments.reasoning_gym.puzzles")
+    try:
+        return ReasoningGym(settings, puzzles, release)
+    finally:
+        puzzles.close()  # until it is opened
+
+
+def _check_settings(settings: ReasoningGymSettings, puzzles: IsolatedModule, release: str) -> None:
+    known = puzzles.call_now("datasets")
+    name = settings.dataset
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 3, 0.5)
+        raise ConfigError(
+            f"reasoning-gym {release} has no dataset {name!r}; it has {', '.join(near or known)}.",
+            "Name one in environment.dataset.",
+        )
+    parameters = puzzles.call_now("parameters", name)
+    for given in settings.parameters:
+        if given not in parameters:
+            listed = ", ".join(f"{key} ({value})" for key, value in parameters.items())
+            raise ConfigError(
+                f"The dataset {name} has no parameter {given!r}; it has {listed or 'none'}.",
+                "Name others in environment.parameters: size and seed are settings beside it.",
+            )
+
+
+def _draw(
+    settings: ReasoningGymSettings, puzzles: IsolatedModule
+) -> Mapping[Split, Sequence[Scenario]]:
+    """Return scenarios of both splits, which have no question in common."""
+    name = settings.dataset
+    held_out: dict[str, Scenario] = {}
+    train: list[Scenario] = []
+    wanted = settings.size + settings.val_size
+    place = 0
+    while len(train) < settings.size and place < _SOUGHT * wanted:
+        count = min(_AT_ONCE, _SOUGHT * wanted - place)
+        asked = (name, _given(settings), settings.seed, place, count)
+        for question in puzzles.call_now("questions", *asked):
+            scenario = Scenario(f"{name}-{place}", {"place": place, "question": question})
+            place += 1
+            if question in held_out:
+                continue
+            if len(held_out) < settings.val_size:
+                held_out[question] = scenario
+            elif len(train) < settings.size:
+                train.append(scenario)
+    if len(train) < settings.size:
+        raise ConfigError(
+            f"The first {place} puzzles of {name} have {len(held_out)} to hold out and "
+            f"{len(train)} others to train on.",
+            "Set environment.val_size lower, or environment.parameters that give more.",
+        )
+    return {"train": train, "validation": list(held_out.values())}
+
+
+def _given(settings: ReasoningGymSettings) -> dict[str, Any]:
+    """Return the generator's parameters; the size is the most that is looked at."""
+    wanted = settings.size + settings.val_size
+    return {**settings.parameters, "size": _SOUGHT * wanted}
+
+
+def _tool(choices: Sequence[str]) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": list(choices)}},
+        "required": ["answer"],
+    }
+    return {"type": "function", "function": {"name": "answer", "parameters": schema}}
+
+
+def _picked(arguments: str) -> str | None:
+    try:
+        answer = json.loads(arguments)["answer"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return answer if isinstance(answer, str) else None

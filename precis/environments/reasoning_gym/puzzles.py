@@ -1,0 +1,72 @@
+"""reasoning-gym's puzzles, made and scored in a process of their own.
+
+Some of its generators evaluate an answer as Python to score it, and the answer is a model's text
+(`precis.environments.isolated`).
+"""
+
+import dataclasses
+import json
+from functools import lru_cache
+from typing import Any
+
+import reasoning_gym
+from reasoning_gym.factory import DATASETS
+from reasoning_gym.utils import extract_answer
+
+_OURS = ("seed", "size")
+"""Parameters that every generator has, and that the settings have fields for."""
+_MADE_OF_OTHERS = "composite"
+
+
+def datasets() -> list[str]:
+    """Return the names of the generators."""
+    return sorted(name for name in DATASETS if name != _MADE_OF_OTHERS)
+
+
+def parameters(name: str) -> dict[str, Any]:
+    """Return a generator's parameters with their values, as text."""
+    found = {}
+    for one in dataclasses.fields(DATASETS[name][1]):
+        if one.name not in _OURS:
+            found[one.name] = str(_default(one))
+    return found
+
+
+def questions(name: str, given: dict[str, Any], seed: int, first: int, count: int) -> list[str]:
+    """Return some of a generator's questions, from a place on."""
+    places = range(first, first + count)
+    return [_puzzle(name, json.dumps(given), seed, place)["question"] for place in places]
+
+
+def answer(name: str, given: dict[str, Any], seed: int, place: int) -> str | None:
+    """Return the generator's answer to a question; None where it gives none."""
+    known = _puzzle(name, json.dumps(given), seed, place)["answer"]
+    return None if known is None else str(known)
+
+
+def answer_in(text: str) -> str | None:
+    """Return what stands last between <answer> and </answer>; None where nothing does."""
+    found: str | None = extract_answer(text)
+    return found
+
+
+def score(name: str, given: dict[str, Any], seed: int, place: int, said: str | None) -> float:
+    """Return the generator's score of an answer, from 0 to 1."""
+    key = json.dumps(given)
+    return float(_dataset(name, key, seed).score_answer(said, _puzzle(name, key, seed, place)))
+
+
+@lru_cache(maxsize=4)
+def _dataset(name: str, key: str, seed: int) -> Any:
+    return reasoning_gym.create_dataset(name, seed=seed, **json.loads(key))
+
+
+@lru_cache(maxsize=4096)
+def _puzzle(name: str, key: str, seed: int, place: int) -> Any:
+    return _dataset(name, key, seed)[place]
+
+
+def _default(one: Any) -> Any:
+    if one.default is not dataclasses.MISSING:
+        return one.default
+    return one.default_factory() if one.default_factory is not dataclasses.MISSING else ""

@@ -1,0 +1,282 @@
+"""An environment that is a game of TextArena, of whose seats the policy has one."""
+
+import difflib
+import json
+import random
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from precis.environment import Environment as Variables
+from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.ruler import RulerScored
+from precis.environments.textarena.opponent import Opponent
+from precis.errors import ConfigError, ProviderFailed, ProviderRejected
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
+from precis.records.nouns import Nouns
+from precis.records.rollout import Scenario, Score, Split, Unscored
+from precis.records.spend import Spend
+from precis.settings.environment import TextArenaSettings, opponent_of
+
+if TYPE_CHECKING:
+    import art
+
+SYSTEM = (
+    "You play a game. Read its rules, and answer each message with one move, in the form that the "
+    "rules ask for."
+)
+_SEEDS_A_SPLIT = 1_000_000
+_OTHERS_MAX = 200
+"""Moves of the other seats in a row; more are no game."""
+_TRIED = 12
+"""Moves that preflight makes in a game."""
+_OF_ONE_REQUEST = (400, 413, 422)
+"""Statuses that are about one request: a conversation that has grown too long."""
+_THOUGHT_ENDS = "</think>"
+_SHOWN = 200
+
+
+class TextArenaEnvironment(RulerScored):
+    """The environment of a game.
+
+    Args:
+        games: the module `games`, in its process.
+        release: the package's version.
+        opponent: has the other seats; None where their moves are made at random.
+    """
+
+    def __init__(
+        self,
+        settings: TextArenaSettings,
+        games: IsolatedModule,
+        release: str,
+        opponent: Opponent | None,
+    ) -> None:
+        self._settings = settings
+        self._games = games
+        self._version = release
+        self._opponent = opponent
+        self._under_way: dict[str, set[int]] = {}
+
+    @property
+    def nouns(self) -> Nouns:
+        return Nouns("game", "games", "start", "starts", success="win rate")
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {"kind": "textarena", "version": self._version}
+
+    @property
+    def method(self) -> str:
+        others = self._settings.opponent
+        named = others if isinstance(others, str) else others.model
+        return (
+            f"A game of {self._settings.game} (TextArena {self._version}) is won where the policy "
+            "earns more than nothing and nobody earns more; a game for one, where it earns 1. The "
+            f"other seats, where there are any: {named}."
+        )
+
+    @property
+    def spend(self) -> Spend:
+        return self._opponent.spend if self._opponent else Spend()
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        settings = self._settings
+        first = 2 * _SEEDS_A_SPLIT * settings.seed
+        count = settings.size
+        if split == "validation":
+            first += _SEEDS_A_SPLIT
+            count = settings.val_size
+        seeds = range(first, first + count)
+        return [Scenario(f"{settings.game}-{seed}", {"seed": seed}) for seed in seeds]
+
+    async def rollout(
+        self, model: "art.Model[Any, Any]", scenario: Scenario
+    ) -> "Score | Unscored | float":
+        """Have the policy play one of the seats, which follows from the scenario."""
+        settings = self._settings
+        seed = scenario["seed"]
+        draw = random.Random(seed)
+        state = await self._games.call("start", settings.game, settings.players, seed)
+        number = state["number"]
+        seat = seed % state["players"]
+        messages: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}]
+        others: dict[int, list[dict[str, Any]]] = {}
+        turns = 0
+        waited = 0
+        try:
+            while not state["done"] and turns < settings.moves_max:
+                if state["player"] != seat:
+                    waited += 1
+                    if waited > _OTHERS_MAX:
+                        detail = f"The other seats made {waited} moves in a row."
+                        return Unscored("opponent_failed", detail)
+                    told = others.setdefault(state["player"], [messages[0]])
+                    state = await self._play_other(state, number, told, draw)
+                    continue
+                waited = 0
+                turns += 1
+                text = await self._text_of(state, number)
+                messages.append({"role": "user", "content": text})
+                said = await self._ask(model, number, messages)
+                messages.append({"role": "assistant", "content": said})
+                move = said.rpartition(_THOUGHT_ENDS)[2].strip()
+                state = await self._games.call("play", number, move)
+            metrics = {"turns": float(turns), "illegal": float(state["illegal"].get(str(seat), 0))}
+            if not state["done"]:
+                reason = f"It was not over after {turns} moves of the policy."
+                return Score(0.0, False, metrics, {"reason": reason})
+            return _score_of(state, str(seat), metrics)
+        except (ProviderFailed, ProviderRejected) as error:
+            if isinstance(error, ProviderRejected) and error.status not in _OF_ONE_REQUEST:
+                raise
+            return Unscored("opponent_failed", f"The opponent made no move: {error}")
+        finally:
+            await self._games.call("end", number)
+
+    def baselines(self) -> Mapping[str, Complete]:
+        return {"random": self._move_randomly}
+
+    async def checks(self) -> Sequence[str]:
+        """Try the game: some moves of it are made at random."""
+        settings = self._settings
+        try:
+            names = await self._games.call("names")
+            if settings.game not in names:
+                near = difflib.get_close_matches(settings.game, names, 3, 0.5)
+                ids = ", ".join(near or names)
+                return [f"TextArena {self._version} has no game {settings.game!r}; it has {ids}."]
+            state = await self._games.call("start", settings.game, settings.players, 1)
+            number, players = state["number"], state["players"]
+            tried = 0
+            for turn in range(_TRIED):
+                if state["done"]:
+                    break
+                state = await self._games.call("play_randomly", number, turn)
+                tried += 1
+            await self._games.call("end", number)
+        except IsolatedError as error:
+            return [f"{settings.game} can't be played: {_explain(str(error), self._version)}"]
+        if self._opponent is not None:
+            return await self._opponent.checks()
+        if players > 1 and 2 * sum(state["illegal"].values()) > tried:
+            return [
+                f"{settings.game} does not say its moves in brackets, so that an opponent can't "
+                "make any at random: name a model in environment.opponent."
+            ]
+        return ()
+
+    async def open(self) -> None:
+        if self._opponent is not None:
+            await self._opponent.open()
+
+    async def close(self) -> None:
+        self._games.close()
+        if self._opponent is not None:
+            await self._opponent.close()
+
+    async def _ask(
+        self, model: "art.Model[Any, Any]", number: int, messages: list[dict[str, Any]]
+    ) -> str:
+        """Return the policy's answer; meanwhile its game is found by the conversation."""
+        conversation = json.dumps(messages)
+        games = self._under_way.setdefault(conversation, set())
+        games.add(number)
+        asked: Any = messages
+        try:
+            reply = await model.openai_client().chat.completions.create(
+                model=model.get_inference_name(), messages=asked
+            )
+        finally:
+            games.discard(number)
+            if not games:
+                self._under_way.pop(conversation, None)
+        return reply.choices[0].message.content or ""
+
+    async def _text_of(self, state: Mapping[str, Any], number: int) -> str:
+        """Return what the game says to whoever is to move."""
+        text: str = state["text"]
+        if not self._settings.show_moves:
+            return text
+        allowed = await self._games.call("moves", number)
+        return f"{text}\n\nMoves that are allowed: {' '.join(allowed)}" if allowed else text
+
+    async def _play_other(
+        self,
+        state: Mapping[str, Any],
+        number: int,
+        told: list[dict[str, Any]],
+        draw: random.Random,
+    ) -> Any:
+        """Have whoever has another seat make its move; returns the game's state."""
+        seed = draw.getrandbits(32)
+        if self._opponent is None:
+            return await self._games.call("play_randomly", number, seed)
+        told.append({"role": "user", "content": await self._text_of(state, number)})
+        said = await self._opponent.answer(told, seed)
+        told.append({"role": "assistant", "content": said})
+        move = said.rpartition(_THOUGHT_ENDS)[2].strip()
+        return await self._games.call("play", number, move)
+
+    async def _move_randomly(self, request: ChatRequest) -> Completion:
+        """Answer as a player that makes any move which its game allows."""
+        conversation = json.dumps(request.messages)
+        games = self._under_way.get(conversation)
+        if not games:
+            raise ApiError(400, "No game is under way that has come to this.", "no_game")
+        seed = zlib.crc32(conversation.encode())
+        # Games that have said the same are in the same state.
+        move = await self._games.call("choose_randomly", min(games), seed)
+        return Completion("random", [Choice(move)])
+
+
+def _score_of(
+    state: Mapping[str, Any], seat: str, metrics: Mapping[str, float]
+) -> Score | Unscored:
+    """Return the score of a game that is over."""
+    rewards = state["rewards"]
+    if seat not in rewards:
+        return Unscored("no_score", "The game ended without a reward for the policy's seat.")
+    reward = float(rewards[seat])
+    alone = len(rewards) == 1
+    is_won = reward >= 1 if alone else reward > 0 and reward >= max(rewards.values())
+    return Score(reward, is_won, metrics, {"reason": str(state["reasons"].get(seat) or "")})
+
+
+def _explain(error: str, package: str) -> str:
+    """Return in a sentence why a game can't be played, from the error that it raised."""
+    shown = " ".join(error.split())[:_SHOWN]
+    if "NLTK" in error:
+        return (
+            "it needs word lists of nltk, and may download nothing here: run `python -m "
+            "nltk.downloader words averaged_perceptron_tagger_eng` first."
+        )
+    if "OpenRouter" in error:
+        return "a model at OpenRouter is part of it, and it may ask nobody and has no key here."
+    if error.startswith("SyntaxError"):
+        running = f"{sys.version_info.major}.{sys.version_info.minor}"
+        return f"Python {running} can't read its code: {shown}."
+    if error.startswith(("ImportError", "ModuleNotFoundError", "FileNotFoundError")):
+        return f"TextArena {package} lacks a part of it: {shown}."
+    return f"{shown}."
+
+
+def load_textarena(settings: TextArenaSettings) -> TextArenaEnvironment:
+    """Return the environment of a game.
+
+    Raises:
+        ConfigError: the package is not installed, or the opponent's key is missing.
+    """
+    try:
+        release = version("textarena")
+    except PackageNotFoundError as error:
+        raise ConfigError(
+            "environment.kind is 'textarena', but TextArena is not installed.",
+            "Run `make install-environments`, or `pip install 'precis[textarena]'`.",
+        ) from error
+    games = IsolatedModule("precis.environments.textarena.games")
+    model = opponent_of(settings)
+    opponent = Opponent(model, Variables().keys()) if model else None
+    return TextArenaEnvironment(settings, games, release, opponent)

@@ -1,0 +1,253 @@
+"""Puzzles of reasoning-gym: asked through the recorder, scored in a process that is sealed off."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.reasoning_gym import environment as module
+from precis.environments.reasoning_gym.environment import ReasoningGym, load_reasoning_gym
+from precis.errors import ConfigError
+from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
+from precis.settings.environment import ReasoningGymSettings
+from tests.services.needs import leave_out
+from tests.support.examples import embedded, play, score_of
+from tests.support.scripted_policy import ScriptedPolicy
+
+NO_ANSWER_OF_THEIR_OWN = {
+    "boxnet",
+    "graph_color",
+    "propositional_logic",
+    "rubiks_cube",
+    "rush_hour",
+}
+"""Many answers are right there, and the generator names none."""
+
+
+class Puzzles(IsolatedModule):
+    """One process for all tests: it takes seconds to start."""
+
+    def close(self) -> None:
+        pass
+
+
+PUZZLES = Puzzles("precis.environments.reasoning_gym.puzzles")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def process() -> Iterator[None]:
+    if find_spec("reasoning_gym") is None:
+        leave_out("reasoning-gym is not installed, which needs a C compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HIDDEN_API_KEY", "a-key-that-must-not-be-seen")
+        yield
+    IsolatedModule.close(PUZZLES)
+
+
+def environment(dataset: str, **given: Any) -> ReasoningGym:
+    few = {"size": 6, "val_size": 3}
+    settings = ReasoningGymSettings.model_validate({"dataset": dataset, **few, **given})
+    return ReasoningGym(settings, PUZZLES, "0.1.25")
+
+
+def of_baseline(puzzles: ReasoningGym, name: str) -> ScriptedPolicy:
+    answer = puzzles.baselines()[name]
+
+    class Baseline(ScriptedPolicy):
+        async def __call__(self, request: ChatRequest) -> Completion:
+            choice = (await answer(request)).choices[0]
+            said: str | ToolCall = choice.tool_calls[0] if choice.tool_calls else choice.content
+            self.say = lambda _: said
+            return await super().__call__(request)
+
+    return Baseline()
+
+
+def score_own_answers(dataset: str) -> list[float]:
+    """Score a generator's own answers to its first three puzzles; none where it has none."""
+    scores = []
+    for place in range(3):
+        known = PUZZLES.call_now("answer", dataset, {"size": 9}, 7, place)
+        if known is None:
+            assert PUZZLES.call_now("score", dataset, {"size": 9}, 7, place, "none") < 1
+        else:
+            scores.append(PUZZLES.call_now("score", dataset, {"size": 9}, 7, place, known))
+    return scores
+
+
+def test_the_own_answers_of_all_generators_earn_all() -> None:
+    known = PUZZLES.call_now("datasets")
+    assert len(known) == 105
+    scores = {name: score_own_answers(name) for name in known}
+    assert {name for name, found in scores.items() if not found} == NO_ANSWER_OF_THEIR_OWN
+    assert {score for found in scores.values() for score in found} == {1.0}
+
+
+async def test_a_puzzle_is_a_question_and_an_answer_with_its_score() -> None:
+    puzzles = environment("basic_arithmetic")
+    [rollout] = await play(puzzles, of_baseline(puzzles, "solver"), 1)
+    assert score_of(rollout).success
+    assert score_of(rollout).metrics == {"turns": 1.0, "illegal": 0.0}
+    [call] = rollout.calls
+    assert [one["role"] for one in call.messages] == ["system", "user"]
+    assert call.messages[1]["content"] == rollout.scenario["question"]
+    assert rollout.scenario["question"] in puzzles.content_of(rollout.scenario)
+
+
+async def test_the_solver_solves_all_and_a_guess_is_mostly_wrong() -> None:
+    puzzles = environment("countdown", size=12)
+    solved = await play(puzzles, of_baseline(puzzles, "solver"), 12)
+    guessed = await play(puzzles, of_baseline(puzzles, "random"), 12)
+    assert all(score_of(one).reward == 1 for one in solved)
+    assert sum(bool(score_of(one).success) for one in guessed) < 6
+    assert len({one.text for one in guessed}) > 1
+
+
+@pytest.mark.parametrize(
+    ("said", "illegal"),
+    [
+        ("I think that it is 7.", 1.0),
+        ("", 1.0),
+        ("<answer>not a number</answer>", 0.0),
+        ("<answer></answer>", 0.0),
+    ],
+)
+async def test_an_answer_that_can_t_be_read_earns_nothing(said: str, illegal: float) -> None:
+    [rollout] = await play(environment("basic_arithmetic"), ScriptedPolicy(lambda _: said), 1)
+    score = score_of(rollout)
+    assert score.reward < 0.1 and not score.success
+    assert score.metrics["illegal"] == illegal
+
+
+BREAK_OUT = [
+    "__import__('os').system('touch {file}')",
+    "open('{file}', 'w').write('x')",
+    "__import__('socket').create_connection(('127.0.0.1', {port}))",
+    "__import__('pathlib').Path('{file}').touch()",
+]
+
+
+@pytest.mark.parametrize("code", BREAK_OUT)
+async def test_an_answer_that_is_evaluated_reaches_nothing(code: str, tmp_path: Any) -> None:
+    """spiral_matrix evaluates as Python what begins with a bracket."""
+    reached = asyncio.Event()
+
+    async def connected(_: Any, writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    file = tmp_path / "written"
+    run = code.format(file=file, port=server.sockets[0].getsockname()[1])
+    said = f"<answer>[{run}]</answer>"
+    [rollout] = await play(environment("spiral_matrix"), ScriptedPolicy(lambda _: said), 1)
+    assert score_of(rollout).reward < 1
+    assert not file.exists() and not reached.is_set()
+    server.close()
+
+
+async def test_a_computation_without_an_end_costs_itself() -> None:
+    """Python does not get to run while it lasts, and the kernel does."""
+    module = IsolatedModule("operator", call_s=2.0)
+    try:
+        with pytest.raises(IsolatedError, match="took longer than 2 s, and was ended"):
+            await module.call("pow", 9, 99_999_999)
+        assert await module.call("pow", 2, 3) == 8
+        with pytest.raises(IsolatedError, match="ZeroDivisionError"):
+            await module.call("truediv", 1, 0)
+    finally:
+        module.close()
+
+
+@pytest.mark.parametrize("dataset", ["coin_flip", "tower_of_hanoi", "countdown"])
+def test_splits_have_no_question_in_common(dataset: str) -> None:
+    puzzles = environment(dataset, size=120, val_size=20)
+    train = [one["question"] for one in puzzles.scenarios("train")]
+    held_out = [one["question"] for one in puzzles.scenarios("validation")]
+    assert (len(train), len(held_out)) == (120, 20) == (120, len(set(held_out)))
+    assert not set(train) & set(held_out)
+    again = environment(dataset, size=120, val_size=20)
+    assert again.digest == puzzles.digest
+    assert environment(dataset, size=120, val_size=20, seed=2).digest != puzzles.digest
+
+
+def test_a_generator_with_too_few_puzzles_is_refused_with_their_number() -> None:
+    few = {"min_disks": 3, "max_disks": 3, "min_pegs": 3, "max_pegs": 3}
+    with pytest.raises(ConfigError, match=r"have \d+ to hold out and 0 others to train on"):
+        environment("tower_of_hanoi", val_size=100, parameters=few)
+
+
+async def test_answers_that_can_be_listed_are_offered_by_a_tool() -> None:
+    puzzles = environment("syllogism", answers=["Yes", "No"])
+    policy = embedded()
+    rollouts = await play(puzzles, policy, 6)
+    assert {score_of(one).metrics["illegal"] for one in rollouts} == {0.0}
+    offered = policy.requests[0].tools or []
+    schema = offered[0]["function"]["parameters"]
+    assert schema["properties"]["answer"]["enum"] == ["Yes", "No"]
+    solved = await play(puzzles, of_baseline(puzzles, "solver"), 6)
+    assert all(score_of(one).success for one in solved)
+    assert await play(puzzles, of_baseline(puzzles, "random"), 2)
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", "null", "{}", '{"answer": 3}'])
+async def test_a_malformed_call_is_counted(arguments: str) -> None:
+    puzzles = environment("syllogism", answers=["Yes", "No"])
+    call = ToolCall("c", "answer", arguments)
+    [rollout] = await play(puzzles, ScriptedPolicy(lambda _: call), 1)
+    assert (score_of(rollout).reward, score_of(rollout).metrics["illegal"]) == (0.0, 1.0)
+
+
+async def test_a_question_of_nobody_has_no_answer() -> None:
+    puzzles = environment("countdown")
+    with pytest.raises(ApiError, match="no answer to this"):
+        await puzzles.baselines()["solver"](
+            ChatRequest(model="m", messages=[{"role": "user", "content": "?"}])
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"dataset": "countdwn"}, "has no dataset 'countdwn'; it has countdown"),
+        ({"dataset": "composite"}, "has no dataset 'composite'"),
+        (
+            {"dataset": "countdown", "parameters": {"min_number": 3}},
+            r"no parameter 'min_number'; it has min_numbers \(4\), max_numbers \(6\)",
+        ),
+        (
+            {"dataset": "countdown", "parameters": {"min_numbers": 9}},
+            "can't make puzzles of countdown",
+        ),
+        (
+            {"dataset": "countdown", "parameters": {"min_numbers": "many"}},
+            "can't make puzzles of countdown",
+        ),
+    ],
+)
+def test_settings_that_the_package_does_not_know_are_named(
+    given: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        environment(**given)
+
+
+async def test_it_is_whole_and_says_so_in_preflight() -> None:
+    loaded = load_reasoning_gym(ReasoningGymSettings(dataset="countdown", size=5))
+    assert json.loads(json.dumps(dict(loaded.identity)))["kind"] == "reasoning_gym"
+    async with loaded:
+        assert await loaded.checks() == ()
+
+
+def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", missing)
+    with pytest.raises(ConfigError, match=r"pip install 'precis\[reasoning-gym\]'"):
+        load_reasoning_gym(ReasoningGymSettings(dataset="countdown"))

@@ -1,0 +1,332 @@
+"""Games of TextArena: played to their end through the recorder, in a process that is sealed off."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from precis.config import RunConfig, TrainConfig
+from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.recorder import Recorder
+from precis.environments.ruler import transcript_of
+from precis.environments.textarena.environment import TextArenaEnvironment, load_textarena
+from precis.environments.textarena.opponent import Opponent
+from precis.errors import ConfigError, ProviderRejected
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
+from precis.records.rollout import Rollout, Unscored
+from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
+from tests.support.examples import LIMITS, embedded, play, score_of
+from tests.support.local_server import served
+from tests.support.repository import ROOT
+from tests.support.scripted_policy import ScriptedPolicy, asked
+
+KEY = "a-key-that-must-not-be-seen"
+BRACKETED = re.compile(r"\[[^\[\]\n]{1,40}\]")
+GAMES = [
+    "ConnectFour-v0",
+    "TicTacToe-v0",
+    "Nim-v0",
+    "KuhnPoker-v0",
+    "Othello-v0-tiny",
+    "ThreePlayerTicTacToe-v0",
+]
+ALONE = ["2048-v0-ultra-easy", "FrozenLake-v0", "TowerOfHanoi-v0", "Blackjack-v0"]
+
+
+class Games(IsolatedModule):
+    """One process for all tests: it takes seconds to start."""
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def process() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Both may be there, and nothing of them must get into a game.
+        patch.setenv("OPENROUTER_API_KEY", KEY)
+        patch.setenv("OPPONENT_API_KEY", KEY)
+        yield
+    IsolatedModule.close(GAMES_PROCESS)
+
+
+GAMES_PROCESS = Games("precis.environments.textarena.games")
+
+
+def environment(game: str, **given: Any) -> TextArenaEnvironment:
+    settings = TextArenaSettings.model_validate({"game": game, "show_moves": True, **given})
+    model = opponent_of(settings)
+    opponent = Opponent(model, {"OPPONENT_API_KEY": KEY}) if model else None
+    return TextArenaEnvironment(settings, GAMES_PROCESS, "0.7.4", opponent)
+
+
+def last_allowed(request: ChatRequest) -> str:
+    """The last move in brackets of what the game has said: one that it allows."""
+    said: list[str] = BRACKETED.findall(request.messages[-1]["content"])
+    return said[-1]
+
+
+@contextmanager
+def opponent(say: Any = last_allowed) -> Iterator[tuple[dict[str, Any], list[ChatRequest]]]:
+    """The settings of a model that plays, and all that it is asked within the block."""
+    requests: list[ChatRequest] = []
+
+    async def complete(request: ChatRequest) -> Completion:
+        requests.append(request)
+        return Completion("o", [Choice(say(request))])
+
+    with served(completions_app(complete, lambda: ["o"], KEY)) as url:
+        yield {"model": "o", "provider": "url", "base_url": f"{url}/v1"}, requests
+
+
+async def games_of(game: str, count: int = 4, **settings: Any) -> list[Rollout]:
+    return await play(environment(game, **settings), ScriptedPolicy(last_allowed), count)
+
+
+@pytest.mark.parametrize("game", [*GAMES, *ALONE])
+async def test_whole_games_are_played_against_random_moves(game: str) -> None:
+    rollouts = await games_of(game)
+    for rollout in rollouts:
+        score = score_of(rollout)
+        assert score.metrics["turns"] == len(rollout.calls)
+        assert score.metrics["illegal"] == 0
+        assert score.details["reason"]
+        assert score.success == (score.reward >= 1)
+    if game in GAMES:
+        # The policy is asked first in some of them, and not in others.
+        assert len({rollout.calls[0].messages[1]["content"] for rollout in rollouts}) > 1
+
+
+@pytest.mark.parametrize("game", GAMES)
+async def test_a_model_has_the_other_seats_and_nothing_of_it_is_recorded(game: str) -> None:
+    with opponent() as (settings, requests):
+        rollouts = await games_of(game, 2, opponent=settings)
+    assert all(score_of(one).metrics["illegal"] == 0 for one in rollouts)
+    assert requests
+    calls = [call for one in rollouts for call in one.calls]
+    assert len(calls) == sum(score_of(one).metrics["turns"] for one in rollouts)
+    assert {call.served_by for call in calls} == {"policy@3"}
+    for call in calls:
+        said = {one["content"] for one in call.messages if one["role"] == "assistant"}
+        assert said <= {one.text for one in calls}
+    assert KEY not in str(rollouts)
+
+
+async def test_a_conversation_goes_on_with_what_was_said_before() -> None:
+    [rollout] = await games_of("TicTacToe-v0", 1)
+    for before, after in zip(rollout.calls, rollout.calls[1:], strict=False):
+        said = {"role": "assistant", "content": before.text}
+        assert list(after.messages[:-1]) == [*before.messages, said]
+        assert after.messages[-1]["content"].count("Current Board") == 1
+    shown = transcript_of(rollout)
+    assert [one["role"] for one in shown[:3]] == ["system", "user", "assistant"]
+
+
+async def test_a_game_follows_from_its_scenario_whatever_else_is_played() -> None:
+    alone = await games_of("KuhnPoker-v0", 3)
+    with_others = environment("KuhnPoker-v0")
+    scenarios = with_others.scenarios("train")
+    async with (
+        with_others,
+        asked(ScriptedPolicy(last_allowed), limits=LIMITS) as policy,
+        Recorder() as recorder,
+    ):
+        runs = [recorder.run(policy, with_others, one) for one in [*scenarios[:3]] * 3]
+        together = await asyncio.gather(*runs)
+    for place, rollout in enumerate(together):
+        twin = alone[place % 3]
+        assert [one.messages for one in rollout.calls] == [one.messages for one in twin.calls]
+        assert rollout.score == twin.score
+
+
+def test_splits_have_no_game_in_common() -> None:
+    splits = environment("Nim-v0", size=900, val_size=90)
+    train, held_out = splits.scenarios("train"), splits.scenarios("validation")
+    assert (len(train), len(held_out)) == (900, 90)
+    seeds = [one["seed"] for one in (*train, *held_out)]
+    others = environment("Nim-v0", seed=2).scenarios("train")
+    assert len(set(seeds)) == 990
+    assert not {one["seed"] for one in others} & set(seeds)
+
+
+async def test_a_move_that_is_none_is_answered_and_counted() -> None:
+    said = iter(["I resign.", "[8]", *["[9]"] * 9])
+    [rollout] = await play(environment("TicTacToe-v0"), ScriptedPolicy(lambda _: next(said)), 1)
+    assert "attempted an invalid move" in rollout.calls[1].messages[-1]["content"]
+    score = score_of(rollout)
+    assert (score.reward, score.success) == (-1.0, False)
+    assert score.metrics == {"turns": len(rollout.calls), "illegal": 3.0}
+
+
+async def test_what_a_model_thinks_is_no_move() -> None:
+    def think(request: ChatRequest) -> str:
+        return f"<think>[0] or [99]?</think>\n{last_allowed(request)}"
+
+    [rollout] = await play(environment("Nim-v0"), ScriptedPolicy(think), 1)
+    assert score_of(rollout).metrics["illegal"] == 0
+
+
+async def test_a_game_that_does_not_end_earns_nothing() -> None:
+    [rollout] = await games_of("2048-v0-extreme", 1, moves_max=3)
+    score = score_of(rollout)
+    assert (score.reward, score.success, len(rollout.calls)) == (0.0, False, 3)
+    assert "not over after 3 moves" in score.details["reason"]
+
+
+async def test_the_embedded_policy_has_an_answer_to_every_message() -> None:
+    for game in ("ConnectFour-v0", "2048-v0-ultra-easy", "Nim-v0"):
+        policy = embedded()
+        rollouts = await play(environment(game), policy, 2)
+        assert len(policy.requests) == sum(score_of(one).metrics["turns"] for one in rollouts)
+
+
+async def test_a_random_player_is_a_baseline_that_keeps_to_the_rules() -> None:
+    game = environment("ConnectFour-v0", show_moves=False)
+    random_player = game.baselines()["random"]
+
+    class Baseline(ScriptedPolicy):
+        async def __call__(self, request: ChatRequest) -> Completion:
+            said = (await random_player(request)).choices[0].content
+            self.say = lambda _: said
+            return await super().__call__(request)
+
+    rollouts = await play(game, Baseline(), 6)
+    assert {score_of(one).metrics["illegal"] for one in rollouts} == {0.0}
+    assert len({tuple(call.text for call in one.calls) for one in rollouts}) == 6
+    with pytest.raises(ApiError, match="No game is under way"):
+        await random_player(ChatRequest(model="m", messages=[{"role": "user", "content": "?"}]))
+
+
+async def test_an_opponent_that_fails_costs_the_game_and_one_that_refuses_the_key_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: ChatRequest) -> str:
+        raise ApiError(413, "The prompt is too long.", "too_long")
+
+    with opponent(fail) as (settings, _):
+        rollouts = await games_of("Nim-v0", 1, opponent=settings)
+        assert isinstance(rollouts[0].score, Unscored)
+        assert rollouts[0].score.cause == "opponent_failed"
+    with opponent() as (settings, _):
+        monkeypatch.setenv("OPPONENT_API_KEY", "wrong")
+        given = TextArenaSettings.model_validate({"game": "Nim-v0", "opponent": settings})
+        with pytest.raises(ProviderRejected, match="OPPONENT_API_KEY"):
+            await play(load_textarena(given), ScriptedPolicy(lambda _: "[0 1]"), 2)
+
+
+async def test_an_opponent_is_tried_in_preflight() -> None:
+    with opponent(lambda _: "ready") as (settings, requests):
+        async with environment("Nim-v0", opponent=settings) as game:
+            assert await game.checks() == ()
+            assert game.spend.calls == len(requests) == 1
+    async with environment("Nim-v0", opponent=settings) as game:
+        [problem] = await game.checks()
+    assert problem.startswith("The opponent 'o' does not answer")
+    with pytest.raises(ConfigError, match="OPENROUTER_API_KEY"):
+        Opponent(OpponentSettings(model="m"), {})
+
+
+@pytest.mark.parametrize(
+    ("game", "reason"),
+    [
+        ("Hangman-v0", "needs word lists of nltk"),
+        ("GuessWho-v0", "a model at OpenRouter is part of it"),
+        ("Klondike-v0", "can't read its code: SyntaxError"),
+        ("ScorableGames-v0", "lacks a part of it: FileNotFoundError"),
+        ("BabyAiText-v0", "lacks a part of it: ImportError"),
+        ("ConectFour-v0", "has no game 'ConectFour-v0'; it has ConnectFour-v0"),
+        ("TicTacToe-v0", ""),
+    ],
+)
+async def test_preflight_says_what_keeps_a_game_from_being_played(game: str, reason: str) -> None:
+    async with environment(game) as tried:
+        problems = await tried.checks()
+    assert len(problems) == bool(reason)
+    assert reason in "".join(problems)
+    assert all(problem.endswith(".") and problem.count("\n") == 0 for problem in problems)
+
+
+def test_the_games_that_can_t_be_played_are_those_that_the_documentation_names() -> None:
+    names = GAMES_PROCESS.call_now("names")
+    first_of: dict[str, str] = {}
+    for name in names:
+        game = name.partition("-v0")[0]
+        first_of.setdefault(game, name)
+        if name == f"{game}-v0":
+            first_of[game] = name
+    refused = set()
+    for game, name in first_of.items():
+        try:
+            state = GAMES_PROCESS.call_now("start", name, 0, 1)
+            GAMES_PROCESS.call_now("end", state["number"])
+        except IsolatedError:
+            refused.add(game)
+    page = (ROOT / "docs" / "agents.md").read_text("utf-8")
+    table = page.partition("| games | |\n| --- | --- |\n")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines()]
+    listed = {game for row in rows for game in row.strip().split(", ")}
+    assert len(first_of) == 96
+    if sys.version_info < (3, 12):
+        assert refused == listed
+        assert f"this plays {96 - len(refused)} with Python 3.11" in page
+    assert refused <= listed
+
+
+def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import PackageNotFoundError
+
+    from precis.environments.textarena import environment as module
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", missing)
+    with pytest.raises(ConfigError, match="make install-environments") as caught:
+        load_textarena(TextArenaSettings(game="Nim-v0"))
+    assert "pip install 'precis[textarena]'" in str(caught.value)
+
+
+def test_nothing_of_ours_imports_the_packages() -> None:
+    code = (
+        "import sys, precis.training.opening\n"
+        "print({'textarena', 'reasoning_gym', 'nltk', 'sympy'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip().endswith("set()")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"opponent": {"model": "m", "provider": "url"}}, "must start with http"),
+        (
+            {"opponent": {"model": "m", "provider": "url", "base_url": "http://a:b@c/v1"}},
+            "holds a password",
+        ),
+        ({"opponent": "stockfish"}, "opponent"),
+        ({"moves_max": 51}, "lower it, or raise rollouts.turns_max"),
+        ({"players": 99}, "players"),
+    ],
+)
+def test_settings_that_can_t_work_are_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        RunConfig.model_validate({"environment": {"kind": "textarena", "game": "Nim-v0", **given}})
+
+
+def test_the_settings_decide_what_a_run_is() -> None:
+    def identity(**given: Any) -> str:
+        settings = {"kind": "textarena", "game": "Nim-v0", **given}
+        return TrainConfig.model_validate({"store": "s", "environment": settings}).identity("k", {})
+
+    there = {"model": "m", "provider": "url", "base_url": "http://here/v1"}
+    elsewhere = {**there, "base_url": "http://there/v1"}
+    assert identity() != identity(show_moves=True)
+    assert identity(opponent=there) == identity(opponent=elsewhere) != identity()
