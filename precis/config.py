@@ -624,7 +624,7 @@ class BenchmarkConfig(RunConfig):
     `lead-350`, `random-350`, `centroid`, `telegraph-350`, and `empty`; of agents `random`, which
     picks any call that the tools allow, and those of their file). Not given, it takes those that
     the environment usually compares with; `[]` takes none."""
-    attempts: BoundedInt = Field(1, ge=1, le=64)
+    attempts: int = Field(1, ge=1, le=64)
     """Attempts at each held-out scenario. 1 is a greedy one, which contenders are measured and
     ranked by. With more, so many are sampled besides at `rollouts.temperature`, and pass@1, 2, 4 …
     are estimated from those; of agents alone, and only where a rollout is a success or none."""
