@@ -1,6 +1,8 @@
 """Calls as conversations: each continues an earlier one, or begins another."""
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +59,15 @@ def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[
 
 
 def _essence(message: Message) -> tuple[Any, ...]:
-    """What a message says, without what clients leave out or add when they send it again."""
-    calls = [one.get("function") for one in message.get("tool_calls") or ()]
+    """Return what a message says, without what clients change when they send it again.
+
+    LangChain, for one, writes a call's arguments with other spaces than the model did.
+    """
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function: Mapping[str, Any] = call.get("function") or {}
+        arguments: Any = function.get("arguments")
+        with suppress(TypeError, ValueError, RecursionError):
+            arguments = json.loads(arguments)
+        calls.append((function.get("name"), arguments))
     return message["role"], message.get("content") or "", calls

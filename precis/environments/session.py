@@ -20,6 +20,7 @@ from precis.llm.client import ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
+from precis.llm.server import callable_tools
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.rollout import Call, Scenario, Unscored
 from precis.records.spend import Usage
@@ -281,7 +282,7 @@ def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Ca
     return Call(
         messages=tuple(payload["messages"]),
         choice={**choice, "message": message},
-        tools=tuple(payload.get("tools") or ()),
+        tools=tuple(callable_tools(payload.get("tools"), payload.get("tool_choice"))),
         prompt_ids=tuple(reply.body.get("prompt_token_ids") or ()),
         token_ids=tuple(sampled or ()),
         logprobs=logprobs,

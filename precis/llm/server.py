@@ -7,7 +7,7 @@ are called, counted and benchmarked exactly as a hosted model is.
 import hmac
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,8 +54,21 @@ class ChatRequest(BaseModel):
     logprobs: bool = False
     return_token_ids: bool = False
     tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = None
     response_format: dict[str, Any] | None = None
     stream: bool = False
+
+
+def callable_tools(
+    tools: Sequence[Mapping[str, Any]] | None, choice: Any
+) -> Sequence[Mapping[str, Any]]:
+    """Return the tools that may be called, by a request's `tools` and its `tool_choice`."""
+    if choice == "none":
+        return ()
+    if isinstance(choice, Mapping):
+        name = (choice.get("function") or {}).get("name")
+        return [one for one in tools or () if (one.get("function") or {}).get("name") == name]
+    return tools or ()
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class Call:
     Attributes:
         messages: the conversation that was sent.
         choice: OpenAI's choice as JSON, without log probabilities.
-        tools: the tools that were offered.
+        tools: the tools that could be called.
         prompt_ids: the prompt's tokens, as the engine read them; empty where it did not say.
         token_ids: the tokens that were sampled.
         logprobs: the log probability of each of them.

@@ -48,7 +48,10 @@ async def play(environment: Environment, scripted: ScriptedPolicy, games: int) -
         asked(scripted, limits=LIMITS) as policy,
         Recorder() as recorder,
     ):
-        return [await recorder.run(policy, environment, one) for one in scenarios]
+        rollouts = []
+        for index, scenario in enumerate(scenarios):
+            rollouts.append(await recorder.run(policy, environment, scenario, index))
+        return rollouts
 
 
 def embedded(seed: int = 1) -> ScriptedPolicy:

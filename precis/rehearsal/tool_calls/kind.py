@@ -10,7 +10,7 @@ import numpy as np
 from openai.types.chat.chat_completion import Choice as OpenAiChoice
 
 from precis.errors import TrainerError
-from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall
+from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall, callable_tools
 from precis.records.demonstrations import is_imitated
 from precis.records.samples import tokens_of
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
@@ -33,7 +33,7 @@ class ToolCallPicks:
         Raises:
             ApiError: 400, where the request allows none that can be listed.
         """
-        options = list_options(asked.messages, _tools(asked))
+        options = list_options(asked.messages, callable_tools(asked.tools, asked.tool_choice))
         logprobs = _logprobs(policy.weights, _features(asked.messages, options))
         generator = generator_of(asked)
         choices = []
@@ -85,17 +85,6 @@ class ToolCallPicks:
 
 
 TOOL_CALLS = ToolCallPicks()
-
-
-def _tools(asked: ChatRequest) -> Sequence[Mapping[str, Any]]:
-    """Return the tools that a request lets be called."""
-    chosen = (asked.model_extra or {}).get("tool_choice")
-    if chosen == "none":
-        return ()
-    if isinstance(chosen, dict):
-        name = (chosen.get("function") or {}).get("name")
-        return [one for one in asked.tools or () if one.get("function", {}).get("name") == name]
-    return asked.tools or ()
 
 
 def _features(messages: Sequence[Message], options: Sequence[Option]) -> Integers:

@@ -22,6 +22,9 @@ PLAYED = re.findall(r"^make rehearse ENVIRONMENT=examples/(\S+)$", PAGE, re.M)
 SCORED = [one for one in PLAYED if 'score = "ruler"' not in (EXAMPLES / one).read_text("utf-8")]
 """Those with a score of their own. The others are in `tests/services/test_mcp.py`."""
 
+HANDS_OVER = ["openai_agents.py"]
+"""Its first tools take no arguments; `tests/services/test_frameworks.py` makes bad calls of it."""
+
 
 def any_free_cell(request: ChatRequest) -> ToolCall:
     free = [sign for sign in request.messages[-1]["content"] if sign.isdigit()]
@@ -49,7 +52,7 @@ async def test_the_embedded_policy_has_an_answer_to_every_request(name: str) -> 
     assert len({str(call.message) for one in rollouts for call in one.calls}) > 1
 
 
-@pytest.mark.parametrize("name", SCORED)
+@pytest.mark.parametrize("name", [one for one in SCORED if one not in HANDS_OVER])
 @pytest.mark.parametrize(
     "said",
     [
@@ -73,7 +76,9 @@ async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(
         function = (request.tools or [])[0]["function"]
         tool = said.name.replace("FIRST", function["name"])
         argument = next(iter(function["parameters"]["properties"]))
-        return ToolCall(said.id, tool, said.arguments.replace("NAME", argument))
+        return ToolCall(
+            f"call-{len(request.messages)}", tool, said.arguments.replace("NAME", argument)
+        )
 
     for rollout in await play(example(name), ScriptedPolicy(say), 2):
         score = score_of(rollout)

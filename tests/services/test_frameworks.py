@@ -1,0 +1,395 @@
+"""Agents of LangGraph and of OpenAI's Agents SDK: their own loops, recorded and trained on."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    Runner,
+    function_tool,
+)
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+
+from precis.environments.conversations import conversations_of
+from precis.environments.protocol import show_conversation
+from precis.environments.recorder import Recorder
+from precis.environments.trajectories import trajectory_of
+from precis.errors import ConfigError
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall
+from precis.records.ledger import load_ledger
+from precis.records.rollout import Rollout, Scenario
+from precis.records.trajectories import scan_trajectories
+from precis.rehearsal.endpoint import logprob_entries
+from precis.rehearsal.kind import untrained
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
+from tests.services.patience import patience_s
+from tests.support import scripted_policy
+from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of
+from tests.support.in_process import Life, one_process
+from tests.support.repository import ROOT
+from tests.support.scripted_policy import ScriptedPolicy, asked
+
+LANGGRAPH, AGENTS_SDK = "langgraph_agent.py", "openai_agents.py"
+
+
+def bisects(request: ChatRequest) -> ToolCall:
+    """Halves the builds that may be the first to fail."""
+    low, high = 1, 7
+    for message in request.messages:
+        found = re.fullmatch(r"Build (\d) (works|fails)\.", str(message.get("content")))
+        if found and found[2] == "works":
+            low = int(found[1]) + 1
+        elif found:
+            high = int(found[1])
+    middle = (low + high) // 2
+    if low == high or middle == 7:
+        return call(request, "report", build=high)
+    return call(request, "try_build", build=middle)
+
+
+def settles(request: ChatRequest) -> ToolCall:
+    """Hands over to the right desk, looks the order up, and does what its state asks for."""
+    module = module_of(example(AGENTS_SDK))
+    last = request.messages[-1]
+    if last["role"] == "user":
+        for desk, text in module.DESKS.items():
+            if text.split("{thing}")[1] in last["content"]:
+                return call(request, f"transfer_to_{desk}")
+    found = re.fullmatch(r"The order is (.+)\.", str(last["content"]))
+    if found:
+        return call(request, "settle", decision=module.SETTLED[found[1]])
+    return call(request, "look_up")
+
+
+def over_http(model: Any) -> openai.AsyncOpenAI:
+    """A client like that of any program, which goes to the rollout's address."""
+    return openai.AsyncOpenAI(base_url=model.inference_base_url, api_key=model.inference_api_key)
+
+
+@pytest.mark.parametrize(("name", "say"), [(LANGGRAPH, bisects), (AGENTS_SDK, settles)])
+async def test_a_framework_s_agent_plays_its_turns_and_is_recorded(
+    name: str, say: Callable[[ChatRequest], ToolCall]
+) -> None:
+    policy = ScriptedPolicy(say)
+    rollouts = await play(example(name), policy, 8)
+    for rollout in rollouts:
+        assert (score_of(rollout).reward, score_of(rollout).success) == (1.0, True)
+        assert rollout.metrics["turns"] == len(rollout.calls) > 1
+        assert rollout.metrics["illegal"] == 0
+        assert all(one.token_ids for one in rollout.calls)
+    assert len(policy.requests) == sum(len(one.calls) for one in rollouts)
+
+
+async def test_the_desk_that_a_case_is_handed_to_has_a_conversation_and_tools_of_its_own() -> None:
+    (rollout,) = await play(example(AGENTS_SDK), ScriptedPolicy(settles), 1)
+    triage, desk = conversations_of(rollout.calls)
+    assert [len(triage.calls), len(desk.calls)] == [1, 2]
+    assert triage.tools != desk.tools
+    shown = show_conversation(rollout)
+    assert "transfer" in shown and "settle" in shown
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", "null", "{}", '{"decision": "burn it"}'])
+async def test_a_call_that_a_desk_can_t_make_is_answered(arguments: str) -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        answers = [one for one in request.messages if one["role"] == "assistant"]
+        if len(answers) == 1:
+            return ToolCall("bad", "settle", arguments)
+        if len(answers) == 2:
+            return ToolCall("unknown", "cancel", "{}")
+        return settles(request)
+
+    (rollout,) = await play(example(AGENTS_SDK), ScriptedPolicy(say), 1)
+    assert score_of(rollout).success
+    assert rollout.metrics["illegal"] == 2
+    refused = {
+        one["tool_call_id"]: one["content"]
+        for one in rollout.calls[-1].messages
+        if one["role"] == "tool"
+    }
+    assert refused["unknown"] == "Tool 'cancel' not found."
+    assert "error" in refused["bad"].lower()
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"stream": True}, {"http": True}, {"http": True, "stream": True}]
+)
+async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
+    settings: dict[str, bool],
+) -> None:
+    @function_tool
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    wanted = ModelSettings(
+        tool_choice="required",
+        parallel_tool_calls=True,
+        include_usage=True,
+        top_logprobs=2,
+        store=False,
+        metadata={"a": "b"},
+        verbosity="low",
+    )
+
+    async def act(model: Any, _: Scenario) -> float:
+        async with AsyncExitStack() as stack:
+            client = model.openai_client()
+            if settings.get("http"):
+                client = await stack.enter_async_context(over_http(model))
+            asked_for = OpenAIChatCompletionsModel(model.get_inference_name(), client)
+            tools: list[Any] = [add]
+            agent = Agent("sums", model=asked_for, tools=tools, model_settings=wanted)
+            config = RunConfig(tracing_disabled=True)
+            if settings.get("stream"):
+                streamed = Runner.run_streamed(agent, "1, 2, 3 and 4?", run_config=config)
+                async for _event in streamed.stream_events():
+                    pass
+                return _answered(streamed.final_output, streamed.context_wrapper.usage)
+            run = await Runner.run(agent, "1, 2, 3 and 4?", run_config=config)
+            return _answered(run.final_output, run.context_wrapper.usage)
+
+    def _answered(said: str, usage: Any) -> float:
+        assert (said, usage.output_tokens) == ("It is 10 – or so.", 9)
+        return 1.0
+
+    _assert_recorded(await _summed(act))
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "bound", [{}, {"tool_choice": "any", "parallel_tool_calls": False, "strict": True}]
+)
+async def test_whatever_langgraph_sends_is_answered_and_recorded(
+    streaming: bool, bound: dict[str, Any]
+) -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    async def act(model: Any, _: Scenario) -> float:
+        async with httpx.AsyncClient() as http:
+            policy = ChatOpenAI(
+                model=model.get_inference_name(),
+                base_url=model.inference_base_url,
+                api_key=model.inference_api_key,
+                http_async_client=http,
+                streaming=streaming,
+                stream_usage=True,
+            ).bind_tools([add], **bound)
+
+            async def ask(state: MessagesState) -> dict[str, Any]:
+                return {"messages": [await policy.ainvoke(state["messages"])]}
+
+            graph = StateGraph(MessagesState)
+            graph.add_node("ask", ask)
+            graph.add_node("tools", ToolNode([add]))
+            graph.add_edge(START, "ask")
+            graph.add_conditional_edges("ask", tools_condition)
+            graph.add_edge("tools", "ask")
+            begun: Any = {"messages": [("user", "1, 2, 3 and 4?")]}
+            said = (await graph.compile().ainvoke(begun))["messages"][-1]
+        assert said.content == "It is 10 – or so."
+        assert said.usage_metadata["output_tokens"] == 3
+        return 1.0
+
+    _assert_recorded(await _summed(act))
+
+
+class _Sums(ScriptedPolicy):
+    """Makes two calls at once, and then one, with arguments as a model may write them."""
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        self.requests.append(request)
+        turn = sum(one["role"] == "assistant" for one in request.messages)
+        two = [ToolCall("a", "add", '{"a":1,"b":2}'), ToolCall("b", "add", '{"a": 3,\n "b": 4}')]
+        choice = [
+            Choice("Let me see – é.", "tool_calls", tool_calls=two),
+            Choice("", "tool_calls", tool_calls=[ToolCall("c", "add", '{"b":7,"a":3}')]),
+            Choice("It is 10 – or so."),
+        ][turn]
+        entries = logprob_entries([1, 2, 3], [-0.5] * 3)
+        choice = replace(choice, completion_tokens=3, token_ids=[1, 2, 3], logprobs=entries)
+        return Completion(self.model, [choice], prompt_ids=[9] * (turn + 1))
+
+
+async def _summed(act: Any) -> Rollout:
+    agent = scripted_policy.Agent(act)
+    async with asked(_Sums()) as policy, Recorder() as recorder:
+        return await recorder.run(policy, agent, Scenario("a"))
+
+
+def _assert_recorded(rollout: Rollout) -> None:
+    assert rollout.reward == 1.0, rollout.score
+    assert [one.token_ids for one in rollout.calls] == [(1, 2, 3)] * 3
+    (conversation,) = conversations_of(rollout.calls)
+    results = [one["content"] for one in conversation.messages if one["role"] == "tool"]
+    assert results == ["3", "7", "10"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "named"),
+    [
+        ("auto", {"go", "stay"}),
+        ("required", {"go", "stay"}),
+        ({"type": "function", "function": {"name": "stay"}}, {"stay"}),
+        ("none", {""}),
+    ],
+)
+async def test_what_the_embedded_policy_is_trained_on_is_what_it_could_choose_from(
+    choice: Any, named: set[str]
+) -> None:
+    """`tool_choice` narrows it, in sampling as in training."""
+    far = {"type": "integer", "minimum": 1, "maximum": 9}
+    schema = {"type": "object", "properties": {"far": far}, "required": ["far"]}
+    tools: list[Any] = []
+    for name in ("go", "stay"):
+        tools.append({"type": "function", "function": {"name": name, "parameters": schema}})
+
+    async def act(model: Any, _: Scenario) -> float:
+        async with over_http(model) as client:
+            await client.chat.completions.create(
+                model="any",
+                messages=[{"role": "user", "content": "[left] or [right]?"}],
+                tools=tools,
+                tool_choice=choice,
+            )
+        return 1.0
+
+    seen = set()
+    agent = scripted_policy.Agent(act)
+    async with asked(_Embedded()) as policy, Recorder() as recorder:
+        for index in range(12):
+            rollout = await recorder.run(policy, agent, Scenario("a"), index)
+            (sample,) = TOOL_CALLS.samples_of(trajectory_of(rollout))
+            assert sample.token == rollout.calls[0].token_ids[0]
+            assert len(sample.features) == (2 if choice == "none" else 9 * len(named))
+            made = rollout.calls[0].message.get("tool_calls")
+            seen.add(made[0]["function"]["name"] if made else "")
+    assert seen == named
+
+
+class _Embedded(ScriptedPolicy):
+    """The embedded policy, with its own token ids."""
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        choices = TOOL_CALLS.answer(untrained(TOOL_CALLS.layout, 1), request)
+        return Completion(self.model, choices, prompt_ids=[1])
+
+
+WATCHED = """
+import asyncio, atexit, json, os, sys
+from pathlib import Path
+
+sought = []
+atexit.register(lambda: print(json.dumps(sorted(set(sought)))))
+
+
+def watch(event, given):
+    if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.connect"):
+        host = given[0] if event != "socket.connect" else given[1]
+        host = host[0] if isinstance(host, tuple) else host
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            sought.append(str(host))
+            raise ConnectionRefusedError("nobody may leave this machine")
+
+
+sys.addaudithook(watch)
+
+from tests.support.examples import embedded, play
+from precis.environments.python import load_python
+
+rollouts = asyncio.run(play(load_python(sys.argv[1]), embedded(), 2))
+assert all(one.calls for one in rollouts), rollouts
+if "langgraph" in sys.argv[1]:
+    from langchain_core.tracers.langchain import wait_for_all_tracers
+
+    wait_for_all_tracers()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "switch", "service"),
+    [
+        (LANGGRAPH, ("enabled=False", "enabled=True"), "api.smith.langchain.com"),
+        (AGENTS_SDK, ("tracing_disabled=True", "tracing_disabled=False"), "api.openai.com"),
+    ],
+)
+def test_a_framework_s_telemetry_is_sent_nowhere(
+    tmp_path: Path, name: str, switch: tuple[str, str], service: str
+) -> None:
+    """Even with its keys set; without its switch it would be."""
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "LANGSMITH_TRACING": "true",
+        "LANGCHAIN_TRACING_V2": "true",
+        "LANGSMITH_API_KEY": "a-key",
+        "OPENAI_API_KEY": "a-key",
+    }
+    text = (EXAMPLES / name).read_text("utf-8")
+    assert text.count(switch[0]) == 1
+    traced = tmp_path / name
+    traced.write_text(text.replace(*switch), "utf-8")
+    sought = []
+    for file in (EXAMPLES / name, traced):
+        command = [sys.executable, "-c", WATCHED, str(file)]
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=patience_s()
+        )
+        assert done.returncode == 0, done.stderr
+        sought.append(json.loads(done.stdout.splitlines()[-1]))
+    assert sought[0] == []
+    assert service in sought[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "command"),
+    [
+        (LANGGRAPH, "langgraph.graph", "pip install langgraph langchain-openai"),
+        (AGENTS_SDK, "agents", "pip install openai-agents"),
+    ],
+)
+def test_without_the_framework_the_command_that_installs_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str, command: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=f"run `{command}`"):
+        example(name)
+
+
+@pytest.mark.parametrize("name", [LANGGRAPH, AGENTS_SDK])
+async def test_a_framework_s_agent_is_trained(tmp_path: Path, name: str) -> None:
+    settings = {
+        "environment": str(EXAMPLES / name),
+        "documents": {},
+        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 6},
+    }
+    with one_process(tmp_path / "home"):
+        life = Life(tmp_path / "run", settings)
+        await life.live()
+    found = load_ledger(life.store, "m")
+    assert found.next_step == 2
+    assert len(found.validations) == 3
+    rows = scan_trajectories(life.store, "m", "train").collect()
+    assert len(rows) == 24
+    assert rows["reward"].null_count() == 0
+    assert set(rows["policy"]) == {"m@0", "m@1"}
