@@ -5,9 +5,8 @@ about. Other values of its kind stand beside it, and other mails speak of the sa
 """
 
 import random
-import re
-import sqlite3
-from dataclasses import dataclass
+
+from art_e_index import Mail, Question
 
 CLIENTS = 288
 
@@ -73,25 +72,6 @@ CHATTER = [
 ]
 
 
-@dataclass(frozen=True)
-class Mail:
-    """A mail; its number is its place in the inbox."""
-
-    sender: str
-    date: str
-    subject: str
-    body: str
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question, with its answer and the number of the mail that gives it."""
-
-    text: str
-    answer: str
-    source: int
-
-
 def made_up_inbox() -> tuple[list[Mail], list[Question]]:
     """Return the inbox and a question on each client; the same ones with every call."""
     chance = random.Random("the inbox of ART·E")
@@ -122,22 +102,3 @@ def written(subject, body, told, chance):
     date = f"2026-{chance.randint(1, 12):02}-{chance.randint(1, 28):02}"
     text = f"{chance.choice(OPENINGS)}\n{body.format(**told)}\n{chance.choice(CLOSINGS)}, {sender}"
     return Mail(sender, date, subject.format(**told), text)
-
-
-def index_of(mails):
-    """A full-text index of the mails, in memory; it is the caller's to close."""
-    index = sqlite3.connect(":memory:")
-    index.execute("CREATE VIRTUAL TABLE mails USING fts5(sender, subject, body)")
-    rows = [(number, one.sender, one.subject, one.body) for number, one in enumerate(mails)]
-    index.executemany("INSERT INTO mails (rowid, sender, subject, body) VALUES (?, ?, ?, ?)", rows)
-    return index
-
-
-def search(index, keywords, most):
-    """The numbers of the mails that have all the keywords, the best first."""
-    words = re.findall(r"\w+", keywords)[:20]
-    if not words:
-        raise ValueError("the keywords have no word")
-    quoted = " ".join(f'"{word}"' for word in words)
-    found = "SELECT rowid FROM mails WHERE mails MATCH ? ORDER BY rank LIMIT ?"
-    return [number for (number,) in index.execute(found, (quoted, most))]

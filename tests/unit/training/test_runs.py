@@ -1,6 +1,7 @@
 """Whole runs in this process: a step stale, warmed, judged for pay, forked, ended early."""
 
 import json
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -280,13 +281,14 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path)
 async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:
     """ART·E with RULER: its own score is left out."""
     text = (EXAMPLES / "art_e.py").read_text("utf-8")
-    (tmp_path / "art_e_inbox.py").write_text((EXAMPLES / "art_e_inbox.py").read_text("utf-8"))
-    before, _, after = text.partition("    right = await is_right(asked, inbox.answer)\n")
+    for beside in EXAMPLES.glob("art_e_*.py"):
+        shutil.copy(beside, tmp_path)
+    before, _, after = text.partition("    right = await is_right(asked, inbox.answer, JUDGE)\n")
     rest = after[after.index("\n\nclass Inbox") :]
     file = tmp_path / "agent.py"
     rubric = 'score = "ruler"\nrubric = "The question is answered from the mail that has it."\n'
-    few = "range(240, 244)"
-    text = f"{before}{rest}\n\n{rubric}".replace("range(240, len(QUESTIONS))", few)
+    few = "TRAINED_ON, HELD_OUT = 240, 4"
+    text = f"{before}{rest}\n\n{rubric}".replace("TRAINED_ON, HELD_OUT = 240, 48", few)
     assert few in text
     file.write_text(text, "utf-8")
     rollouts = {"groups_per_step": 2, "rollouts_per_group": 4}
