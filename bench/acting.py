@@ -31,6 +31,7 @@ import typer
 from art.utils.sft import create_lr_schedule
 from openai.types.chat import ChatCompletion
 
+from bench.gpu import Usage
 from precis.config import RolloutsConfig, WarmStartConfig
 from precis.environments.demonstrations import read_demonstrations
 from precis.environments.protocol import Environment
@@ -273,7 +274,10 @@ async def _learn(
         )
         await trainer.begin(model, home.name)
         await model.register(trainer)
-        run = _Run(home, seed, settings, rollouts, load_python(GAME), recorder, trainer, model)
+        usage = Usage(1)
+        usage.watch()
+        game = load_python(GAME)
+        run = _Run(home, seed, settings, rollouts, game, recorder, trainer, model, usage)
         run.write(step=0, **await run.play_held_out(0))
         run.write(step=0, **await run.imitate())
         run.write(step=1, **await run.play_held_out(1))
@@ -299,6 +303,7 @@ class _Run:
     recorder: Recorder
     trainer: RemoteTrainer
     model: art.TrainableModel[Any, Any]
+    usage: Usage
 
     def write(self, **row: Any) -> None:
         with (self.home / "steps.jsonl").open("a") as file:
@@ -352,6 +357,7 @@ class _Run:
             **{key: value for key, value in done.metrics.items() if "prefix" in key},
             **{key: done.metrics[key] for key in _OF_STEP if key in done.metrics},
             "gather_s": gathered - start,
+            "gpu_busy": self.usage.busy_share(start, gathered),
             "train_s": time.perf_counter() - gathered,
             "at": time.time(),
         }

@@ -76,6 +76,11 @@ class Usage:
         idle = [sum(gpus[gpu][0] == 0 for gpus in seen) for gpu in range(self.gpus)]
         return [(end - start) * count / len(seen) for count in idle]
 
+    def busy_share(self, start: float, end: float) -> float:
+        """The mean use of the first GPU in a span, from 0 to 1."""
+        seen = [gpus[0][0] for at, gpus in self.samples if start <= at <= end]
+        return statistics.fmean(seen) / 100 if seen else float("nan")
+
     @property
     def peak_gib(self) -> float:
         return max(used for _, gpus in self.samples for _, used in gpus) / 1024

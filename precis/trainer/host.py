@@ -54,10 +54,18 @@ class TrainerService:
         return {"step": await self.backend._get_step(model)}
 
     def served_as(self, asked: str) -> str:
-        """What the backend calls the adapter that clients ask for as `name@step`."""
+        """Return the backend's name of the adapter that clients ask for as `name@step`.
+
+        Raises:
+            TrainerError: it names no adapter. vLLM would answer as its base model, or by an
+                adapter that nobody asked for.
+        """
         name, _, step = asked.rpartition("@")
         if name not in self.models or not _STEP.fullmatch(step):
-            return asked
+            raise TrainerError(
+                f"{asked[:200]!r} is no adapter of this trainer: ask for MODEL@STEP of "
+                f"{', '.join(self.models) or 'a registered model'}."
+            )
         return self.backend._model_inference_name(self.models[name], int(step))
 
     async def step(self, spec: ModelSpec) -> int:

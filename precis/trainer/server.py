@@ -174,7 +174,7 @@ async def completions(path: str, request: Request, served: Served) -> Response:
     headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
     body = await request.body()
     asked = _model_asked(body)
-    name = served.service.served_as(asked)
+    name = served.service.served_as(asked) if request.method == "POST" else asked
     answer = await served.inference.request(
         request.method,
         f"{base_url}/{path}",

@@ -7,5 +7,6 @@ service.py       the process that holds the GPU: learner and vLLM
 learner.py       the model, its adapter, the loss of an update
 optimizer.py     Adam and its file in a checkpoint
 engine.py        how vLLM is started
+lora.py          an adapter's share of a layer in vLLM
 checkpoints.py   checkpoints on the trainer's disk
 """

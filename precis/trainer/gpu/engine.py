@@ -37,7 +37,9 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
         # pass that no graph has recorded for every 2,048.
         "max_num_seqs": _GRAPHS[-1],
         "max_num_batched_tokens": _BATCHED_TOKENS,
-        "max_loras": 2,  # the next one is loaded while the last one may still be sampled from
+        "max_loras": 1,  # a batch is of one adapter, as `lora` needs it
+        "max_cpu_loras": 2,  # the next one is loaded while the last one may still be sampled from
+        "worker_extension_cls": "precis.trainer.gpu.lora.OneAdapter",
         "max_lora_rank": next(rank for rank in _RANKS if rank >= engine.lora_rank),
         "generation_config": "vllm",
         "disable_log_stats": False,

@@ -1,8 +1,8 @@
 """A run on a GPU goes on after anything of it is killed, and trains each step once.
 
 Needs a GPU, both environments, and a model that earns some reward by summaries and whose template
-knows tools (`PRECIS_GPU_MODEL`); each kind of run takes some ten minutes, most of them for the
-trainer's four starts. See `tests/gpu/README.md`.
+knows tools (`PRECIS_GPU_MODEL`); each run takes some five minutes, most of them for the trainer's
+three starts. See `tests/gpu/README.md`.
 """
 
 import json
@@ -28,7 +28,7 @@ from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 
 MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
-STEPS = 6
+STEPS = 4
 _PATIENCE_S = 300
 _GONE_S = 10
 _INTO_SAMPLING_S = 0.5
@@ -38,29 +38,41 @@ pytestmark = pytest.mark.skipif(not MODEL, reason="PRECIS_GPU_MODEL names no mod
 
 
 @pytest.mark.parametrize("of", ["summaries", "games"])
-def test_a_run_survives_the_death_of_engine_trainer_and_flow(of: str, tmp_path: Path) -> None:
+def test_a_run_survives_the_death_of_engine_and_trainer(of: str, tmp_path: Path) -> None:
     config = configuration(tmp_path) if of == "summaries" else of_games(tmp_path)
     with training(config, tmp_path) as flow:
-        wait_until(lambda: steps_done(config) >= 1)
+        wait_until(lambda: steps_done(config) >= 1, flow=flow)
         time.sleep(_INTO_SAMPLING_S)
         kill(flow, "VLLM::EngineCor")  # while the next step is sampled
-        wait_until(lambda: steps_done(config) >= 2)
-        wait_until(lambda: bool(list(tmp_path.rglob("pending.json"))))
+        wait_until(lambda: steps_done(config) >= 2, flow=flow)
+        wait_until(lambda: bool(list(tmp_path.rglob("pending.json"))), flow=flow)
         kill(flow, "precis.trainer.server")  # while it trains
-        wait_until(lambda: steps_done(config) >= 3)
-        wait_until(lambda: is_committing(config, 4))
+        assert flow.wait(_PATIENCE_S) == 0
+    check_each_step_was_trained_once(config, tmp_path)
+
+
+@pytest.mark.parametrize("of", ["summaries", "games"])
+def test_a_run_survives_a_death_in_a_commit_and_that_of_the_flow(of: str, tmp_path: Path) -> None:
+    config = configuration(tmp_path) if of == "summaries" else of_games(tmp_path)
+    with training(config, tmp_path) as flow:
+        wait_until(lambda: steps_done(config) >= 1, flow=flow)
+        wait_until(lambda: is_committing(config, 2), flow=flow)
         kill(flow, "precis.trainer.server")  # in the middle of a commit
-        wait_until(lambda: steps_done(config) >= 4)
+        wait_until(lambda: steps_done(config) >= 2, flow=flow)
         time.sleep(_INTO_SAMPLING_S)
         os.kill(flow.pid, signal.SIGKILL)
     wait_until(lambda: not holding_the_gpu(tmp_path), _GONE_S)
     with training(config, tmp_path) as flow:
         assert flow.wait(_PATIENCE_S) == 0
-    wait_until(lambda: not holding_the_gpu(tmp_path), _GONE_S)
+    check_each_step_was_trained_once(config, tmp_path)
 
+
+def check_each_step_was_trained_once(config: TrainConfig, folder: Path) -> None:
+    """Fails also where something of the run is left on the GPU."""
+    wait_until(lambda: not holding_the_gpu(folder), _GONE_S)
     ledger = ledger_of(config)
     assert [record.step for record in ledger.steps] == list(range(STEPS))
-    trained = [entry for entry in trainings(tmp_path) if entry["event"] == "trained"]
+    trained = [entry for entry in trainings(folder) if entry["event"] == "trained"]
     assert [entry["step"] for entry in trained] == list(range(STEPS))
     assert [entry["digest"] for entry in trained] == [record.digest for record in ledger.steps]
 
@@ -109,6 +121,9 @@ def training(config: TrainConfig, folder: Path) -> Iterator["subprocess.Popen[by
         )
     try:
         yield flow
+    except AssertionError:
+        print((folder / "flow.log").read_text()[-8000:])
+        raise
     finally:
         with suppress(ProcessLookupError):
             flow.kill()
@@ -156,11 +171,17 @@ def trainings(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def wait_until(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+def wait_until(
+    condition: Callable[[], bool],
+    patience_s: float = _PATIENCE_S,
+    flow: "subprocess.Popen[bytes] | None" = None,
+) -> None:
+    """Wait for a condition, and no longer than a flow runs."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         with suppress(StoreError, OSError):
             if condition():
                 return
+        assert flow is None or flow.poll() is None, "The flow ended early."
         time.sleep(0.005)  # a commit takes less than a tenth of a second
     raise AssertionError(f"Not within {patience_s} s.")

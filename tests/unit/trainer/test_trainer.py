@@ -110,6 +110,21 @@ async def test_arts_client_works_through_the_proxy(inference: None, model: Model
     assert completion.choices[0].message.content == "a summary"
 
 
+@pytest.mark.parametrize("asked", ["b", "m", "", "other@0", "m@x"])
+async def test_what_names_no_adapter_is_refused_in_a_sentence(
+    inference: None, model: Model, url: str, asked: str
+) -> None:
+    async with httpx.AsyncClient(
+        base_url=url, headers={"authorization": f"Bearer {TOKEN}"}
+    ) as client:
+        answer = await client.post("/v1/chat/completions", json={"model": asked, "messages": []})
+    assert answer.status_code == 400
+    assert (
+        answer.json()["message"]
+        == f"{asked!r} is no adapter of this trainer: ask for MODEL@STEP of m."
+    )
+
+
 async def test_arts_gather_and_log_and_get_step_work(model: Model, trainer: RemoteTrainer) -> None:
     async def rollout(reward: float) -> art.Trajectory:
         return group(reward).trajectories[0]
