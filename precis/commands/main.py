@@ -28,6 +28,10 @@ COMMANDS = {
         "precis.commands.summarize:summarize",
         "Summarize files with a model that was trained here, or with any that a server has.",
     ),
+    "play": Command(
+        "precis.commands.play:play_agent",
+        "Play one episode of an agent, with a model trained here or any that a server has.",
+    ),
     "rehearse": Command(
         "cli.commands:rehearse",
         "Run the whole pipeline on this machine: no account, no key, no GPU, about a minute.",

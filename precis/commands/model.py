@@ -13,6 +13,7 @@ from precis.models.adapter import name_base
 from precis.models.card import base_of, card_of, newest_benchmark, write_card
 from precis.models.export import Exported, ExportOptions, Format, export_model
 from precis.models.hub import check_repo, push_folder, token_for_hub
+from precis.models.prompt import parser_in
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import (
     CONTEXT_TOKENS,
@@ -103,13 +104,15 @@ def serve(
         if is_merged(folder):
             length = context or CONTEXT_TOKENS
             served = name_of(folder)
-            return _vllm(command_for_merged(served, folder, length, address), served, address, run)
+            is_agent = bool(parser_in(folder))
+            command = command_for_merged(served, folder, length, address)
+            return _vllm(command, served, address, run, is_agent)
         found = _find(name, "", store)
         if found.kind == "policy":
             return _serve_policy(found, address, run)
         adapter = fetch_adapter(found, base)
         command = command_for_adapter(found, adapter, base, context, address)
-        _vllm(command, found.serving_name, address, run)
+        _vllm(command, found.serving_name, address, run, found.is_agent)
 
 
 @app.command()
@@ -145,10 +148,10 @@ def push(
             warn(f"{found.serving_name} was in no benchmark: its card says so.")
 
 
-def _vllm(command: list[str], name: str, address: ServerAddress, run: bool) -> None:
+def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_agent: bool) -> None:
     echo(as_shell(command))
     key = _find_or_show_key() if run else ""
-    _say_how_to_ask(name, address)
+    _say_how_to_ask(name, address, is_agent)
     if run:
         raise typer.Exit(run_vllm(command, key, address))
     note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
@@ -163,7 +166,7 @@ def _serve_policy(model: NamedCheckpoint, address: ServerAddress, run: bool) -> 
         note(f"{model.serving_name} is the embedded policy: this command serves it by itself.")
         return
     key = _find_or_show_key()
-    _say_how_to_ask(model.serving_name, address)
+    _say_how_to_ask(model.serving_name, address, model.is_agent)
     with TemporaryDirectory() as folder, as_interrupts():
         serve_policy(model, Path(folder), address, key)
 
@@ -176,8 +179,9 @@ def _find_or_show_key() -> str:
     return key
 
 
-def _say_how_to_ask(name: str, address: ServerAddress) -> None:
-    note(f"Then: precis summarize FILE --url {address.url} --model {name}")
+def _say_how_to_ask(name: str, address: ServerAddress, is_agent: bool) -> None:
+    command = "play AGENT.py" if is_agent else "summarize FILE"
+    note(f"Then: precis {command} --url {address.url} --model {name}")
 
 
 def _report(model: NamedCheckpoint, exported: Exported) -> None:

@@ -180,6 +180,11 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
     store = open_store(options.store or Environment().store)
     if options.model:
         found = find_model(store, Reference.parse(options.model))
+        if found.is_agent:
+            raise ConfigError(
+                f"{found.serving_name} is an agent, and writes no summaries.",
+                f"Watch it with `precis play AGENT.py --model {found.serving_name}`.",
+            )
         by = found.serving_name
     else:
         found = await _choose_model(store)
@@ -208,12 +213,17 @@ async def _choose_model(store: Store) -> NamedCheckpoint:
         except StoreError as error:
             problem = problem or error
             continue
+        if found.is_agent:
+            continue
         if found.kind == "policy" or await can_serve(found):
             return found
         unusable.append(found)
-    if not unusable and problem is not None:
-        raise problem
-    return unusable[0]
+    if unusable:
+        return unusable[0]
+    raise problem or StoreError(
+        f"{store.url} holds no model that summarizes.",
+        "`make rehearse` trains one in a minute; or name another store (--store).",
+    )
 
 
 @asynccontextmanager

@@ -6,10 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import art
 import httpx
-import openai
-from pydantic import PrivateAttr
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,38 +16,6 @@ from precis.environments.session import Answer, Session
 
 _ROOT = "/rollouts/"
 _COMPLETIONS = "/v1/chat/completions"
-
-
-class RolloutModel(art.Model[Any, Any]):
-    """The model that an agent is given: what ART's examples use of one, for one rollout."""
-
-    _http: httpx.AsyncClient = PrivateAttr()
-    _adapter_step: int = PrivateAttr()
-
-    def __init__(
-        self, *, http: httpx.AsyncClient, step: int, trainable: bool, **given: Any
-    ) -> None:
-        super().__init__(**given)
-        self.trainable = trainable
-        self._http = http
-        self._adapter_step = step
-
-    def openai_client(self) -> openai.AsyncOpenAI:
-        """Return the client whose calls are recorded; one for each rollout."""
-        if self._openai_client is None:
-            # What can be tried again the recorder has tried again, and it keeps the deadline.
-            self._openai_client = openai.AsyncOpenAI(
-                base_url=self.inference_base_url,
-                api_key=self.inference_api_key,
-                http_client=self._http,
-                max_retries=0,
-                timeout=None,
-            )
-        return self._openai_client
-
-    async def get_step(self) -> int:
-        """Return the step of the adapter that answers; 0 for a model that is not trained."""
-        return self._adapter_step
 
 
 class Sessions:

@@ -13,25 +13,28 @@ import logging
 import math
 import numbers
 import secrets
+import sys
 import traceback
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import art
 import httpx
 
 from precis.environments.addresses import (
-    RolloutModel,
     Sessions,
     SessionTransport,
     address_of,
     sessions_app,
 )
 from precis.environments.clock import Clock
+from precis.environments.plain_model import PlainModel
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
 from precis.errors import PrecisError
 from precis.llm.loop_server import LoopServer
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
+
+if TYPE_CHECKING:
+    import art
 
 _GRACE_S = 5.0
 """How long an agent may take to end after its rollout has ended."""
@@ -93,25 +96,28 @@ class Recorder:
             score = Unscored("no_calls", "It earned a score without a call to the model.")
         return Rollout(scenario, index, tuple(session.calls), score)
 
-    def _model(
-        self, policy: Policy, environment: Environment, number: str, key: str
-    ) -> RolloutModel:
+    def _model(self, policy: Policy, environment: Environment, number: str, key: str) -> Any:
+        """Return the model of a rollout: ART's where ART is at work, or what is used of one."""
         name = policy.name or policy.client.endpoint.model
-        return RolloutModel(
-            http=self._http,
-            step=policy.step or 0,
-            trainable=policy.step is not None,
-            name=name,
-            project="precis",
-            config=environment.model_config,
-            inference_api_key=key,
-            inference_base_url=address_of(self._server.port, number),
-            inference_model_name=name,
-        )
+        known: dict[str, Any] = {
+            "http": self._http,
+            "step": policy.step or 0,
+            "trainable": policy.step is not None,
+            "name": name,
+            "project": "precis",
+            "config": environment.model_config,
+            "inference_api_key": key,
+            "inference_base_url": address_of(self._server.port, number),
+        }
+        if sys.modules.get("art") is None:  # an agent that wants ART's has imported it
+            return PlainModel(**known)
+        from precis.environments.rollout_model import RolloutModel
+
+        return RolloutModel(inference_model_name=name, **known)
 
 
 async def _attempt(
-    environment: Environment, model: art.Model[Any, Any], scenario: Scenario
+    environment: Environment, model: "art.Model[Any, Any]", scenario: Scenario
 ) -> Score | Unscored:
     try:
         return score_of(await environment.rollout(model, scenario))
@@ -180,7 +186,8 @@ def _score_in(returned: object) -> Score | None:
         return Score(float(returned), returned)
     if isinstance(returned, numbers.Real):
         return Score(float(returned))
-    if isinstance(returned, art.Trajectory):
+    art = sys.modules.get("art")  # who returns one has imported it
+    if art is not None and isinstance(returned, art.Trajectory):
         metrics: dict[str, Any] = dict(returned.metrics)
         success = metrics.pop("success", None)
         return Score(returned.reward, None if success is None else bool(success), metrics)

@@ -98,11 +98,11 @@ def card_of(
     """
     sections = [
         _head(_metadata(model, base, file_format)),
-        _introduction(model, base, repo),
+        _introduce_agent(model, base, repo) if model.is_agent else _introduction(model, base, repo),
         _use(model, file_format, repo),
         _training(model.record, base),
         _results(model, benchmarked),
-        _limits(base),
+        _limits(base, model.is_agent),
     ]
     return "\n".join(sections)
 
@@ -115,10 +115,13 @@ def write_card(folder: Path, card: str) -> None:
 def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> dict[str, Any]:
     record = model.record
     known: dict[str, Any] = {"tags": ["summarization", "grpo", "precis"], "metrics": ["accuracy"]}
-    if record and HUB_NAME.fullmatch(record.documents):
+    if model.is_agent:
+        known = {"tags": ["agent", "tool-use", "grpo", "precis"]}
+    elif record and HUB_NAME.fullmatch(record.documents):
         known["datasets"] = [record.documents]
     if not base:
-        return {**known, "license": "apache-2.0", "pipeline_tag": "summarization"}
+        task = {} if model.is_agent else {"pipeline_tag": "summarization"}
+        return {**known, "license": "apache-2.0", **task}
     if HUB_NAME.fullmatch(base):
         known["base_model"] = base
         known["base_model_relation"] = "adapter" if file_format == "adapter" else "finetune"
@@ -154,7 +157,19 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
     )
 
 
+def _introduce_agent(model: NamedCheckpoint, base: str, repo: str) -> str:
+    what = f"a LoRA of {base}" if base else "a policy that picks among the calls that tools allow"
+    trained_in = model.record.documents if model.record else "an environment"
+    return (
+        f"# {repo.rpartition('/')[2]}\n\n"
+        f"It acts by calling the tools of {_cell(trained_in)}, the environment whose reward it was "
+        f"trained for. It is {what}, trained by GRPO for {model.step} steps.\n"
+    )
+
+
 def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
+    if model.is_agent:
+        return _use_agent(model, file_format, repo)
     if model.kind == "policy":
         return (
             "## Use\n\n`policy.json` is the policy, for Précis. Put the files into a folder "
@@ -175,6 +190,25 @@ def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
     )
 
 
+def _use_agent(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
+    if model.kind == "policy":
+        return "## Use\n\n`policy.json` is the policy, for Précis: `precis play AGENT.py`.\n"
+    parser = model.record.tool_call_parser if model.record else "hermes"
+    tools = f"--enable-auto-tool-choice --tool-call-parser {parser}"
+    runs = {
+        "adapter": "vLLM serves it beside its base model (`--enable-lora --lora-modules`), with "
+        f"`{tools}`.",
+        "merged": f"Its weights are merged: `vllm serve {repo} {tools}` serves it as it is.",
+        "gguf": "llama.cpp runs it (`llama-server --jinja` calls tools); the Modelfile is for "
+        "Ollama.",
+    }[file_format]
+    return (
+        f"## Use\n\n{runs}\n\nAsk it as it was asked in training, or it is worth little: greedily "
+        "(temperature 0), with the prompts and tools of its agent: `precis play AGENT.py --url …` "
+        "does so.\n"
+    )
+
+
 def _training(record: TrainingRecord | None, base: str) -> str:
     licence = licence_of(base) if base else None
     rows: list[tuple[str, str]] = []
@@ -192,10 +226,13 @@ def _describe_record(record: TrainingRecord) -> Iterator[tuple[str, str]]:
     split = f", split {record.documents_split}" if record.documents_split else ""
     bundled = record.documents == "bundled"
     documents = "fictional documents that come with Précis" if bundled else record.documents
-    yield "documents", f"{documents}{split}"
-    yield "of these", f"{record.train_size:,} to train on, {record.val_size:,} held out"
-    yield "summaries", f"at most {record.words_max} words"
-    yield "judge", record.judge
+    yield "environment" if record.is_agent else "documents", f"{documents}{split}"
+    of_these = "scenarios" if record.is_agent else "of these"
+    yield of_these, f"{record.train_size:,} to train on, {record.val_size:,} held out"
+    if not record.is_agent:
+        yield "summaries", f"at most {record.words_max} words"
+    if record.judge:
+        yield "judge", record.judge
     yield "seed", str(record.seed)
     yield "Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}"
 
@@ -203,12 +240,39 @@ def _describe_record(record: TrainingRecord) -> Iterator[tuple[str, str]]:
 def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> str:
     if benchmarked is None:
         return f"## Results\n\n{_describe_validation(model)}\n"
+    if model.is_agent:
+        return _agent_results(model, benchmarked)
     rows = [_standing(one, benchmarked, model) for one in benchmarked.standings]
     heads = ("contender", "accuracy", "95 % interval", "words", "over length", "documents")
     return (
         "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
         "from the summary alone, on documents that were never trained on; the interval is a "
         f"bootstrap over documents. Judge: {benchmarked.judge} ({benchmarked.protocol}), "
+        f"{benchmarked.night}.\n\n{_table(heads, rows)}"
+    )
+
+
+def _agent_results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel) -> str:
+    validation = model.ledger.validations[-1] if model.ledger.validations else None
+    is_share = validation is None or validation.score.is_share
+    words = wording.Words(is_share=is_share)
+    rows = []
+    for one in benchmarked.standings:
+        is_this = one.contender == Contender(TRAINED, model.step)
+        mark = "**" if is_this else ""
+        score = words.figure(one.accuracy.mean) if one.accuracy else "not scored"
+        rows.append(
+            (
+                f"{mark}{'this model' if is_this else one.contender}{mark}",
+                f"{mark}{score}{mark}",
+                words.bounds(one.accuracy) if one.accuracy else "",
+                str(one.documents),
+            )
+        )
+    measure = validation.measure if validation else "score"
+    heads = ("contender", measure, "95 % interval", "scenarios")
+    return (
+        "## Results\n\nEach contender attempted the same held-out scenarios, once and greedily, "
         f"{benchmarked.night}.\n\n{_table(heads, rows)}"
     )
 
@@ -240,17 +304,21 @@ def _standing(
     )
 
 
-def _limits(base: str) -> str:
+def _limits(base: str, is_agent: bool) -> str:
     licence = licence_of(base) if base else None
     commerce = (
         f" The base model's licence allows no commercial use: {licence.url}"
         if licence and not licence.allows_commerce
         else ""
     )
-    return (
-        "## Limits\n\nA summary leaves things out, and may be wrong. The figures hold for "
-        f"documents and questions like those of the benchmark, and for that judge.{commerce}\n"
-    )
+    if is_agent:
+        held = "The figures hold for scenarios and tools like those of the benchmark."
+    else:
+        held = (
+            "A summary leaves things out, and may be wrong. The figures hold for documents and "
+            "questions like those of the benchmark, and for that judge."
+        )
+    return f"## Limits\n\n{held}{commerce}\n"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

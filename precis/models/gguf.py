@@ -11,10 +11,11 @@ from precis.models.record import TrainingRecord
 
 CONVERTER = "convert_hf_to_gguf.py"
 
-_MODELFILE = '''FROM ./{file}
+_MODELFILE = """FROM ./{file}
 PARAMETER temperature 0
 PARAMETER num_ctx {context}
-SYSTEM """{system}"""
+"""
+_SYSTEM = '''SYSTEM """{system}"""
 '''
 
 
@@ -63,7 +64,9 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
 
 def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> None:
     """Write what Ollama needs besides the weights: the prompt, and how to sample."""
-    system = prompt_of(record)["messages"][0]["content"]
     context = (record.tokens_max if record else None) or 4096
-    content = _MODELFILE.format(file=file, context=context, system=system)
+    content = _MODELFILE.format(file=file, context=context)
+    messages = prompt_of(record).get("messages")  # an agent brings its own
+    if messages:
+        content += _SYSTEM.format(system=messages[0]["content"])
     (folder / "Modelfile").write_text(content, encoding="utf-8")

@@ -1,4 +1,7 @@
-"""The prompt that a model was trained with: without it an adapter is worth little."""
+"""The prompt that a model was trained with: without it an adapter is worth little.
+
+An agent brings its prompts itself; of it the file says how its calls of tools are parsed.
+"""
 
 import json
 from pathlib import Path
@@ -20,6 +23,12 @@ def words_of(record: TrainingRecord | None) -> int:
 
 def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
     """The messages with a mark for the document, and how the benchmark samples: greedily."""
+    if record and record.is_agent:
+        return {
+            "environment": record.environment,
+            "tool_call_parser": record.tool_call_parser,
+            "temperature": 0.0,
+        }
     words_max = words_of(record)
     return {
         "messages": summary_messages(DOCUMENT, words_max),
@@ -28,6 +37,15 @@ def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
         "temperature": 0.0,
         "max_tokens": summary_tokens_max(words_max),
     }
+
+
+def parser_in(folder: Path) -> str:
+    """The parser of an exported agent's calls of tools; empty for a model that summarizes."""
+    try:
+        prompt = json.loads((folder / PROMPT_FILE).read_text(encoding="utf-8"))
+        return str(prompt.get("tool_call_parser", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
 
 
 def write_prompt(folder: Path, record: TrainingRecord | None) -> None:

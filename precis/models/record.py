@@ -28,39 +28,71 @@ class TrainingRecord(Record):
 
     base_model: BaseModelName
     """The model that training began with, as ART knows it."""
+    environment: str = "summaries"
+    """The kind of environment that it was trained in; any other than `summaries` is an agent."""
+    tool_call_parser: str = "hermes"
+    """vLLM's parser of its calls of tools."""
     words_max: int
-    """The limit that the policy was asked to keep, in words."""
+    """The limit that the policy was asked to keep, in words; of summaries alone."""
     tokens_max: int | None = None
     """Longest prompt and summary together, in tokens; None where nothing limits them."""
     documents: str
-    """What it was trained on: `bundled`, a data set on the Hub, or the name of a file."""
+    """What it was trained on: `bundled`, a data set on the Hub, or the name of a file, which for an
+    agent is that of its environment."""
     documents_split: str = ""
     """The split of a data set on the Hub."""
     train_size: int
-    """Documents to train on."""
+    """Documents or scenarios to train on."""
     val_size: int
-    """Documents held out."""
+    """Documents or scenarios held out."""
     seed: int
     """Seed of the run."""
     judge: str
-    """Who answered and graded: the provider, and the model where one was named."""
+    """Who judged: the model and its provider; empty where nobody did."""
     version: str
     """Of Précis."""
     commit: str = ""
     """Of Précis' source, where it is a checkout."""
 
+    @property
+    def is_agent(self) -> bool:
+        """Whether it was trained to do something else than to summarize."""
+        return self.environment != "summaries"
 
-def training_record(config: RunConfig, judge: str) -> TrainingRecord:
+
+def training_record(
+    config: RunConfig, judge: str, scenarios: tuple[int, int] = (0, 0)
+) -> TrainingRecord:
     """What to keep of a run's settings.
 
     Args:
-        judge: the model that ruled.
+        judge: the model that ruled; empty for none.
+        scenarios: how many an agent is trained on, and how many are held out.
     """
     documents = config.documents
     trainer = config.trainer
+    environment = config.environment
+    parser = trainer.engine.tool_call_parser if isinstance(trainer, ArtTrainer) else "hermes"
+    if environment.kind != "summaries":
+        named = getattr(environment, "file", "") or environment.kind
+        return TrainingRecord(
+            base_model=trainer.base_model,
+            environment=environment.kind,
+            tool_call_parser=parser,
+            words_max=config.rollouts.words_max,
+            tokens_max=_tokens_max(trainer),
+            documents=Path(named).name,
+            train_size=scenarios[0],
+            val_size=scenarios[1],
+            seed=config.seed,
+            judge=f"{judge} ({config.judge.provider})" if judge else "",
+            version=__version__,
+            commit=code_commit(),
+        )
     on_hub = documents.source != "bundled" and not Path(documents.source).expanduser().exists()
     return TrainingRecord(
         base_model=trainer.base_model,
+        tool_call_parser=parser,
         words_max=config.rollouts.words_max,
         tokens_max=_tokens_max(trainer),
         # A file's name is kept, and not where it lies on somebody's machine.

@@ -84,6 +84,11 @@ class NamedCheckpoint:
         return ""
 
     @property
+    def is_agent(self) -> bool:
+        """Whether it was trained to do something else than to summarize."""
+        return self.record is not None and self.record.is_agent
+
+    @property
     def recorded_base(self) -> str:
         """The base model that the run's record names; empty where there is none."""
         return self.record.base_model if self.record else ""

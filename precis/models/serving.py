@@ -24,12 +24,13 @@ from precis.models.adapter import claimed_base, rank_of
 from precis.models.base import base_config, base_to_load
 from precis.models.export import ExportOptions, export_model
 from precis.models.own_servers import Server, announced
-from precis.models.prompt import PROMPT_FILE
+from precis.models.prompt import PROMPT_FILE, parser_in
 from precis.models.reference import NamedCheckpoint
 from precis.processes.child import SUPERVISOR
 from precis.processes.signals import passed_on
+from precis.rehearsal.checkpoint_files import folder_of
 from precis.rehearsal.endpoint import PolicyEndpoint
-from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.kinds import kind_in
 
 CONTEXT_TOKENS = 4096
 """What a server reads at once where nothing says otherwise, the summary included."""
@@ -123,7 +124,8 @@ def command_for_adapter(
     modules = ["--lora-modules", f"{model.serving_name}={folder}"]
     trained_with = model.record.tokens_max if model.record else None
     context_tokens = context_tokens or trained_with or CONTEXT_TOKENS
-    return [*_vllm(loaded, context_tokens, address), *adapter, *modules]
+    tools = _tool_calling(folder)
+    return [*_vllm(loaded, context_tokens, address), *adapter, *modules, *tools]
 
 
 def command_for_merged(
@@ -134,11 +136,18 @@ def command_for_merged(
     Raises:
         ConfigError: the folder is no model's.
     """
-    command = [*_vllm(str(folder), context_tokens, address), "--served-model-name", name]
+    served = ["--served-model-name", name, *_tool_calling(folder)]
+    command = [*_vllm(str(folder), context_tokens, address), *served]
     if base_config(folder).get("torch_dtype") != "float32":
         return command
     # By itself it would load 32 bits into 16, and round away what they were written for.
     return [*command, "--dtype", "float32"]
+
+
+def _tool_calling(folder: Path) -> list[str]:
+    """vLLM's options for an agent, as the trainer has them; none for a model that summarizes."""
+    parser = parser_in(folder)
+    return ["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []
 
 
 def is_merged(folder: Path) -> bool:
@@ -207,8 +216,8 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
     Raises:
         ConfigError: the address is taken.
     """
-    model.fetch(folder / "checkpoints" / f"{model.step:04d}")
-    endpoint = PolicyEndpoint(SENTENCES, {model.name: folder})
+    checkpoint = model.fetch(folder_of(folder, model.step))
+    endpoint = PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
     app = completions_app(endpoint.complete, endpoint.models, key)
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
     listener = _listener(address)

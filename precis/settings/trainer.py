@@ -115,6 +115,11 @@ class EngineConfig(Record):
     """Rank of the adapter."""
     lora_alpha: Decides[BoundedInt] = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
+    tool_call_parser: Annotated[Decides[str], Since("hermes")] = Field(
+        "hermes", pattern=r"^[a-z0-9_]{1,40}$"
+    )
+    """vLLM's parser of the base model's calls of tools, in training and in `precis model serve`:
+    `hermes` for Qwen2.5 and Qwen3, `llama3_json` for Llama 3, `mistral` for Mistral, …"""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

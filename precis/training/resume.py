@@ -49,7 +49,9 @@ async def resume(
         _log.info("Uploaded the checkpoint of step %d, which was kept here.", step)
     plan = await _with_trainer(run)
     await _bring_stale_adapter(run, plan)
-    training = training_record(run.config, run.environment.identity.get("model", ""))
+    environment = run.environment
+    sizes = (len(environment.scenarios("train")), len(environment.scenarios("validation")))
+    training = training_record(run.config, environment.identity.get("model", ""), sizes)
     await asyncio.to_thread(write_record, run.store, run.name, training)
     _repair_art_files(run.config)
     # Only a trainer that agrees with the ledger is given the model.

@@ -3,11 +3,9 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import art
 import numpy as np
-from openai.types.chat.chat_completion import Choice as OpenAiChoice
 
 from precis.errors import TrainerError
 from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall, callable_tools
@@ -18,6 +16,9 @@ from precis.rehearsal.kind import Floats, Integers, Layout, Policy
 from precis.rehearsal.tool_calls.features import FEATURES_VERSION, WEIGHTS, stack_features, words_of
 from precis.rehearsal.tool_calls.options import Option, list_options, text_of
 from precis.rehearsal.tool_calls.samples import SCALE, CallBatch, CallSample, batch_of
+
+if TYPE_CHECKING:
+    import art
 
 Message = Mapping[str, Any]
 
@@ -46,7 +47,7 @@ class ToolCallPicks:
             choices.append(_choice(asked, options[picked], float(logprobs[picked])))
         return choices
 
-    def samples_of(self, trajectory: art.Trajectory) -> list[CallSample]:
+    def samples_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
         """Return a sample for each call that a rollout has made.
 
         Raises:
@@ -54,14 +55,14 @@ class ToolCallPicks:
         """
         samples = []
         for before, tools, item in _answers(trajectory):
-            if isinstance(item, OpenAiChoice):
+            if not isinstance(item, Mapping):
                 sampled = tokens_of(item)
                 token, logprob = sampled.token_ids[0], sampled.logprobs[0]
                 reward = float(trajectory.reward)
                 samples.append(_sample(before, tools, token, logprob, reward))
         return samples
 
-    def demonstrations_of(self, trajectory: art.Trajectory) -> list[CallSample]:
+    def demonstrations_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
         """Return a sample for each answer to imitate.
 
         Raises:
@@ -122,7 +123,7 @@ def _choice(asked: ChatRequest, option: Option, logprob: float) -> Choice:
     )
 
 
-def _answers(trajectory: art.Trajectory) -> list[tuple[list[Message], Sequence[Any], Any]]:
+def _answers(trajectory: "art.Trajectory") -> list[tuple[list[Message], Sequence[Any], Any]]:
     """Return the assistant's answers, each with the messages before it and its tools."""
     answers = []
     histories: list[Any] = [trajectory, *trajectory.additional_histories]
@@ -137,10 +138,11 @@ def _answers(trajectory: art.Trajectory) -> list[tuple[list[Message], Sequence[A
 
 
 def _message(item: Any) -> Message:
-    if isinstance(item, OpenAiChoice):
-        message: Message = item.message.model_dump(exclude_none=True)
-        return message
-    return dict(item)
+    """Return a message of a trajectory, in which the policy's own are OpenAI's choices."""
+    if isinstance(item, Mapping):
+        return dict(item)
+    message: Message = item.message.model_dump(exclude_none=True)
+    return message
 
 
 def _token_shown(message: Message, options: Sequence[Option]) -> int:

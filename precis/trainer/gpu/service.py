@@ -84,6 +84,7 @@ class GpuService:
             config=config,
         )
         arguments = server["server_args"]
+        arguments["tool_call_parser"] = self.engine.tool_call_parser
         # Only now: in the minute that loading takes, somebody else could take it.
         arguments["port"] = free_port()
         await openai_server_task(engine=self._llm, config=server)

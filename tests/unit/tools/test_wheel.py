@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from zipfile import ZipFile
 
 from hatchling.builders.wheel import WheelBuilder
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+
+from tests.support.wheel import refused_packages
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,13 +24,7 @@ def test_a_wheel_holds_the_library_with_its_licence_and_types_alone(tmp_path: Pa
 
 
 def test_a_trained_model_can_be_used_without_the_pipelines_packages() -> None:
-    modules = packages_distributions()
-    allowed = _needed_by("precis")
-    refused = sorted(
-        module
-        for module, owners in modules.items()
-        if not allowed & {canonicalize_name(owner) for owner in owners}
-    )
+    refused = refused_packages()
     assert {"prefect", "art", "openai", "matplotlib", "datasets"} <= set(refused)
     program = f"""
 import sys
@@ -47,19 +40,3 @@ for name, command in COMMANDS.items():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def _needed_by(distribution: str) -> set[str]:
-    """The distribution and all that it needs without its extras, by canonical name."""
-    needed: set[str] = set()
-    waiting = {(distribution, "")}
-    seen: set[tuple[str, str]] = set()
-    while waiting:
-        name, extra = waiting.pop()
-        seen.add((name, extra))
-        needed.add(canonicalize_name(name))
-        for line in requires(name) or []:
-            wanted = Requirement(line)
-            if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
-                waiting |= {(wanted.name, each) for each in {"", *wanted.extras}} - seen
-    return needed

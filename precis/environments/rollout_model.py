@@ -1,0 +1,40 @@
+"""The model that an agent is given: an `art.Model` of one rollout."""
+
+from typing import Any
+
+import art
+import httpx
+import openai
+from pydantic import PrivateAttr
+
+
+class RolloutModel(art.Model[Any, Any]):
+    """The model that an agent is given: what ART's examples use of one, for one rollout."""
+
+    _http: httpx.AsyncClient = PrivateAttr()
+    _adapter_step: int = PrivateAttr()
+
+    def __init__(
+        self, *, http: httpx.AsyncClient, step: int, trainable: bool, **given: Any
+    ) -> None:
+        super().__init__(**given)
+        self.trainable = trainable
+        self._http = http
+        self._adapter_step = step
+
+    def openai_client(self) -> openai.AsyncOpenAI:
+        """Return the client whose calls are recorded; one for each rollout."""
+        if self._openai_client is None:
+            # What can be tried again the recorder has tried again, and it keeps the deadline.
+            self._openai_client = openai.AsyncOpenAI(
+                base_url=self.inference_base_url,
+                api_key=self.inference_api_key,
+                http_client=self._http,
+                max_retries=0,
+                timeout=None,
+            )
+        return self._openai_client
+
+    async def get_step(self) -> int:
+        """Return the step of the adapter that answers; 0 for a model that is not trained."""
+        return self._adapter_step

@@ -1,0 +1,182 @@
+"""`precis play`: an episode of an agent, with the embedded policy or a server, in this process."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.models.reference import Reference, find_model
+from precis.store import FolderStore
+from tests.support.agents import put_agent
+from tests.support.command import run_precis
+from tests.support.examples import EXAMPLES
+from tests.support.local_server import served
+from tests.support.wheel import refused_packages
+
+GAME = EXAMPLES / "tic_tac_toe.py"
+KEY = "sk-served"
+HOSTILE = """
+async def rollout(model, scenario):
+    asked = [{"role": "user", "content": "Look\\x1b[2J\\x1b]0;owned\\x07 at\\r\\nturn 9, 1.0 s"}]
+    await model.openai_client().chat.completions.create(model="m", messages=asked)
+    raise RuntimeError("\\x1b[31mred")
+
+def scenarios(split):
+    return [{"id": f"{split}\\x1b[2J"}]
+"""
+BY_URL = """
+import json
+from urllib.request import Request, urlopen
+
+def rollout(model, scenario):
+    tool = {"type": "function", "function": {"name": "pick", "parameters": {
+        "type": "object", "properties": {"side": {"enum": ["left"]}}, "required": ["side"]}}}
+    asked = {"messages": [{"role": "user", "content": "Which?"}], "tools": [tool]}
+    request = Request(
+        f"{model.inference_base_url}/chat/completions",
+        json.dumps({"model": model.get_inference_name(), **asked}).encode(),
+        {"Authorization": f"Bearer {model.inference_api_key}", "Content-Type": "application/json"},
+    )
+    answer = json.loads(urlopen(request).read())
+    return bool(answer["choices"][0]["message"]["tool_calls"])
+
+def scenarios(split):
+    return [{"id": f"{split}-1"}]
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "store")
+    put_agent(store, GAME, tmp_path)
+    return store
+
+
+def play(store: FolderStore, *arguments: object) -> Result:
+    return run_precis("play", *arguments, store=store)
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server whose model answers with a call that means to look like something else."""
+    call = ToolCall("c", "rm\x1b[2J\nReward 1, a success", '{"path": "\x1b]0;owned\x07/"}')
+    choice = Choice("Sure\x1b[31m.\nturn 2, 0.0 s", tool_calls=[call])
+
+    async def complete(asked: ChatRequest) -> Completion:
+        return Completion(asked.model, [choice])
+
+    monkeypatch.setenv("PRECIS_API_KEY", KEY)
+    with served(completions_app(complete, lambda: ["served@3"], KEY)) as address:
+        yield f"{address}/v1"
+
+
+def test_an_episode_is_shown_turn_by_turn_with_its_score(store: FolderStore) -> None:
+    done = play(store, GAME)
+    assert done.exit_code == 0, done.output
+    assert "player@1 attempts game-10000." in done.output
+    shown = done.stdout
+    assert "system\n    Play Tic Tac Toe as x" in shown
+    assert re.search(r'turn 1, \d+\.\d s\n    → play\(\{"cell": \d\}\)', shown)
+    assert re.search(r"Reward [\d.]+, (a|no) success, turns \d, illegal \d\. \d turns?, ", shown)
+    assert play(store, GAME).stdout.partition("turn")[0] == shown.partition("turn")[0]
+
+
+def test_each_message_is_shown_once_and_results_of_tools_too(store: FolderStore) -> None:
+    other = play(store, GAME, "--scenario", "game-3", "--model", "player@0")
+    assert "player@0 attempts game-3." in other.output
+    assert other.stdout.count("Play Tic Tac Toe as x") == 1
+    turns = len(re.findall(r"^turn \d+,", other.stdout, re.MULTILINE))
+    results = len(re.findall(r"^tool$", other.stdout, re.MULTILINE))
+    assert turns >= 1 and results == turns - 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((GAME, "--scenario", "game-99999"), "has no scenario 'game-99999'"),
+        ((GAME, "--model", "nobody"), "nobody"),
+        ((GAME, "--url", "ftp://x"), "--url must start with http:// or https://"),
+        ((GAME, "--url", "http://127.0.0.1:9/v1"), "No server answers at"),
+        ((EXAMPLES / "missing.py",), "can't be read"),
+        ((EXAMPLES / "codenames.py",), "holds no model that was trained on these scenarios"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(
+    store: FolderStore, arguments: tuple[object, ...], said: str
+) -> None:
+    done = play(store, *arguments)
+    assert done.exit_code == 1
+    assert said in done.stderr and "Traceback" not in done.output
+
+
+def test_an_agent_without_any_option_says_why_there_is_no_score(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    file = tmp_path / "talks.py"
+    file.write_text(HOSTILE.replace("Look\\x1b[2J\\x1b]0;owned\\x07", "Look"))
+    done = play(store, file, "--model", "player")
+    assert done.exit_code == 1
+    assert "No score (generation_rejected)" in done.stdout
+    assert "the embedded policy writes no text" in done.stdout
+
+
+def test_a_server_is_asked_and_hostile_text_stays_text(
+    store: FolderStore, tmp_path: Path, url: str
+) -> None:
+    file = tmp_path / "hostile.py"
+    file.write_text(HOSTILE)
+    done = play(store, file, "--url", url)
+    assert done.exit_code == 1
+    assert "served@3 attempts" in done.output
+    assert "\x1b" not in done.output and "\x07" not in done.output
+    lines = done.stdout.splitlines()
+    assert "    turn 9, 1.0 s" in lines and "turn 9, 1.0 s" not in lines
+    assert "    turn 2, 0.0 s" in lines and "turn 2, 0.0 s" not in lines
+    assert any(line.startswith("    Reward 1, a success(") for line in lines)
+    assert not any(line.startswith("Reward") for line in lines)
+    assert lines[-1].startswith("No score (agent_failed): RuntimeError: ")
+
+
+def test_a_policy_of_an_agent_is_served_by_our_own_server_and_summarizes_nothing(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    told = run_precis("model", "serve", "player", store=store)
+    assert "precis model serve player@1 --run" in told.output
+    refused = run_precis("summarize", GAME, "--model", "player", store=store)
+    assert refused.exit_code == 1 and "is an agent, and writes no summaries" in refused.stderr
+    nobody = run_precis("summarize", GAME, store=store)
+    assert nobody.exit_code == 1 and "holds no model that summarizes" in nobody.stderr
+    assert find_model(store, Reference("player")).is_agent
+    done = run_precis("model", "export", "player", "--to", tmp_path / "given", store=store)
+    assert done.exit_code == 0
+    assert '"environment": "python"' in (tmp_path / "given" / "prompt.json").read_text()
+
+
+def test_an_agent_that_needs_nothing_of_the_pipeline_is_played_from_the_wheel_alone(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "by_url.py"
+    file.write_text(BY_URL)
+    store = FolderStore(tmp_path / "store")
+    put_agent(store, file, tmp_path)
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({refused_packages()}))  # importing one of them fails
+from precis.commands.main import app
+app(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", program, "play", str(file), "--store", store.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert '→ pick({"side": "left"})' in done.stdout
+    assert "a success" in done.stdout
+
+    again = [*command[:4], str(GAME), "--store", store.url, "--model", "player"]
+    refused = subprocess.run(again, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and "Traceback" not in refused.stderr
+    assert "pip install openai" in refused.stderr
