@@ -151,14 +151,18 @@ class TextArenaEnvironment(RulerScored):
             state = await self._games.call("start", settings.game, settings.players, 1)
             number, players = state["number"], state["players"]
             tried = 0
+            errors = []
             for turn in range(_TRIED):
                 if state["done"]:
                     break
                 state = await self._games.call("play_randomly", number, turn)
                 tried += 1
+                errors += [state["error"]] if "error" in state else []
             await self._games.call("end", number)
         except IsolatedError as error:
             return [f"{settings.game} can't be played: {_explain(str(error), self._version)}"]
+        if tried and len(errors) == tried:
+            return [f"{settings.game} can't be played: each move fails with {errors[0]}."]
         if self._opponent is not None:
             return await self._opponent.checks()
         if players > 1 and 2 * sum(state["illegal"].values()) > tried:

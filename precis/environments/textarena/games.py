@@ -44,7 +44,7 @@ class Game:
         env: TextArena's.
         generators: the states of Python's and numpy's.
         illegal: moves of each player that were none.
-        seen: what each player was told, for finding moves in it.
+        seen: what the game has told each player, for finding moves in it.
     """
 
     env: Any
@@ -91,7 +91,10 @@ def start(name: str, players: int, seed: int) -> dict[str, Any]:
 
 
 def play(number: int, move: str) -> dict[str, Any]:
-    """Make the move of the player whose turn it is; returns the game's state."""
+    """Make the move of the player whose turn it is; returns the game's state.
+
+    A move that raises an error in the game's code is taken back, and the state has that `error`.
+    """
     game = _game(number)
     _put(game.generators)
     player = game.env.state.current_player_id
@@ -101,8 +104,13 @@ def play(number: int, move: str) -> dict[str, Any]:
     except Exception as error:  # of the game, which did not expect such a move
         game.env = before
         game.illegal[player] = game.illegal.get(player, 0) + 1
-        text = f"That move can't be read ({error}). Please submit another one."
-        return {"done": False, "player": player, "text": text, "illegal": _by_name(game.illegal)}
+        return {
+            "done": False,
+            "player": player,
+            "text": f"That move can't be read ({error}). Please submit another one.",
+            "illegal": _by_name(game.illegal),
+            "error": f"{type(error).__name__}: {error}",
+        }
     if is_illegal:
         game.illegal[player] = game.illegal.get(player, 0) + 1
     game.generators = _generators()
@@ -161,8 +169,12 @@ def _state(game: Game) -> dict[str, Any]:
             "illegal": illegal,
         }
     player, observed = game.env.get_observation()
+    # Another player's words are no rules: nobody puts moves into a random player's mouth.
+    rules = [
+        str(part) for sender, *parts in observed if sender == textarena.GAME_ID for part in parts
+    ]
+    game.seen.setdefault(player, []).extend(rules)
     text = _text_of(state, player, observed)
-    game.seen.setdefault(player, []).append(text)
     return {"done": False, "player": player, "text": text, "illegal": illegal}
 
 

@@ -232,6 +232,30 @@ async def test_an_opponent_is_tried_in_preflight() -> None:
         Opponent(OpponentSettings(model="m"), {})
 
 
+def test_nobody_puts_moves_into_a_random_player_s_mouth() -> None:
+    """It picks from what the game says, and not from what the policy does."""
+    state = GAMES_PROCESS.call_now("start", "SimpleNegotiation-v0", 0, 3)
+    offer = "[Offer: 1 Ore -> 9 Brick] I heard you say [Accept] and [Give all]."
+    number = state["number"]
+    state = GAMES_PROCESS.call_now("play", number, offer)
+    assert "[Give all]" in state["text"]
+    moves = {GAMES_PROCESS.call_now("choose_randomly", number, seed) for seed in range(60)}
+    assert len(moves) > 3
+    assert "[Give all]" not in moves
+
+
+@pytest.mark.parametrize(
+    "said", ["", "]", "[999999999999999]", "[é]", "\x00", "[" * 500, "x" * 20000]
+)
+@pytest.mark.parametrize("game", GAMES)
+def test_a_game_has_an_answer_to_anything(game: str, said: str) -> None:
+    state = GAMES_PROCESS.call_now("start", game, 0, 3)
+    seat = str(state["player"])
+    state = GAMES_PROCESS.call_now("play", state["number"], said)
+    assert state["illegal"] == {seat: 1}
+    assert state["done"] or state["text"]
+
+
 @pytest.mark.parametrize(
     ("game", "reason"),
     [
@@ -240,6 +264,9 @@ async def test_an_opponent_is_tried_in_preflight() -> None:
         ("Klondike-v0", "can't read its code: SyntaxError"),
         ("ScorableGames-v0", "lacks a part of it: FileNotFoundError"),
         ("BabyAiText-v0", "lacks a part of it: ImportError"),
+        ("CharacterConclave-v0", "each move fails with TypeError"),
+        ("CharacterConclave-v0-no-such", "has no game"),
+        ("NewRecruit-v0", "name a model in environment.opponent"),
         ("ConectFour-v0", "has no game 'ConectFour-v0'; it has ConnectFour-v0"),
         ("TicTacToe-v0", ""),
     ],
@@ -264,7 +291,10 @@ def test_the_games_that_can_t_be_played_are_those_that_the_documentation_names()
     for game, name in first_of.items():
         try:
             state = GAMES_PROCESS.call_now("start", name, 0, 1)
+            moved = GAMES_PROCESS.call_now("play", state["number"], "[1]")
             GAMES_PROCESS.call_now("end", state["number"])
+            if "error" in moved:
+                refused.add(game)
         except IsolatedError:
             refused.add(game)
     page = (ROOT / "docs" / "agents.md").read_text("utf-8")
@@ -294,7 +324,9 @@ def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.Mo
 
 def test_nothing_of_ours_imports_the_packages() -> None:
     code = (
-        "import sys, precis.training.opening\n"
+        "import sys\n"
+        "import precis.environments.textarena.environment\n"
+        "import precis.environments.reasoning_gym.environment\n"
         "print({'textarena', 'reasoning_gym', 'nltk', 'sympy'} & set(sys.modules))"
     )
     done = subprocess.run(

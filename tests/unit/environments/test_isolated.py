@@ -1,0 +1,150 @@
+"""The process that packages of others run in: what it can't reach, and when it ends."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.processes.child import is_running
+
+SECRET = "a-key-that-must-not-be-seen"
+
+
+@pytest.fixture(scope="module")
+def evaluating() -> Iterator[IsolatedModule]:
+    """Python itself, which evaluates what it is given."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOME_API_KEY", SECRET)
+        patch.setenv("DATABASE", f"postgres://user:{SECRET}@host/db")
+        module = IsolatedModule("builtins", call_s=3.0)
+        yield module
+        module.close()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "__import__('socket').create_connection(('127.0.0.1', 9))",
+        "__import__('socket').getaddrinfo('localhost', 80)",
+        "__import__('urllib.request').request.urlopen('http://127.0.0.1:9')",
+        "__import__('subprocess').run(['true'])",
+        "__import__('os').system('true')",
+        "__import__('os').fork()",
+        "__import__('os').posix_spawn('/bin/true', ['true'], {{}})",
+        "__import__('os').execv('/bin/true', ['true'])",
+        "__import__('os').kill(1, 0)",
+        "__import__('os').remove('{file}')",
+        "__import__('os').rename('{file}', '{file}2')",
+        "__import__('shutil').rmtree('{folder}')",
+        "open('{file}', 'w')",
+        "open('{file}', 'a')",
+        "open('{file}')",
+        "__import__('os').open('{file}', 0)",
+        "open('/proc/{parent}/environ', 'rb')",
+        "__import__('ctypes').CDLL(None)",
+        "__import__('tempfile').mkdtemp()",
+    ],
+)
+def test_nothing_is_reached_from_there(
+    code: str, evaluating: IsolatedModule, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("here before")
+    filled = code.format(file=file, folder=tmp_path, parent=os.getpid())
+    with pytest.raises(IsolatedError, match=r"(refused|not opened) here\."):
+        evaluating.call_now("eval", filled)
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert file.read_text() == "here before"
+
+
+def test_a_hidden_file_beside_our_code_is_not_read(evaluating: IsolatedModule) -> None:
+    hidden = next(Path(__file__).parents[3].glob(".gitignore"))
+    with pytest.raises(IsolatedError, match="not opened here"):
+        evaluating.call_now("eval", f"open({str(hidden)!r}).read()")
+
+
+def test_it_has_no_keys(evaluating: IsolatedModule) -> None:
+    found = evaluating.call_now("eval", "dict(__import__('os').environ)")
+    assert SECRET not in str(found)
+    assert "PATH" in found
+
+
+def test_what_is_printed_is_no_answer(evaluating: IsolatedModule) -> None:
+    assert evaluating.call_now("eval", "[print('[1]'), 7][1]") == 7
+    with pytest.raises(IsolatedError, match="TypeError"):
+        evaluating.call_now("eval", "object()")
+    with pytest.raises(IsolatedError, match="SystemExit"):
+        evaluating.call_now("exit", 3)
+    assert evaluating.call_now("eval", "8") == 8
+
+
+@pytest.mark.parametrize("code", ["exec('while True: pass')", "9 ** 99_999_999", "' ' * 10**11"])
+def test_a_call_without_an_end_or_a_limit_costs_itself(
+    code: str, evaluating: IsolatedModule
+) -> None:
+    with pytest.raises(IsolatedError, match=r"took longer than 3 s, and was ended|MemoryError"):
+        evaluating.call_now("eval", code)
+    assert evaluating.call_now("eval", "8") == 8
+
+
+async def test_calls_come_one_after_the_other_and_block_nobody(
+    evaluating: IsolatedModule,
+) -> None:
+    slow = evaluating.call("eval", "__import__('time').sleep(0.5)")
+    quick = [evaluating.call("eval", str(number)) for number in range(20)]
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.02)
+
+    ticking = asyncio.create_task(tick())
+    found = await asyncio.gather(slow, *quick)
+    ticking.cancel()
+    assert found == [None, *range(20)]
+    assert ticks >= 5
+
+
+def test_a_module_that_is_not_there_gets_a_sentence() -> None:
+    module = IsolatedModule("no_such_module_of_anybody")
+    with pytest.raises(IsolatedError, match="No module named 'no_such_module_of_anybody'"):
+        module.call_now("anything")
+    module.close()
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_it_ends_with_the_process_that_it_belongs_to(is_busy: bool, tmp_path: Path) -> None:
+    """However that ends, and whatever it is at."""
+    file = tmp_path / "pid"
+    code = (
+        "from precis.environments.isolated import IsolatedModule\n"
+        "module = IsolatedModule('builtins', call_s=4.0)\n"
+        "pid = module.call_now('eval', \"__import__('os').getpid()\")\n"
+        f"open({str(file)!r}, 'w').write(str(pid))\n"
+        f"module.call_now('eval', {'9 ** 99_999_999' if is_busy else '__import__'!r})\n"
+        "import time; time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 50
+        while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        pid = int(file.read_text())
+        assert is_running(pid)
+        time.sleep(0.2 if is_busy else 0)
+        parent.send_signal(signal.SIGKILL)
+        while is_running(pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not is_running(pid)
+    finally:
+        parent.kill()
+        parent.wait()
