@@ -16,7 +16,7 @@ from precis.environment import Environment
 from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.cluster import ClusterConfig
-from precis.settings.environment import EnvironmentSettings, SummariesSettings
+from precis.settings.environment import EnvironmentSettings, PythonSettings, SummariesSettings
 from precis.settings.identity import ByIdentity, Decides, MayChange, Since, decisive_settings
 from precis.settings.store import StoreUrl
 from precis.settings.trainer import ExtractiveTrainer, Trainer
@@ -290,13 +290,16 @@ class RunConfig(Record):
     @classmethod
     def _take_the_agents_policy(cls, given: Any) -> Any:
         """Have an agent trained by the embedded policy of agents where no trainer is named."""
-        if not isinstance(given, dict) or "trainer" in given:
+        if not isinstance(given, dict):
+            return given
+        trainer = given.get("trainer") if "trainer" in given else {}
+        if not isinstance(trainer, dict) or "kind" in trainer:
             return given
         named = given.get("environment")
         kind = named.get("kind") if isinstance(named, dict) else getattr(named, "kind", named)
         if kind in (None, "summaries"):
             return given
-        return {**given, "trainer": {"kind": "tool_calls"}}
+        return {**given, "trainer": {"kind": "tool_calls", **trainer}}
 
     @model_validator(mode="after")
     def _embedded_policy_fits(self) -> Self:
@@ -601,8 +604,10 @@ class ManagedConfig(TrainConfig):
     def on_its_machine(self) -> TrainConfig:
         """The run's settings on the rented machine, where the trainer is beside the flow."""
         given = {name: getattr(self, name) for name in TrainConfig.model_fields}
-        cluster = self.cluster.model_copy(update={"where": "local"})
-        return TrainConfig.model_validate({**given, "cluster": cluster})
+        given["cluster"] = self.cluster.model_copy(update={"where": "local"})
+        if isinstance(self.environment, PythonSettings):
+            given["environment"] = self.environment.on_its_machine()
+        return TrainConfig.model_validate(given)
 
 
 class BenchmarkConfig(RunConfig):

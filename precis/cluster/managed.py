@@ -16,9 +16,10 @@ from precis.cluster.price import VARIABLE, HourlyPrice, as_variable
 from precis.cluster.task import CHECKOUT, fill_in, s3_variables, seconds_max
 from precis.config import ManagedConfig
 from precis.environment import Environment
+from precis.environments.python import files_of
 from precis.errors import ConfigError
 from precis.llm.providers import PROVIDERS
-from precis.settings.environment import opponent_of
+from precis.settings.environment import SENT_TO, PythonSettings, opponent_of
 from precis.store import open_store
 
 TASK = CHECKOUT / "deployments" / "managed.sky.yaml"
@@ -57,7 +58,29 @@ def managed_task(
     """
     envs, secrets = variables(config, server)
     envs |= {"PRECIS_FLOW_RUN": flow_run, VARIABLE: as_variable(prices)}
-    return fill_in(TASK, envs, secrets, config.cluster)
+    return fill_in(TASK, envs, secrets, config.cluster, agent_files(config))
+
+
+def agent_files(config: ManagedConfig) -> dict[str, str]:
+    """Return what of an agent is sent to the machine: its file, and the modules that it imports
+    from its folder, here by their place there.
+
+    Raises:
+        ConfigError: the file can't be read.
+    """
+    environment = config.environment
+    if not isinstance(environment, PythonSettings):
+        return {}
+    file = Path(environment.file).expanduser().resolve()
+    if not file.is_file():
+        raise ConfigError(
+            f"environment.file is {environment.file}, and there is no such file.",
+            "Give `environment` the path of a Python file.",
+        )
+    sent = {}
+    for found in files_of(file).values():
+        sent[f"{SENT_TO}/{found.resolve().relative_to(file.parent)}"] = str(found.resolve())
+    return sent
 
 
 def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, str], dict[str, str]]:
@@ -108,8 +131,8 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
     for setting, value in _files(config):
         raise ConfigError(
             f"{setting} is {value}, which is on this machine, and the job runs on another one.",
-            "Put it where both reach it: documents on the Hub, checkpoints in a bucket. A file of "
-            "one's own environment can't be: train/h100 rents a machine for the trainer alone.",
+            "Put it where both reach it: documents on the Hub, checkpoints in a bucket. A program "
+            "can't be: train/h100 rents a machine for the trainer alone.",
         )
     if not server_url:
         raise ConfigError(
@@ -125,8 +148,6 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
 
 
 def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
-    if config.environment.kind == "python":
-        yield "environment.file", config.environment.file
     if config.environment.kind == "command":
         yield "environment.command", config.environment.command[0]
     if config.environment.kind == "verifiers":

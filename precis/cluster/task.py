@@ -1,8 +1,10 @@
 """The trainer as a task for SkyPilot: `deployments/trainer.sky.yaml`, filled in for a run."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -18,6 +20,7 @@ TASK = CHECKOUT / "deployments" / "trainer.sky.yaml"
 _LOCKS: dict[BackendName, str] = {
     "local": "requirements-gpu.lock",
     "extractive": "requirements.lock",
+    "tool_calls": "requirements.lock",
 }
 _GRACE_S = 1800
 """How long after the run's own limit of hours the machine ends the trainer by itself."""
@@ -51,9 +54,16 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
 
 
 def fill_in(
-    path: Path, envs: dict[str, str], secrets: dict[str, str], config: ClusterConfig
+    path: Path,
+    envs: dict[str, str],
+    secrets: dict[str, str],
+    config: ClusterConfig,
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """The `sky.Task` that a file describes, with this checkout, on the machines to ask for.
+
+    Args:
+        files: to send there besides: here, by their place there.
 
     Raises:
         ConfigError: Précis runs from no checkout, so there is nothing to send.
@@ -70,6 +80,8 @@ def fill_in(
     description["workdir"] = str(CHECKOUT)
     description["envs"] = envs
     description["secrets"] = secrets
+    if files:
+        description["file_mounts"] = dict(files)
     common = description.pop("resources", {})
     # A copy for each: SkyPilot writes into what it is given.
     machines = [{**deepcopy(common), **one} for one in candidates(config)]

@@ -180,16 +180,24 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
     return " ".join(rubric.split())
 
 
-def _digest_of(path: Path) -> str:
-    """Return a digest of a file, and of the modules that it imports from its folder."""
+def files_of(path: Path) -> dict[str, Path]:
+    """Return a file and the modules that it imports from its folder, by their names in it."""
     finder = ModuleFinder([str(path.parent)], excludes=["precis"])
     finder.run_script(str(path))
-    digest = hashlib.sha256()
+    files = {}
     for name, found in sorted(finder.modules.items()):
         file = getattr(found, "__file__", None)
         if file:
-            content = Path(file).read_bytes()
-            digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+            files[name] = Path(file)
+    return files
+
+
+def _digest_of(path: Path) -> str:
+    """Return a digest of a file, and of the modules that it imports from its folder."""
+    digest = hashlib.sha256()
+    for name, file in files_of(path).items():
+        content = file.read_bytes()
+        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 

@@ -14,6 +14,7 @@ from precis import __version__
 from precis.config import RunConfig
 from precis.record import Record
 from precis.settings.base_model import BaseModelName
+from precis.settings.environment import CommandSettings, PythonSettings
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, Trainer
 from precis.store import Store
@@ -74,14 +75,18 @@ def training_record(
     environment = config.environment
     parser = trainer.engine.tool_call_parser if isinstance(trainer, ArtTrainer) else "hermes"
     if environment.kind != "summaries":
-        named = getattr(environment, "file", "") or environment.kind
+        named = environment.label
+        if isinstance(environment, PythonSettings):
+            named = Path(environment.file).name
+        elif isinstance(environment, CommandSettings):
+            named = Path(environment.command[0]).name
         return TrainingRecord(
             base_model=trainer.base_model,
             environment=environment.kind,
             tool_call_parser=parser,
             words_max=config.rollouts.words_max,
             tokens_max=_tokens_max(trainer),
-            documents=Path(named).name,
+            documents=named,
             train_size=scenarios[0],
             val_size=scenarios[1],
             seed=config.seed,

@@ -9,6 +9,7 @@ environment: {kind: textarena, game: ConnectFour-v0}
 environment: {kind: reasoning_gym, dataset: countdown}
 """
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -17,6 +18,9 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 from precis.record import BoundedFloat, BoundedInt, Record
 from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.identity import ByIdentity, Decides, MayChange
+
+SENT_TO = "~/precis_agent"
+"""Where an agent's file and the modules beside it lie on a managed job's machine."""
 
 
 class SummariesSettings(Record):
@@ -44,6 +48,10 @@ class PythonSettings(Record):
     def label(self) -> str:
         """Its name in messages."""
         return self.file
+
+    def on_its_machine(self) -> Self:
+        """Return the settings for a rented machine, which the file is sent to."""
+        return self.model_copy(update={"file": f"{SENT_TO}/{Path(self.file).name}"})
 
 
 class CommandSettings(Record):

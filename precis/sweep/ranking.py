@@ -47,6 +47,8 @@ class TrialResult:
     usd: float = 0.0
     seconds: float = 0.0
     failure: str = ""
+    measure: str = "accuracy"
+    is_share: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,16 @@ class SettingsResult:
         """The mean of the gaps with its interval; None where there are too few seeds to say."""
         if len(self.gaps) < SEEDS_MIN:
             return None
-        return interval_over_seeds(self.gaps, least=-1.0)
+        return interval_over_seeds(self.gaps, -1.0 if self.is_share else -math.inf, self._most)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether what is measured is between 0 and 1."""
+        return all(one.is_share for one in self.trials)
+
+    @property
+    def _most(self) -> float:
+        return 1.0 if self.is_share else math.inf
 
     @property
     def is_told_apart(self) -> bool:
@@ -106,6 +117,8 @@ def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
         usd=ledger.usd,
         seconds=sum(sum(one.seconds.values()) for one in ledger.steps),
         failure=failure,
+        measure=last.measure if last else "accuracy",
+        is_share=last is None or last.score.is_share,
     )
 
 
@@ -124,23 +137,25 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
     return [*ranked, *(one for one in found if one.accuracy is None)]
 
 
-def interval_over_seeds(values: Sequence[float], least: float = 0.0) -> Interval:
+def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> Interval:
     """The mean with Student's 95 % interval, as far as it lies within what the values can be.
 
     Args:
-        least: what a value is at least; it is 1 at most.
+        least: what a value is at least.
+        most: what it is at most.
     """
     mean = fmean(values)
     if len(values) < SEEDS_MIN:
-        return Interval(mean, least, 1.0)
+        return Interval(mean, least, most)
     quantile = _T_975[min(len(values) - 1, len(_T_975)) - 1]
     reach = quantile * stdev(values) / math.sqrt(len(values))
-    return Interval(mean, max(least, mean - reach), min(1.0, mean + reach))
+    return Interval(mean, max(least, mean - reach), min(most, mean + reach))
 
 
 def _summarize(trials: list[TrialResult]) -> SettingsResult:
     values = [one.accuracy for one in trials if one.accuracy is not None]
-    accuracy = interval_over_seeds(values) if values else None
+    ends = (0.0, 1.0) if all(one.is_share for one in trials) else (-math.inf, math.inf)
+    accuracy = interval_over_seeds(values, *ends) if values else None
     return SettingsResult(trials[0].trial.changes, tuple(trials), accuracy)
 
 

@@ -8,15 +8,10 @@ from statistics import fmean
 
 from precis.errors import UnusableRun
 from precis.report.escaping import escape
+from precis.report.wording import Words
 from precis.store import Store
 from precis.sweep.ranking import SEEDS_MIN, SettingsResult, TrialResult
 from precis.sweep.trials import describe
-
-_HEAD = (
-    "| Rank | Settings | Accuracy (95 % interval over seeds) | Behind the best, in points | Seeds "
-    "| Words | Groups dropped | Cost |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
-)
-
 
 _OF_TWO = (
     "Where there are two seeds, the figures of both stand in brackets: that is what is known. How "
@@ -52,8 +47,21 @@ def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
 
 def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     """The ranking: a sentence, a table, and what failed."""
-    rows = [_row(rank, one) for rank, one in enumerate(ranked, 1)]
-    parts = [escape(verdict(ranked)), "\n".join([_HEAD, *rows])]
+    words = _words(ranked)
+    has_words = any(trial.words is not None for one in ranked for trial in one.trials)
+    head = [
+        "Rank",
+        "Settings",
+        f"{words.measure.capitalize()} (95 % interval over seeds)",
+        "Behind the best, in points" if words.is_share else "Behind the best",
+        "Seeds",
+        *(["Words"] if has_words else []),
+        "Groups dropped",
+        "Cost",
+    ]
+    rows = [head, ["---"] * len(head)]
+    rows += [_row(rank, one, words, has_words) for rank, one in enumerate(ranked, 1)]
+    parts = [escape(verdict(ranked)), "\n".join(f"| {' | '.join(row)} |" for row in rows)]
     if any(len(_measured(one)) == 2 for one in ranked):
         parts.append(_OF_TWO)
     failures = []
@@ -75,7 +83,11 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     best = ranked[0]
     if best.accuracy is None:
         return "No run was measured."
-    found = f"Best: {describe(best.changes)}, {best.accuracy.mean:.1%} on the held-out scenarios"
+    words = _words(ranked)
+    score = words.figure(best.accuracy.mean)
+    found = f"Best: {describe(best.changes)}, {words.measure} {score} on the held-out scenarios"
+    if words.measure == "accuracy":
+        found = f"Best: {describe(best.changes)}, {score} on the held-out scenarios"
     others = ranked[1:]
     if not others:
         return f"{found}. It was compared with no other settings."
@@ -112,20 +124,29 @@ def _fields(result: TrialResult) -> dict[str, object]:
     return {**trial, **fields}
 
 
-def _row(rank: int, one: SettingsResult) -> str:
-    words = [trial.words for trial in one.trials if trial.words is not None]
+def _words(ranked: Sequence[SettingsResult]) -> Words:
+    """What the trials are measured by, as their ledgers say."""
+    for one in ranked:
+        for trial in one.trials:
+            if trial.accuracy is not None:
+                return Words(measure=trial.measure, is_share=trial.is_share)
+    return Words()
+
+
+def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[str]:
+    lengths = [trial.words for trial in one.trials if trial.words is not None]
+    length = f"{sum(lengths) / len(lengths):.0f}" if lengths else ""
     dropped = [trial.dropped for trial in one.trials if trial.dropped is not None]
-    cells = [
+    return [
         str(rank) if one.accuracy else "",
         escape(describe(one.changes)),
-        _accuracy(one),
-        _points(one),
+        _accuracy(one, words),
+        _points(one, words),
         f"{len(_measured(one))} of {len(one.trials)}",
-        f"{sum(words) / len(words):.0f}" if words else "",
+        *([length] if has_words else []),
         f"{sum(dropped) / len(dropped):.0%}" if dropped else "",
         f"${sum(trial.usd for trial in one.trials):.2f}",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _measured(one: SettingsResult) -> list[float]:
@@ -140,22 +161,25 @@ def _failure(result: TrialResult) -> str:
     return f"{result.failure} Ranked by its newest validation; it has come to step {result.steps}."
 
 
-def _accuracy(one: SettingsResult) -> str:
+def _accuracy(one: SettingsResult, words: Words) -> str:
     if one.accuracy is None:
         return "not measured"
     measured = _measured(one)
     if len(measured) >= SEEDS_MIN:
-        return str(one.accuracy)
-    each = f" ({' and '.join(f'{share:.1%}' for share in measured)})" if len(measured) > 1 else ""
-    return f"{one.accuracy.mean:.1%}{each}"
+        return words.interval(one.accuracy)
+    each = f" ({' and '.join(map(words.figure, measured))})" if len(measured) > 1 else ""
+    return f"{words.figure(one.accuracy.mean)}{each}"
 
 
-def _points(one: SettingsResult) -> str:
+def _points(one: SettingsResult, words: Words) -> str:
     """How far behind the best they are; of one seed nothing is said."""
+
+    def written(gap: float) -> str:
+        return f"{100 * gap:.1f}" if words.is_share else f"{gap:.3g}"
+
     behind = one.behind
     if behind is not None:
-        return f"{100 * behind.mean:.1f} ({100 * behind.low:.1f} to {100 * behind.high:.1f})"
+        return f"{written(behind.mean)} ({written(behind.low)} to {written(behind.high)})"
     if len(one.gaps) < 2:
         return ""
-    each = " and ".join(f"{100 * gap:.1f}" for gap in one.gaps)
-    return f"{100 * fmean(one.gaps):.1f} ({each})"
+    return f"{written(fmean(one.gaps))} ({' and '.join(map(written, one.gaps))})"

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from precis.config import TrainConfig
 from precis.errors import ConfigError
-from precis.settings.overrides import overlay
+from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.store import open_store
 from precis.sweep.config import TRIALS_MAX, SweepConfig
@@ -81,7 +81,7 @@ def check_trials(
     for trial in trials:
         given = trial.parameters(store)
         try:
-            configs.append(TrainConfig.model_validate(overlay(TrainConfig, deployed, given)))
+            configs.append(TrainConfig.model_validate(lay_over(TrainConfig, deployed, given)))
         except ValidationError as error:
             raise ConfigError(
                 f"The sweep can't try {describe(trial.changes)}: {problems_in(error)[0]}."

@@ -34,11 +34,14 @@ from precis.trainer.tinker.check import check_service
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.service import find_service
 from precis.trainer.tinker.session import TinkerSession
+from precis.trainer.tinker.tokenizer import load_tokenizer
+from precis.trainer.tinker.tool_calls import Written, read_calls
 from tests.services.patience import patience_s, until
 from tests.support.local_server import served
 from tests.support.policies import SAMPLED, sampled_choice
+from tests.support.tinker_policy import CopyingPolicy
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
-from tests.support.tokenizers import write_chat_tokenizer
+from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
 
 # The service's client leaves some of its connections to the garbage collector.
 pytestmark = [
@@ -52,6 +55,8 @@ RATE = 0.5
 END = 1
 PROMPT = "".join(chr(ord("a") + part) * 12 for part in range(10))
 """Ten parts of one letter each; the chat template adds little."""
+CELL = {"type": "object", "properties": {"cell": {"enum": [4, 5]}}, "required": ["cell"]}
+PLAY: Any = {"type": "function", "function": {"name": "play", "parameters": CELL}}
 REWARDED = ("ggg", "hhh", "iii", "jjj")
 
 Model = art.TrainableModel[Any, Any]
@@ -609,3 +614,65 @@ def test_a_preflight_that_gives_up_is_followed_by_the_end_of_its_process(
         program = [sys.executable, "-c", GIVES_UP.format(address=address)]
         ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert "did not say what it serves within 1 s" in ended.stderr
+
+
+@pytest.fixture
+async def player(service: tuple[TinkerServer, str], tmp_path: Path) -> AsyncIterator[Model]:
+    """A model whose chat template has tools."""
+    folder = write_chat_tokenizer(tmp_path / "with_tools", TEMPLATE_WITH_TOOLS)
+    model = model_of(settings_for(service[1], folder))
+    yield model
+    if model._openai_client:
+        await model._openai_client.close()
+
+
+async def ask_with_tools(model: Model, messages: list[Any]) -> Any:
+    return await model.openai_client().chat.completions.create(
+        model=model.get_inference_name(0), messages=messages, tools=[PLAY], seed=1, **SAMPLED
+    )
+
+
+async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampled(
+    trainer: RemoteTrainer, player: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begin(trainer, player)
+    tokenizer = load_tokenizer(str(tmp_path / "with_tools"))
+    written = 'I take it.\n<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
+    ids = tokenizer(written, add_special_tokens=False)["input_ids"]
+    sampled = ([*ids, END], [-0.5] * (len(ids) + 1))
+    monkeypatch.setattr(CopyingPolicy, "sample", lambda *_: sampled)
+    messages: list[Any] = [{"role": "user", "content": "1 2 3"}]
+    first = await ask_with_tools(player, messages)
+    choice = first.choices[0]
+    assert choice.finish_reason == "tool_calls" and choice.message.content == "I take it."
+    (call,) = choice.message.tool_calls
+    assert (call.function.name, json.loads(call.function.arguments)) == ("play", {"cell": 5})
+    assert "<tools>" in tokenizer.decode(first.prompt_token_ids)
+
+    result = {"role": "tool", "tool_call_id": call.id, "content": "x 2 3"}
+    messages += [choice.message.model_dump(exclude_none=True), result]
+    second = await ask_with_tools(player, messages)
+    so_far = [*first.prompt_token_ids, *choice.token_ids]
+    assert second.prompt_token_ids[: len(so_far)] == so_far
+    (again,) = second.choices[0].message.tool_calls
+    assert again.id != call.id
+
+
+async def test_a_template_without_calls_of_tools_is_refused_in_a_sentence(
+    trainer: RemoteTrainer, model: Model
+) -> None:
+    await begin(trainer, model)
+    with pytest.raises(openai.BadRequestError, match="writes no calls of tools in Hermes' form"):
+        await ask_with_tools(model, [{"role": "user", "content": "1 2 3"}])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>not JSON</tool_call>",
+        '<tool_call>{"name": "play"}</tool_call>',
+        "<tool_call>[1]</tool_call>",
+    ],
+)
+def test_a_call_that_cannot_be_read_is_text_of_the_answer(text: str) -> None:
+    assert read_calls(text, 1) == Written(text, ())

@@ -16,6 +16,7 @@ from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
 from precis.trainer.tinker.session import TinkerSession
 from precis.trainer.tinker.tokenizer import ChatTokenizer
+from precis.trainer.tinker.tool_calls import BEGIN, Written, for_template, read_calls
 
 _SAMPLE_S = 1200.0
 _TOKEN = "token_id:"
@@ -47,7 +48,10 @@ class TinkerEndpoint:
                 it can't be reached.
         """
         name, step, model = self._find(asked.model)
-        prompt = model.tokenizer.apply_chat_template(asked.messages, add_generation_prompt=True)
+        tools = _tools(asked, model)
+        prompt = model.tokenizer.apply_chat_template(
+            for_template(asked.messages), add_generation_prompt=True, tools=tools
+        )
         params = _sampling_params(asked, model, len(prompt))
         try:
             answer = await _sample(model, step, prompt, params, asked.n)
@@ -59,7 +63,7 @@ class TinkerEndpoint:
             raise ApiError(400, str(error), "refused") from error
         model.count.read += len(prompt)
         model.count.sampled += sum(len(one.tokens) for one in answer.sequences)
-        choices = [_choice(one, model.tokenizer, asked) for one in answer.sequences]
+        choices = [_choice(one, model.tokenizer, asked, bool(tools)) for one in answer.sequences]
         ids = prompt if asked.return_token_ids else None
         return Completion(f"{name}@{step}", choices, prompt_tokens=len(prompt), prompt_ids=ids)
 
@@ -121,7 +125,10 @@ def _sampling_params(
 
 
 def _choice(
-    sequence: tinker.SampledSequence, tokenizer: ChatTokenizer, asked: ChatRequest
+    sequence: tinker.SampledSequence,
+    tokenizer: ChatTokenizer,
+    asked: ChatRequest,
+    calls_tools: bool,
 ) -> Choice:
     tokens = list(sequence.tokens)
     entries: list[dict[str, Any]] | None = None
@@ -131,4 +138,27 @@ def _choice(
             entries.append({"token": f"{_TOKEN}{token}", "logprob": logprob, "top_logprobs": []})
     text = tokenizer.decode(tokens)
     ids = tokens if asked.return_token_ids else None
-    return Choice(text, sequence.stop_reason, entries, len(tokens), token_ids=ids)
+    written = read_calls(text, len(asked.messages)) if calls_tools else Written(text, ())
+    finish = "tool_calls" if written.calls else sequence.stop_reason
+    return Choice(
+        written.text, finish, entries, len(tokens), tool_calls=written.calls, token_ids=ids
+    )
+
+
+def _tools(asked: ChatRequest, model: TinkerModel) -> list[dict[str, Any]] | None:
+    """Return the tools that the model is to be told of.
+
+    Raises:
+        ApiError: 400, where its chat template has calls in a form that is not read here.
+    """
+    if not asked.tools or (asked.model_extra or {}).get("tool_choice") == "none":
+        return None
+    if not model.tokenizer.has_tool_calls:
+        raise ApiError(
+            400,
+            "The chat template of the base model writes no calls of tools in Hermes' form "
+            f"({BEGIN}), the one that is read over the Tinker API: take a model such as Qwen3, or "
+            "have the agent describe its moves in the prompt.",
+            "no_tool_calls",
+        )
+    return asked.tools

@@ -6,6 +6,7 @@ from typing import Any
 
 from precis.errors import ConfigError
 from precis.settings.tinker import TinkerTrainer
+from precis.trainer.tinker.tool_calls import BEGIN
 
 
 class ChatTokenizer:
@@ -16,11 +17,16 @@ class ChatTokenizer:
 
     Args:
         tokenizer: of Transformers.
+
+    Attributes:
+        has_tool_calls: whether its chat template writes calls of tools in Hermes' form.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.eos_token_id: int = tokenizer.eos_token_id
+        template = str(getattr(tokenizer, "chat_template", ""))
+        self.has_tool_calls = BEGIN in template and "tools" in template
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)

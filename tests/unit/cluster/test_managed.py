@@ -1,6 +1,7 @@
 """What a managed job is given, what it must not be given, and what its machine costs."""
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,21 +11,31 @@ import yaml
 from pydantic import ValidationError
 
 from precis.cluster import api, jobs, price
+from precis.cluster.keys import Keys
 from precis.cluster.managed import (
     TASK,
     ServerAccess,
+    agent_files,
     check_reach,
     job_name,
     keys_of,
+    managed_task,
     variables,
 )
 from precis.cluster.offers import prices
 from precis.cluster.price import HourlyPrice, as_variable, price_here
+from precis.cluster.task import CHECKOUT, Work, trainer_task
 from precis.config import ManagedConfig
+from precis.environments.python import load_python
 from precis.errors import ClusterError, ConfigError
 from precis.settings.cluster import ClusterConfig
+from precis.settings.environment import PythonSettings
+from precis.settings.trainer import BackendName
+from tests.support.examples import EXAMPLES
 
 URL = "https://prefect.example.org/api"
+OF_SKYPILOT = pytest.mark.filterwarnings("ignore")
+"""Its import warns of what it uses of others."""
 
 
 def config(**given: Any) -> ManagedConfig:
@@ -86,6 +97,7 @@ def test_every_variable_that_the_file_names_is_filled_in() -> None:
         ({"documents": {"source": "here.jsonl"}}, "documents.source is here.jsonl"),
         ({"from_checkpoint": {"model": "o", "store": "a/folder"}}, "from_checkpoint.store is"),
         ({"warm_start": {"source": "file", "file": "shown.jsonl"}}, "warm_start.file is"),
+        ({"environment": {"kind": "command", "command": ["node"]}}, "environment.command is node"),
         ({"trainer": {"kind": "art", "base_model": "model"}}, "trainer.base_model is model"),
         (
             {"judge": {"provider": "url", "model": "j", "base_url": "http://localhost:1/v1"}},
@@ -100,6 +112,48 @@ def test_what_is_on_this_machine_alone_is_refused(
     (tmp_path / "model").mkdir()
     with pytest.raises(ConfigError, match=setting):
         check_reach(config(**given), URL)
+
+
+@OF_SKYPILOT
+def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in EXAMPLES.glob("art_e*.py"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "of_another_agent.py").touch()
+    launched = config(environment="art_e.py")
+    check_reach(launched, URL)
+    task = managed_task(launched, "run", ServerAccess(URL, {}), {})
+    sent = task.file_mounts
+    assert {"~/precis_agent/art_e.py", "~/precis_agent/art_e_inbox.py"} <= set(sent)
+    assert "~/precis_agent/of_another_agent.py" not in sent
+
+    machine = tmp_path / "machine"
+    monkeypatch.setenv("HOME", str(machine))
+    (machine / "precis_agent").mkdir(parents=True)
+    for there, here in sent.items():
+        shutil.copy(here, Path(there).expanduser())
+    here = load_python("art_e.py")
+    loaded = launched.on_its_machine().environment
+    assert isinstance(loaded, PythonSettings)
+    there_too = load_python(loaded.file)
+    assert there_too.identity == here.identity and there_too.digest == here.digest
+    identity = launched.on_its_machine().identity(here.digest, here.identity)
+    assert identity == launched.identity(here.digest, here.identity)
+
+
+def test_an_agents_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"environment\.file is missing\.py"):
+        agent_files(config(environment="missing.py"))
+
+
+@OF_SKYPILOT
+@pytest.mark.parametrize("backend", ["extractive", "tool_calls", "local"])
+def test_a_machine_is_rented_for_each_trainer_that_needs_one(backend: BackendName) -> None:
+    work = Work("m", "s3://bucket/runs", backend, 1)
+    task = trainer_task(work, config().cluster, Keys("token", 20_000))
+    assert task.envs["PRECIS_BACKEND"] == backend
+    assert (CHECKOUT / task.envs["PRECIS_LOCK"]).is_file()
 
 
 def test_a_prefect_server_on_the_loopback_is_refused_unless_it_is_meant() -> None:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.records.ledger import Ledger
+from precis.records.ledger import Ledger, Metric, Validation
 from precis.sweep.ranking import TrialResult, interval_over_seeds, rank, result_of
 from precis.sweep.report import sweep_report, trial_lines, verdict
 from precis.sweep.trials import Trial
-from tests.support.ledgers import validation
+from tests.support.ledgers import record, validation
 
 
 def results(rate: float, *accuracies: float | None) -> list[TrialResult]:
@@ -124,3 +124,25 @@ def test_a_trial_is_measured_by_its_last_validation() -> None:
     assert (result.start, result.accuracy, result.usd, result.words) == (0.3, 0.6, 2.5, 320)
     untrained = Ledger(model="m", config="c", corpus="d").add_validation(ledger.validations[0])
     assert result_of(trial, untrained).accuracy is None
+
+
+def test_settings_of_an_agent_are_ranked_by_its_own_measure() -> None:
+    found = []
+    for rate, rewards in ((0.1, (-1.0, -1.5, -1.2)), (0.3, (3.5, 4.0, 3.8))):
+        for seed, reward in enumerate(rewards):
+            score = Metric(value=reward, low=reward - 1, high=reward + 1)
+            validated = Validation(
+                step=2, measure="reward", metrics={"reward": score}, seconds=1.0, unscored={}
+            )
+            ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
+            ledger = ledger.advance(record(1)).add_validation(validated)
+            trial = Trial(f"s-{rate}-seed{seed}", {"trainer.learning_rate": rate}, seed)
+            found.append(result_of(trial, ledger))
+    ranked = rank(found)
+    page = sweep_report("s", ranked)
+    assert "| Reward (95 % interval over seeds) | Behind the best |" in page
+    assert "%" not in page.partition("| Reward (95 %")[2].partition("Groups")[2].replace("0%", "")
+    assert "Best: trainer.learning_rate=0.3, reward 3.767" in verdict(ranked)
+    assert "| Words |" not in page
+    behind = ranked[1].behind
+    assert behind is not None and behind.mean > 1

@@ -111,3 +111,13 @@ def test_each_trial_has_the_budget_of_its_deployment_or_of_its_settings() -> Non
     assert "2 of the 4 trials have no budget_usd" in describe_budgets(
         check_trials(trials, {}, "st")
     )
+
+
+def test_an_agent_is_swept_with_its_own_policy_and_nothing_of_the_summaries() -> None:
+    deployed = {"model": "trial", "documents": {"train_size": 160}, "validate_every": 30}
+    grid = {"environment": ["/agents/game.py"], "trainer.learning_rate": [0.02, 0.05]}
+    found = check_trials(plan_trials(config(grid=grid, seeds=(1,))), deployed, "st")
+    assert [one.environment.kind for one in found] == ["python", "python"]
+    assert [one.trainer.kind for one in found] == ["tool_calls", "tool_calls"]
+    assert {one.trainer.learning_rate for one in found} == {0.02, 0.05}
+    assert {one.validate_every for one in found} == {30}

@@ -7,6 +7,7 @@ from typing import Any
 
 import art
 import pytest
+from openai.types.chat.chat_completion import Choice
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -144,6 +145,39 @@ async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
     assert [file.path for file in checkpoint.files] == ["adapter_model.safetensors"]
     again = await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
     assert (again.metrics, len(service.jobs)) == (result.metrics, 1)
+
+
+async def test_an_agents_calls_of_tools_go_to_wandb_as_they_were_recorded(
+    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model
+) -> None:
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+    call = {"id": "c", "type": "function", "function": {"name": "play", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    entries = [{"token": "x", "logprob": -0.5, "bytes": None, "top_logprobs": []}]
+    choice = {
+        "index": 0,
+        "finish_reason": "tool_calls",
+        "message": message,
+        "logprobs": {"content": entries},
+    }
+    result = {"role": "tool", "tool_call_id": "c", "content": "It opens."}
+    tool = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+    played = []
+    for reward in (0.0, 1.0):
+        asked = {"role": "user", "content": "Which door?"}
+        taken = Choice.model_validate(choice)
+        history: Any = [asked, taken, result, taken]
+        tools: Any = [tool]
+        one = art.Trajectory(messages_and_choices=history, tools=tools, reward=reward)
+        played.append(one)
+    group_of_games = art.TrajectoryGroup(played)
+    await trainer.train(model, [group_of_games], step=0, run="a-run", learning_rate=1e-5)
+    sent = wandb[0].jobs[0]["trajectory_groups"][0]["trajectories"][0]
+    assert sent["tools"] == [tool]
+    history = sent["messages_and_choices"]
+    assert [one.get("role", "choice") for one in history] == ["user", "choice", "tool", "choice"]
+    assert history[1]["message"]["tool_calls"][0]["function"]["name"] == "play"
 
 
 async def test_what_wandb_trained_and_nobody_committed_is_forgotten(

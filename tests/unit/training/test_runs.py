@@ -33,6 +33,18 @@ STALE: dict[str, Any] = {
     "off_policy_steps": 1,
     "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 0},
 }
+UNSCORED = """
+play = rollout
+
+
+async def rollout(model, scenario):
+    await play(model, scenario)
+
+
+score = "ruler"
+rubric = "x wins, or at least does not lose."
+"""
+"""Has a game scored by a judge."""
 WARM = 18
 """Documents of a warm start: more than one batch (`precis.training.warm_start.BATCH`)."""
 
@@ -276,6 +288,33 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path)
     await first.live()
     again = manifest(store, "m", 2)
     assert once is not None and again is not None and again.files == once.files
+
+
+async def test_an_agent_stops_at_its_budget_and_continues_with_a_larger_one(
+    tmp_path: Path,
+) -> None:
+    """What a judge is paid for scoring its games counts, in training and in validations."""
+    game = (EXAMPLES / "tic_tac_toe.py").read_text("utf-8")
+    held_out = "range(10_000, 10_100)"
+    assert held_out in game
+    file = tmp_path / "game.py"
+    file.write_text(game.replace(held_out, "range(10_000, 10_003)") + UNSCORED)
+    agent: dict[str, Any] = {
+        "environment": str(file),
+        "documents": {},
+        "steps": 3,
+        "validate_every": 5,
+    }
+    async with paid(tmp_path / "games", **agent) as (life, judge):
+        bounded = Life(life.folder, {**life.settings, "budget_usd": 1e-4})
+        with pytest.raises(BudgetReached, match="The run has spent"):
+            await bounded.live()
+        spent = ledger(life).usd
+        assert 1e-4 <= spent == pytest.approx(judge.usd, rel=0.01)
+        assert 0 < len(ledger(life).steps) < 3
+        await life.live()
+        assert len(ledger(life).steps) == 3
+        assert ledger(life).usd > spent
 
 
 async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""Calls of tools in what a model has written, in the form that most open models have learned."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from precis.llm.server import ToolCall
+
+BEGIN = "<tool_call>"
+"""What a chat template in Hermes' form has calls begin with, as those of Qwen2.5 and Qwen3 do."""
+_CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Written:
+    """An answer.
+
+    Attributes:
+        text: beside the calls.
+    """
+
+    text: str
+    calls: Sequence[ToolCall]
+
+
+def read_calls(text: str, turn: int) -> Written:
+    """Return the calls in an answer; none where one of them can't be read, as vLLM's parser does.
+
+    Args:
+        turn: makes the calls' ids differ within a conversation.
+    """
+    calls = []
+    for number, found in enumerate(_CALL.findall(text)):
+        try:
+            made = json.loads(found)
+            arguments = json.dumps(made["arguments"], ensure_ascii=False)
+            calls.append(ToolCall(f"call_{turn}_{number}", str(made["name"]), arguments))
+        except (ValueError, KeyError, TypeError):
+            return Written(text, ())
+    before = text.partition(BEGIN)[0].strip() if calls else text
+    return Written(before, calls)
+
+
+def for_template(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages as chat templates take them: arguments as objects, and no text as empty."""
+    prepared = []
+    for message in messages:
+        one = {**message, "content": message.get("content") or ""}
+        if message.get("tool_calls"):
+            one["tool_calls"] = [_with_object(call) for call in message["tool_calls"]]
+        prepared.append(one)
+    return prepared
+
+
+def _with_object(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = dict(call["function"])
+    with suppress(ValueError, TypeError):  # what can't be read stays as it was written
+        function["arguments"] = json.loads(function["arguments"])
+    return {**call, "function": function}
