@@ -266,7 +266,8 @@ def delete_run(
                 "here, for good. Go on?"
             )
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
-        _print(f"{model} is deleted, and {runs} runs of it in Prefect.")
+        counted = "1 run" if runs == 1 else f"{runs} runs"
+        _print(f"{model} is deleted, and {counted} of it in Prefect.")
 
 
 def _show_page(page: str, to: Path | None, usual: Path) -> None:

@@ -94,8 +94,10 @@ def refused(told: str, status: int = 401) -> Callable[[str], object]:
     return quoting(status, lambda _: json.dumps({"error": {"message": message, "code": status}}))
 
 
-@pytest.mark.parametrize("told", CUT_SHORT)
-@pytest.mark.parametrize("status", [401, 400, 429, 200])
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [*((401, told) for told in CUT_SHORT), *((status, CUT_SHORT[0]) for status in (400, 429, 200))],
+)
 @pytest.mark.parametrize("ask", ASKS)
 async def test_a_key_cut_short_by_a_server_is_never_seen(ask: Ask, status: int, told: str) -> None:
     async with hostile(refused(told, status)) as server:  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from tests.services.conftest import ROOT, Precis
+from tests.services.prefect_api import client_of, runs_in
 
 BOARDS = 24
 _BASELINE = """
@@ -23,6 +24,9 @@ def baselines():
 
 
 def test_a_rehearsal_of_an_agent_ends_in_a_benchmark(precis: Precis, tmp_path: Path) -> None:
+    """On the server that PREFECT_API_URL names, from a home without one."""
+    elsewhere = Precis(tmp_path / "home")
+    elsewhere.environment["PREFECT_API_URL"] = precis.api
     file = tmp_path / "game.py"
     game = (ROOT / "examples" / "tic_tac_toe.py").read_text()
     held_out = "range(10_000, 10_100)"
@@ -30,7 +34,9 @@ def test_a_rehearsal_of_an_agent_ends_in_a_benchmark(precis: Precis, tmp_path: P
     file.write_text(game.replace(held_out, f"range(10_000, {10_000 + BOARDS})") + _BASELINE)
     store = tmp_path / "store"
     told = ["--environment", str(file), "--steps=2", f"--store={store}", "--model=games"]
-    output = precis.run("rehearse", *told)
+    output = elsewhere.run("rehearse", *told)
+    with client_of(precis.api) as api:
+        assert len(runs_in(api, str(store))) == 2  # its training, and the benchmark within that
     for said in (f"2 steps, {BOARDS} held-out boards", "Win rate (95 % interval)", "Illegal"):
         assert said in output
     folder = store / "games" / "benchmarks" / "0002"

@@ -1,8 +1,10 @@
 """Every command that talks to Prefect, run with PREFECT_API_URL set.
 
-`precis up` tells everybody to set it. The others are run in `tests/unit/cli/test_commands.py`.
+`precis up` tells everybody to set it. `rehearse` is run in `test_agent_benchmark.py`, and the
+commands that don't talk to Prefect in `tests/unit/cli/test_commands.py`.
 """
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -18,8 +20,8 @@ from tests.support.commands import WITH_PREFECT
 
 pytestmark = pytest.mark.services
 
-MODEL = "rehearsal-seed1"
-KEY = "SECOND_JUDGE_API_KEY"
+MODEL = "games"
+KEY = "CONTENDER_API_KEY"
 
 
 @pytest.fixture
@@ -35,11 +37,10 @@ def test_every_command_is_run_with_the_variable_set() -> None:
     assert here == set(WITH_PREFECT)
 
 
-def test_the_doctor_finds_the_server_that_is_named(precis: Precis, elsewhere: Precis) -> None:
-    assert precis.api in "".join(elsewhere.run("doctor").split())
-
-
-def test_a_key_is_kept_on_the_server_that_is_named(precis: Precis, elsewhere: Precis) -> None:
+def test_a_key_is_kept_on_the_server_that_is_named_where_the_doctor_finds_it(
+    precis: Precis, elsewhere: Precis, tmp_path: Path
+) -> None:
+    """As a run does, which takes such keys over before it asks anybody."""
     done = subprocess.run(
         [COMMAND, "secret", KEY],
         input="a-key\n",
@@ -51,9 +52,20 @@ def test_a_key_is_kept_on_the_server_that_is_named(precis: Precis, elsewhere: Pr
     )
     assert done.returncode == 0, done.stdout + done.stderr
     name = done.stdout.rpartition("block ")[2].strip().strip("'.")
-    with client_of(precis.api) as api:
-        found = api.get(f"/block_types/slug/secret/block_documents/name/{name}")
-        api.delete(f"/block_documents/{found.raise_for_status().json()['id']}").raise_for_status()
+    contender = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+    documents = {"source": "bundled", "count": 8}
+    settings = {"checkpoints": "none", "contenders": [contender], "test_documents": documents}
+    asked = ["-p", f"config={json.dumps(settings)}"]
+    try:
+        output = elsewhere.run("doctor", "benchmark/nightly", *asked, PRECIS_STORE=str(tmp_path))
+    finally:
+        with client_of(precis.api) as api:
+            found = api.get(f"/block_types/slug/secret/block_documents/name/{name}")
+            api.delete(f"/block_documents/{found.raise_for_status().json()['id']}")
+    assert precis.api in "".join(output.split())
+    assert f"✓  Secret blocks  {KEY}" in output
+    assert "✓  contenders     m" in output
+    assert "a-key" not in output
 
 
 def test_a_server_that_is_only_named_is_not_stopped(precis: Precis, elsewhere: Precis) -> None:
@@ -103,27 +115,17 @@ def said_in(output: TextIO) -> str:
     return output.read()
 
 
-def test_what_is_rehearsed_on_a_server_that_is_named_is_deleted_there(
-    precis: Precis, elsewhere: Precis, tmp_path: Path
-) -> None:
-    store = str(tmp_path / "store")
-    few = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
-    elsewhere.run("rehearse", "--steps", "1", "--store", store, **few)
-    with client_of(precis.api) as api:
-        assert len(runs_in(api, store)) == 2  # its training, and the benchmark within that
-        output = elsewhere.run("runs", "delete", MODEL, "--yes", "--store", store)
-        assert f"{MODEL} is deleted, and 2 runs of it in Prefect" in " ".join(output.split())
-        assert runs_in(api, store) == []
-    assert not (Path(store) / MODEL).exists()
-
-
-def test_an_agent_is_trained_on_the_server_that_is_named(
+def test_an_agent_is_trained_on_the_server_that_is_named_and_deleted_there(
     precis: Precis, elsewhere: Precis, tmp_path: Path
 ) -> None:
     store = str(tmp_path / "store")
     settings = ["steps=1", f"store={store}", "benchmark=false"]
     given = [part for setting in settings for part in ("-p", setting)]
-    elsewhere.run("train", str(ROOT / "examples/tic_tac_toe.py"), *given, "--name", "games")
+    elsewhere.run("train", str(ROOT / "examples/tic_tac_toe.py"), *given, "--name", MODEL)
+    assert (Path(store) / MODEL / "latest.json").exists()
     with client_of(precis.api) as api:
         assert len(runs_in(api, store)) == 1
-    assert (tmp_path / "store" / "games" / "latest.json").exists()
+        output = elsewhere.run("runs", "delete", MODEL, "--yes", "--store", store)
+        assert f"{MODEL} is deleted, and 1 run of it in Prefect" in " ".join(output.split())
+        assert runs_in(api, store) == []
+    assert not (Path(store) / MODEL).exists()

@@ -40,9 +40,24 @@ def run_deployment(precis: Precis, name: str, config: dict[str, Any]) -> dict[st
 def trained(
     deployed: Precis, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, Any]]:
-    """The store that a deployed run has trained and benchmarked a model in, and that run."""
+    """The store that a deployed run has trained and benchmarked a model in, and that run.
+
+    It is started as from the UI, which fills its form from the schema's defaults and the
+    deployment's parameters, and sends all of it.
+    """
     store = tmp_path_factory.mktemp("trained")
-    return store, run_deployment(deployed, "train/rehearsal", {**CONFIG, "store": str(store)})
+    with client_of(deployed.api) as api:
+        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
+        fields = found["parameter_openapi_schema"]["properties"]
+        shown = {name: field["default"] for name, field in fields.items() if "default" in field}
+        filled_in = {**CONFIG, "store": str(store)}
+        body = {
+            "parameters": {**shown, **found["parameters"], **filled_in},
+            "state": {"type": "SCHEDULED"},
+        }
+        started = api.post(f"/deployments/{found['id']}/create_flow_run", json=body)
+        run = started.raise_for_status().json()["id"]
+        return store, reached(api, run, "COMPLETED", "FAILED", "CRASHED")
 
 
 def test_both_rehearsals_are_deployed_with_a_form(deployed: Precis) -> None:
@@ -128,31 +143,21 @@ def test_the_server_refuses_settings_that_do_not_fit(
 
 
 def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
-    deployed: Precis, tmp_path: Path
+    deployed: Precis, trained: tuple[Path, dict[str, Any]]
 ) -> None:
-    """The UI fills its form from the schema's defaults and the deployment's parameters, and sends
-    all of it."""
+    store, run = trained
     with client_of(deployed.api) as api:
         found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
-        fields = found["parameter_openapi_schema"]["properties"]
-        types = {name: fields[name].get("type") for name in ("steps", "model", "benchmark")}
-        assert types == {"steps": "integer", "model": "string", "benchmark": "boolean"}
-        assert (fields["steps"]["minimum"], fields["steps"]["maximum"]) == (1, 2**53)
-        shown = {name: field["default"] for name, field in fields.items() if "default" in field}
-        filled_in = {"model": "form", "steps": 1, "benchmark": False, "store": str(tmp_path)}
-        body = {
-            "parameters": {**shown, **found["parameters"], **filled_in},
-            "state": {"type": "SCHEDULED"},
-        }
-        started = api.post(f"/deployments/{found['id']}/create_flow_run", json=body)
-        run = started.raise_for_status().json()["id"]
-        run = reached(api, run, "COMPLETED", "FAILED", "CRASHED")
-        assert run["state_type"] == "COMPLETED", run["state"]
         listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
+    fields = found["parameter_openapi_schema"]["properties"]
+    types = {name: fields[name].get("type") for name in ("steps", "model", "benchmark")}
+    assert types == {"steps": "integer", "model": "string", "benchmark": "boolean"}
+    assert (fields["steps"]["minimum"], fields["steps"]["maximum"]) == (1, 2**53)
     assert run["id"] in [one["id"] for one in listed]
-    assert run["name"] == "train form: step 1 of 1"
-    settings = load_ledger(FolderStore(tmp_path), "form").settings
-    assert settings["documents"]["val_size"] == found["parameters"]["documents"]["val_size"]
+    settings = load_ledger(FolderStore(store), "deployed").settings
+    assert settings["documents"]["val_size"] == CONFIG["documents"]["val_size"]
+    assert settings["retention"]["keep_every"] == found["parameters"]["retention"]["keep_every"]
+    assert settings["retention"]["keep_every"] != fields["retention"]["default"]["keep_every"]
 
 
 @pytest.mark.long  # two runs; test_commands.py trains an agent too

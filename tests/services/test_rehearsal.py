@@ -171,25 +171,12 @@ def test_a_second_run_of_the_same_model_is_refused_and_can_take_over(
     assert len(ledger_of(tmp_path).steps) >= done + 5
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--documents", "no-such-file.csv"], "no-such-file.csv is neither a file or folder here"),
-        (["--store", "ftp://somewhere/else"], "no store speaks ftp://"),
-    ],
-)
-def test_a_mistake_gets_a_sentence_and_no_traceback(
-    precis: Precis, tmp_path: Path, options: list[str], sentence: str
-) -> None:
+def test_a_mistake_gets_a_sentence_and_no_traceback(precis: Precis, tmp_path: Path) -> None:
     output, _, returncode = precis.outcome(
-        "rehearse",
-        "--steps",
-        "1",
-        *(["--store", str(tmp_path)] if "--store" not in options else []),
-        *options,
+        "rehearse", "--steps=1", f"--store={tmp_path}", "--documents=no-such-file.csv"
     )
     assert returncode == 1
-    assert sentence in output.replace("\n", " ")
+    assert "no-such-file.csv is neither a file or folder here" in output.replace("\n", " ")
     assert "Traceback" not in output
 
 

@@ -145,43 +145,10 @@ def test_a_server_that_is_up_is_not_shared_behind_its_back(precis: Precis) -> No
     assert "only one that is started here can be shared" in " ".join(output.split())
 
 
+@pytest.mark.long  # tests/unit/cli/test_serve_prefect.py has each reason to end
 def test_a_server_whose_folder_is_deleted_ends_by_itself(tmp_path: Path) -> None:
     own = Precis(tmp_path / "home")
     own.serve()
     server = psutil.Process(int((own.home / "prefect" / "server.pid").read_text()))
     shutil.rmtree(own.home)
     wait_until(lambda: not server.is_running(), "the server's end")
-
-
-def test_doctor_finds_the_server_and_all_well(precis: Precis, tmp_path: Path) -> None:
-    output = precis.run("doctor", PRECIS_STORE=str(tmp_path))
-    assert precis.api in "".join(output.split())
-    assert "✗" not in output
-
-
-def test_doctor_knows_the_keys_that_only_the_server_holds(precis: Precis, tmp_path: Path) -> None:
-    """As a run does, which takes them over before it asks anybody."""
-    keep = [str(COMMAND), "secret", "CONTENDER_API_KEY"]
-    given = {**precis.environment, "PREFECT_API_URL": precis.api}
-    subprocess.run(keep, env=given, input="a-key\n", text=True, check=True, timeout=patience_s())
-    contender = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
-    documents = {"source": "bundled", "count": 8}
-    settings = {"checkpoints": "none", "contenders": [contender], "test_documents": documents}
-    asked = ["-p", f"config={json.dumps(settings)}"]
-    try:
-        output = precis.run("doctor", "benchmark/nightly", *asked, PRECIS_STORE=str(tmp_path))
-    finally:
-        precis.prefect("block", "delete", "secret/precis-contender-api-key")
-    assert "✓  Secret blocks  CONTENDER_API_KEY" in output
-    assert "✓  contenders     m" in output
-    assert "a-key" not in output
-
-
-def test_doctor_says_what_to_do_and_fails(precis: Precis, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    store = str(tmp_path / "file" / "store")
-    output, _, code = precis.outcome("doctor", PRECIS_STORE=store, WANDB_API_KEY="not-a-key")
-    assert code == 1
-    assert output.count("✗") == 2
-    assert "not-a-key" not in output
-    assert "Traceback" not in output

@@ -165,6 +165,7 @@ def test_what_lies_in_the_home_is_for_its_owner_alone(fresh: Precis) -> None:
 
 def test_the_commands_of_this_home_know_the_password(fresh: Precis) -> None:
     output = fresh.run("doctor", PRECIS_STORE=str(fresh.home / "store"))
+    assert fresh.api in "".join(output.split())
     assert "✗" not in output
     assert password_of(fresh) not in output
 

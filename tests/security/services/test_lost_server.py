@@ -222,7 +222,7 @@ def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path:
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("command", ["rehearse", "up", "worker", "doctor"])
+@pytest.mark.parametrize("command", ["rehearse", "up", "worker"])
 def test_a_server_that_is_not_prefects_is_called_that(
     command: str, tmp_path: Path, web_server: str
 ) -> None:
@@ -231,6 +231,18 @@ def test_a_server_that_is_not_prefects_is_called_that(
     output, _, code = precis.outcome(command, PREFECT_API_URL=web_server)
     assert code == 1
     assert "is no Prefect server's API" in " ".join(output.split())
+    assert "Traceback" not in output
+
+
+def test_the_doctor_says_so_beside_whatever_else_is_wrong(tmp_path: Path, web_server: str) -> None:
+    precis = Precis(tmp_path / "home")
+    (tmp_path / "file").write_text("in the way")
+    wrong = {"PRECIS_STORE": str(tmp_path / "file" / "store"), "WANDB_API_KEY": "not-a-key"}
+    output, _, code = precis.outcome("doctor", PREFECT_API_URL=web_server, **wrong)
+    assert code == 1
+    assert "is no Prefect server's API" in " ".join(output.split())
+    assert output.count("✗") == 3
+    assert "not-a-key" not in output
     assert "Traceback" not in output
 
 

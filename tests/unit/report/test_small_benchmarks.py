@@ -86,7 +86,7 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
     assert "Too few scenarios, or too much alike, to say how many" in page
 
 
-@pytest.mark.parametrize(("name", "topic"), [(80, 100), (100, 400), (2000, 2000)])
+@pytest.mark.parametrize(("name", "topic"), [(80, 100), (2000, 2000)])
 def test_a_long_name_ends_no_benchmark_without_its_report(name: int, topic: int) -> None:
     found = benchmark([3, 4, 3, 4], [2, 2, 1, 2], name="n" * name, topic="t" * topic, ceiling=0.9)
     files = report_files(found, report_html(found))
@@ -94,7 +94,7 @@ def test_a_long_name_ends_no_benchmark_without_its_report(name: int, topic: int)
     assert "n" * 21 in benchmark_report(found)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.text(st.characters(max_codepoint=0x24F), max_size=200))
 def test_any_name_can_be_drawn(name: str) -> None:
     found = benchmark([3, 4], [2, 2], name=f"a{name}", topic=name)
