@@ -19,7 +19,7 @@ from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import EnvironmentSettings, PythonSettings, SummariesSettings
 from precis.settings.identity import ByIdentity, Decides, MayChange, Since, decisive_settings
 from precis.settings.store import StoreUrl
-from precis.settings.trainer import ExtractiveTrainer, Trainer
+from precis.settings.trainer import TOOL_CALL_FEATURES, ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
@@ -581,6 +581,8 @@ class TrainConfig(RunConfig):
         decisive = {"corpus": corpus_digest, "judge": dict(judge), **decisive_settings(self)}
         if self.warm_start is not None:
             decisive["warm_start"] = self.warm_start.identity(shown)
+        if self.trainer.kind == "tool_calls":
+            decisive["features"] = TOOL_CALL_FEATURES
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 

@@ -50,7 +50,8 @@ def _differences(
         said.append(f"and {len(changed) - _SHOWN_MAX} more")
     environment = config.environment
     if environment.kind != "summaries":
-        return "; ".join(said) or f"{environment.label} or its scenarios have changed since"
+        seen = f"{environment.label}, its scenarios, or what the embedded policy sees of them"
+        return "; ".join(said) or f"{seen} have changed since"
     if not is_corpus_the_same and not of_documents:
         said.append(f"the documents of {config.documents.source} have changed since")
     return "; ".join(said) or (

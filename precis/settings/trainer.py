@@ -21,6 +21,11 @@ BackendName = Literal["extractive", "tool_calls", "local", "serverless", "tinker
 `tinker` whoever speaks the Tinker API."""
 
 
+TOOL_CALL_FEATURES = 2
+"""The version of what the embedded policy of agents sees; raised when a weight changes its
+meaning."""
+
+
 class _TrainerSettings(Record):
     """What holds for each kind that does not say otherwise."""
 

@@ -1,55 +1,184 @@
-"""What the policy sees of an option: pairs of the last message's words, with the option."""
+"""What the policy sees of an option, whatever the tools and the texts are about.
 
-import re
-from collections.abc import Sequence
-from functools import lru_cache
-from zlib import crc32
+Of each option of a request the same groups of features, each of them a weight by its hash; an
+option's score is the sum of the groups' means:
+
+- by heart: the last message's words at their places, and pairs of them, with the option as a whole;
+- so far: the turn, the last call, how often this one was made, and the last message's first words,
+  each with the tool;
+- for each argument, where it stands. A value that a message says is a pointer into that text. Seen
+  are how it is written and how long ago it was said, and the words around it; each of these with
+  each word of the task; and which words of the task stand in its line. The value itself is not, so
+  that what is learned of one text holds for others;
+- for two arguments, whether they stand in one line, and how much that has to do with the task.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from precis.rehearsal.kind import Integers
+from precis.rehearsal.kind import Floats, Integers
+from precis.rehearsal.tool_calls.options import Option, text_of
+from precis.rehearsal.tool_calls.pointers import Conversation, Line, Pointer, arguments_of
+from precis.rehearsal.tool_calls.texts import AROUND, Hashes, hashes_of, mix, read, shape_of
 
-FEATURES_VERSION = 1
-"""Raised when a weight changes its meaning."""
-WEIGHTS = 1 << 16
-"""How many weights there are; features that fall together share one."""
+WEIGHTS = 1 << 17
+"""How many weights there are: one half is for what is learned by heart, the other for the rest.
+Features that fall together share one."""
 
-_WORDS_MAX = 24
-_WORD = re.compile(r"\w+|[^\w\s]")
+_SCALE_BY_HEART = 24.0
+_SCALE = 8.0
+"""A group's part of a score is the mean of its weights, times this: the learning rate then means
+the same for short messages and long ones."""
+_LAST_WORDS = 24
+_PAIRED_WORDS = 16
+_TASK_WORDS = 12
+_FIRST_WORDS = 4
+_ARGUMENTS_MAX = 2
+_MANY = 3
+"""More are seen as so many."""
+_NOTHING = hashes_of(["nothing"] * 2 * AROUND)
+"""What stands around a value that nobody has said."""
+
+Message = Mapping[str, Any]
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    """Return the last words and signs of a text, as many as the policy looks at."""
-    return tuple(_WORD.findall(text)[-_WORDS_MAX:])
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the policy sees of a request's options.
 
-
-@lru_cache(maxsize=1 << 15)
-def features_of(words: tuple[str, ...], option: str) -> Integers:
-    """Return the weights that an option's score is made of.
-
-    One is the option's; one is that of each word, at its place from the end, with the option; and
-    one that of each two words. As many for each option.
+    Attributes:
+        features: the weights of each option, shape (options, features).
+        shares: how much each of them counts, shape (features,).
     """
-    ending = f"|{option}".encode()
-    checksums = [crc32(option.encode())]
-    checksums += [crc32(ending, begun) for begun in _begin_checksums(words)]
-    found = np.array(checksums, dtype=np.int64) % WEIGHTS
-    found.flags.writeable = False
-    return found
+
+    features: Integers
+    shares: Floats
 
 
-@lru_cache(maxsize=1 << 8)
-def _begin_checksums(words: tuple[str, ...]) -> list[int]:
-    """Return the checksums of words and pairs, from which each option's go on."""
-    placed = [f"{len(words) - place}{word}".encode() for place, word in enumerate(words)]
-    checksums = []
-    for place, word in enumerate(placed):
-        alone = crc32(word)
-        checksums.append(alone)
-        checksums += [crc32(other, alone) for other in placed[place + 1 :]]
-    return checksums
+def see(messages: Sequence[Message], options: Sequence[Option]) -> Seen:
+    """Return what the policy sees of each option."""
+    conversation = Conversation(messages)
+    pointers = []
+    for option in options:
+        arguments = arguments_of(option)[:_ARGUMENTS_MAX]
+        pointers.append([conversation.point(*one) for one in arguments])
+    groups = [_by_heart(messages, options), _so_far(messages, options)]
+    most = max(map(len, pointers))
+    for place in range(most):
+        of_place = [one[place] if place < len(one) else Pointer() for one in pointers]
+        groups += _pointing(conversation, options, of_place)
+    if most > 1:
+        groups.append(_together(conversation, options, pointers))
+    halves = [0] + [WEIGHTS // 2] * (len(groups) - 1)
+    scales = [_SCALE_BY_HEART] + [_SCALE] * (len(groups) - 1)
+    features = []
+    shares = []
+    for group, half, scale in zip(groups, halves, scales, strict=True):
+        features.append((group % np.uint64(WEIGHTS // 2)).astype(np.int64) + half)
+        shares.append(np.full(group.shape[1], scale / group.shape[1]))
+    return Seen(np.concatenate(features, axis=1), np.concatenate(shares))
 
 
-def stack_features(words: tuple[str, ...], options: Sequence[str]) -> Integers:
-    """Return the features of all options, shape (options, features)."""
-    return np.stack([features_of(words, option) for option in options])
+def _by_heart(messages: Sequence[Message], options: Sequence[Option]) -> Hashes:
+    words = hashes_of(read(text_of(messages[-1])).words[-_LAST_WORDS:])
+    placed = mix(words, np.arange(len(words), 0, -1, dtype=np.uint64))
+    paired = placed[-_PAIRED_WORDS:]
+    first, second = np.triu_indices(len(paired), 1)
+    seen = np.concatenate([hashes_of([""]), placed, mix(paired[first], paired[second])])
+    whole = hashes_of([f"{one.name}{one.content}" for one in options])
+    return mix(whole[:, None], seen)
+
+
+def _so_far(messages: Sequence[Message], options: Sequence[Option]) -> Hashes:
+    made = []
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            made.append((function.get("name"), function.get("arguments")))
+    turn = f"turn {min(len(made), 2 * _MANY)}"
+    last = f"after {made[-1][0] if made else ''}"
+    begins = read(text_of(messages[-1])).words[:_FIRST_WORDS]
+    common = ["", turn, last, f"{turn} {last}", *(f"{at} {one}" for at, one in enumerate(begins))]
+    rows = []
+    for option in options:
+        times = f"made {min(made.count((option.name, option.content)), _MANY)}"
+        rows.append([f"{option.name} {one}" for one in (*common, times, f"{times} {last}")])
+    return _hashes_of(rows)
+
+
+def _pointing(
+    conversation: Conversation, options: Sequence[Option], pointers: Sequence[Pointer]
+) -> list[Hashes]:
+    """Return the groups of an argument's features, each of shape (options, features)."""
+    names = [f"{one.name} {found.name}" for one, found in zip(options, pointers, strict=True)]
+    ranks = _rank(conversation, names, [one.lines for one in pointers])
+    task = conversation.task.words[-_TASK_WORDS:]
+    marks = []
+    shapes = []
+    lines = []
+    around = []
+    for pointer, rank in zip(pointers, ranks, strict=True):
+        age = f"age {'' if pointer.age is None else min(pointer.age, _MANY)}"
+        times = f"times {min(pointer.times, _MANY)}"
+        shape = f"shape {shape_of(pointer.value)}"
+        shapes.append(shape)
+        marks.append([age, shape, f"{age} {shape}", f"{age} {times}", rank, f"{rank} {age}"])
+        places = [one for one in (pointer.best, pointer.newest) if one is not None]
+        around.append(
+            [one.text.around(one.start, pointer.length) for one in places] or [_NOTHING] * 2
+        )
+        line = places[0].line if places else frozenset()
+        lines.append([f"line {len(task) - at} {one in line}" for at, one in enumerate(task)])
+    count = len(options)
+    asked = hashes_of(task)
+    single = mix(np.array(around), np.arange(2 * AROUND, dtype=np.uint64))
+    paired = mix(single[:, :, :-1], single[:, :, 1:])
+    groups = [
+        _hashes_of(marks),
+        mix(hashes_of(shapes)[:, None], asked),
+        np.concatenate([single.reshape(count, -1), paired.reshape(count, -1)], axis=1),
+        mix(single[:, :, :, None], asked).reshape(count, -1),
+        _hashes_of(lines),
+    ]
+    # Without a word in the task some are empty.
+    return [mix(hashes_of(names)[:, None], one) for one in groups if one.shape[1]]
+
+
+def _together(
+    conversation: Conversation, options: Sequence[Option], pointers: Sequence[Sequence[Pointer]]
+) -> Hashes:
+    names = [one.name for one in options]
+    common: list[frozenset[Line]] = []
+    for found in pointers:
+        lines = [one.lines for one in found]
+        common.append(frozenset.intersection(*lines) if len(lines) > 1 else frozenset())
+    ranks = _rank(conversation, names, common)
+    return _hashes_of([[f"{name} {rank}"] for name, rank in zip(names, ranks, strict=True)])
+
+
+def _rank(
+    conversation: Conversation, names: Sequence[str], lines: Sequence[Collection[Line]]
+) -> list[str]:
+    """Say how much lines have to do with the task, beside those of the same name."""
+    values = [max(map(conversation.relevance, one), default=None) for one in lines]
+    counts: dict[str, Counter[float]] = {}
+    for name, value in zip(names, values, strict=True):
+        if value is not None:
+            counts.setdefault(name, Counter())[value] += 1
+    ranks = []
+    for name, value in zip(names, values, strict=True):
+        if value is None:
+            ranks.append("in no line")
+        elif value < max(counts[name]):
+            ranks.append("in a line")
+        else:
+            ranks.append("in the best line" if counts[name][value] == 1 else "in one of the best")
+    return ranks
+
+
+def _hashes_of(rows: Sequence[Sequence[str]]) -> Hashes:
+    return np.array([hashes_of(row) for row in rows])

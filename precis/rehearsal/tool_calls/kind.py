@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from precis.records.demonstrations import is_imitated
 from precis.records.samples import tokens_of
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
 from precis.rehearsal.kind import Floats, Integers, Layout, Policy
-from precis.rehearsal.tool_calls.features import FEATURES_VERSION, WEIGHTS, stack_features, words_of
-from precis.rehearsal.tool_calls.options import Option, list_options, text_of
-from precis.rehearsal.tool_calls.samples import SCALE, CallBatch, CallSample, batch_of
+from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
+from precis.rehearsal.tool_calls.options import Option, list_options
+from precis.rehearsal.tool_calls.samples import CallBatch, CallSample, batch_of
+from precis.settings.trainer import TOOL_CALL_FEATURES
 
 if TYPE_CHECKING:
     import art
@@ -26,7 +28,7 @@ Message = Mapping[str, Any]
 class ToolCallPicks:
     """Answers with one of the calls that the request allows; a call is a token."""
 
-    layout = Layout("tool_calls", FEATURES_VERSION, WEIGHTS)
+    layout = Layout("tool_calls", TOOL_CALL_FEATURES, WEIGHTS)
 
     def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
         """Return as many calls as are asked for.
@@ -34,8 +36,8 @@ class ToolCallPicks:
         Raises:
             ApiError: 400, where the request allows none that can be listed.
         """
-        options = list_options(asked.messages, callable_tools(asked.tools, asked.tool_choice))
-        logprobs = _logprobs(policy.weights, _features(asked.messages, options))
+        options, seen = _look(asked.messages, callable_tools(asked.tools, asked.tool_choice))
+        logprobs = _logprobs(policy.weights, seen)
         generator = generator_of(asked)
         choices = []
         for _ in range(asked.n):
@@ -72,7 +74,7 @@ class ToolCallPicks:
         for before, tools, item in _answers(trajectory):
             message = _message(item)
             if is_imitated(message):
-                token = _token_shown(message, _options(before, tools))
+                token = _token_shown(message, _trained_on(before, tools)[0])
                 samples.append(_sample(before, tools, token, 0.0, 0.0))
         return samples
 
@@ -88,14 +90,9 @@ class ToolCallPicks:
 TOOL_CALLS = ToolCallPicks()
 
 
-def _features(messages: Sequence[Message], options: Sequence[Option]) -> Integers:
-    words = words_of(text_of(messages[-1]))
-    return stack_features(words, [f"{one.name}{one.content}" for one in options])
-
-
-def _logprobs(weights: Floats, features: Integers) -> Floats:
+def _logprobs(weights: Floats, seen: Seen) -> Floats:
     """Return the log probability of each option at temperature 1."""
-    scores = weights[features].sum(axis=1) * (SCALE / features.shape[1])
+    scores = (weights[seen.features] * seen.shares).sum(axis=1)
     shifted = scores - scores.max()
     logprobs: Floats = shifted - np.log(np.exp(shifted).sum())
     return logprobs
@@ -157,9 +154,31 @@ def _token_shown(message: Message, options: Sequence[Option]) -> int:
     return message_id(message)
 
 
-def _options(before: Sequence[Message], tools: Sequence[Any]) -> list[Option]:
+def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:
+    """Return the options of a request, and what the policy sees of them.
+
+    Raises:
+        ApiError: 400, where there are none or too many.
+    """
+    said = []
+    for message in messages:
+        calls = [{"function": one.get("function")} for one in message.get("tool_calls") or ()]
+        role = message.get("role")
+        said.append({"role": role, "content": message.get("content"), "tool_calls": calls})
+    return _look_at(json.dumps([said, list(tools)]))
+
+
+@lru_cache(maxsize=1 << 10)
+def _look_at(request: str) -> tuple[Sequence[Option], Seen]:
+    """Look at a request, once for all rollouts of a group that have got there, and for training."""
+    messages, tools = json.loads(request)
+    options = list_options(messages, tools)
+    return options, see(messages, options)
+
+
+def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:
     try:
-        return list_options(before, tools)
+        return _look(before, tools)
     except ApiError as error:
         raise TrainerError(f"A call can't be learned from: {error}") from error
 
@@ -167,7 +186,7 @@ def _options(before: Sequence[Message], tools: Sequence[Any]) -> list[Option]:
 def _sample(
     before: Sequence[Message], tools: Sequence[Any], token: int, logprob: float, reward: float
 ) -> CallSample:
-    options = _options(before, tools)
+    options, seen = _trained_on(before, tools)
     tokens = [one.token for one in options]
     if token not in tokens:
         raise TrainerError(
@@ -175,7 +194,7 @@ def _sample(
             "policy can only learn to make such calls."
         )
     return CallSample(
-        _features(before, options),
+        seen,
         (tokens.index(token),),
         token,
         logprob,

@@ -7,11 +7,7 @@ from typing import Self
 import numpy as np
 
 from precis.rehearsal.kind import Bools, Floats, Integers
-from precis.rehearsal.tool_calls.features import WEIGHTS
-
-SCALE = 48.0
-"""An option's score is the mean of its weights, times this: the learning rate then means the same
-for short messages and long ones."""
+from precis.rehearsal.tool_calls.features import WEIGHTS, Seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +15,7 @@ class CallSample:
     """One call of a rollout.
 
     Attributes:
-        features: of each option, shape (options, features).
+        seen: what the policy saw of the options.
         picks: the option that was picked.
         token: of the option.
         logprob: of the option, by the policy that sampled it.
@@ -28,7 +24,7 @@ class CallSample:
         advantage: how much better that is than its group; 0 until `with_advantage`.
     """
 
-    features: Integers
+    seen: Seen
     picks: tuple[int]
     token: int
     logprob: float
@@ -53,7 +49,7 @@ class CallBatch:
     Attributes:
         features: the weights of each option's score, shape (samples, options, features); where it
             is padding, the number behind the last weight.
-        shares: how much each of an option's weights counts, shape (samples,).
+        shares: how much each of an option's weights counts, shape (samples, features).
         masks: the options of each call, shape (samples, 1, options).
         picks, valid, logprobs: shape (samples, 1).
         advantages: shape (samples,).
@@ -70,13 +66,12 @@ class CallBatch:
     def scores(self, weights: Floats) -> Floats:
         """Return the score of each option, shape (samples, options)."""
         padded = np.append(weights, 0.0)
-        scores: Floats = padded[self.features].sum(axis=2) * self.shares[:, None]
+        scores: Floats = np.einsum("sof,sf->so", padded[self.features], self.shares)
         return scores
 
     def gradient(self, by_score: Floats) -> Floats:
         """Return a loss's gradient by the weights, from that by the scores."""
-        by_weight = by_score * self.shares[:, None]
-        spread = np.broadcast_to(by_weight[:, :, None], self.features.shape)
+        spread = by_score[:, :, None] * self.shares[:, None, :]
         summed = np.bincount(self.features.ravel(), spread.ravel(), WEIGHTS + 1)
         gradient: Floats = summed[:WEIGHTS].astype(np.float64)
         return gradient
@@ -89,17 +84,19 @@ class CallBatch:
 def batch_of(samples: Sequence[CallSample]) -> CallBatch:
     """Lay samples out side by side."""
     count = len(samples)
-    options = max(len(sample.features) for sample in samples)
-    width = max(sample.features.shape[1] for sample in samples)
+    options = max(len(sample.seen.features) for sample in samples)
+    width = max(len(sample.seen.shares) for sample in samples)
     features = np.full((count, options, width), WEIGHTS, dtype=np.int64)
+    shares = np.zeros((count, width))
     masks = np.zeros((count, 1, options), dtype=np.bool_)
     for row, sample in enumerate(samples):
-        found, size = sample.features.shape
-        features[row, :found, :size] = sample.features
+        found, size = sample.seen.features.shape
+        features[row, :found, :size] = sample.seen.features
+        shares[row, :size] = sample.seen.shares
         masks[row, 0, :found] = True
     return CallBatch(
         features,
-        np.array([SCALE / sample.features.shape[1] for sample in samples]),
+        shares,
         masks,
         np.array([sample.picks for sample in samples], dtype=np.int64),
         np.ones((count, 1), dtype=np.bool_),

@@ -23,10 +23,12 @@ from precis.rehearsal.backend import EmbeddedBackend
 from precis.rehearsal.checkpoint_files import initial_state, load, save
 from precis.rehearsal.endpoint import prompt_ids
 from precis.rehearsal.kind import untrained
-from precis.rehearsal.tool_calls.features import WEIGHTS, features_of, words_of
+from precis.rehearsal.tool_calls.features import WEIGHTS, see
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
+from precis.rehearsal.tool_calls.options import list_options
 from precis.settings.trainer import ToolCallTrainer
 from precis.trainer.protocol import decode_groups, encode_groups
+from tests.support.examples import with_settings
 
 Model = art.TrainableModel[Any, Any]
 
@@ -95,7 +97,12 @@ async def model(backend: EmbeddedBackend) -> AsyncIterator[Model]:
 
 
 async def play(
-    model: Model, environment: Environment, step: int, rollouts: int = 4, greedy: bool = False
+    model: Model,
+    environment: Environment,
+    step: int,
+    rollouts: int = 4,
+    greedy: bool = False,
+    scenarios: Sequence[Scenario] = (),
 ) -> list[list[Rollout]]:
     url = str(model.openai_client().base_url).rstrip("/")
     key = model.openai_client().api_key
@@ -111,7 +118,7 @@ async def play(
             trained=True,
         )
         groups = []
-        for scenario in environment.scenarios("train"):
+        for scenario in scenarios or environment.scenarios("train"):
             groups.append(
                 [await recorder.run(policy, environment, scenario, at) for at in range(rollouts)]
             )
@@ -139,6 +146,20 @@ async def test_it_learns_which_call_goes_with_which_words(
         assert result.metrics["data/step_prefix_breaks"] == 0
     assert tokens > 0
     assert share_won(await play(model, environment, 8, 1, greedy=True)) > 0.9 > 0.4 > before
+
+
+async def test_it_learns_to_read_in_houses_whose_words_it_has_never_seen(
+    model: Model, backend: EmbeddedBackend, tmp_path: Path
+) -> None:
+    houses = with_settings("locked_rooms.py", tmp_path, ROOMS=1)
+    held_out = houses.scenarios("validation")[:30]
+    before = share_won(await play(model, houses, 0, 1, greedy=True, scenarios=held_out))
+    for step in range(10):
+        batch = houses.scenarios("train")[6 * step : 6 * step + 6]
+        groups = await play(model, houses, step, 6, scenarios=batch)
+        await backend.train(model, map(group_of, groups))
+    after = share_won(await play(model, houses, 10, 1, greedy=True, scenarios=held_out))
+    assert before < 0.4 < 0.7 < after
 
 
 async def test_a_step_that_is_done_again_samples_and_learns_the_same_bytes(
@@ -171,12 +192,12 @@ async def test_its_log_probabilities_are_those_of_its_choices(model: Model) -> N
 
 async def test_temperature_spreads_the_choices_and_none_takes_the_best() -> None:
     policy = untrained(TOOL_CALLS.layout, 1)
-    content = "The light is red."
-    best = features_of(words_of(content), 'press{"button": "blue"}')
-    policy.weights[best] = 0.05
+    said = [{"role": "user", "content": "The light is red."}]
+    of_blue = see(said, list_options(said, [PRESS])).features[2]
+    policy.weights[of_blue[of_blue < WEIGHTS // 2]] = 0.05
     asked: dict[str, Any] = {
         "model": "m",
-        "messages": [{"role": "user", "content": content}],
+        "messages": said,
         "tools": [PRESS],
         "n": 100,
         "seed": 1,
@@ -251,13 +272,6 @@ def test_a_checkpoint_holds_the_weights_that_are_not_zero(tmp_path: Path) -> Non
     assert json.loads(file.read_text())["weights"] == {"3": 0.1, str(WEIGHTS - 1): -1 / 3}
     loaded = load(tmp_path, 0, layout)
     assert loaded.policy.weights.tobytes() == state.policy.weights.tobytes()
-
-
-def test_words_are_seen_from_the_end_of_the_message() -> None:
-    assert words_of("x|.|o " * 30)[-3:] == (".", "|", "o")
-    assert len(words_of("x|.|o " * 30)) == 24
-    short, long = features_of(("a",), "c"), features_of(("b", "a"), "c")
-    assert set(short.tolist()) < set(long.tolist())
 
 
 def test_a_prompt_s_tokens_are_its_tools_and_its_messages() -> None:

@@ -1,0 +1,117 @@
+"""Where the arguments of a call stand in what was said to the policy."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from precis.rehearsal.tool_calls.options import Option, text_of
+from precis.rehearsal.tool_calls.texts import Text, read
+
+Message = Mapping[str, Any]
+Line = tuple[int, int]
+"""A line by its text's number, 0 for the newest, and its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Words that stand in a text, from a word's number on."""
+
+    text: Text
+    start: int
+
+    @property
+    def line(self) -> frozenset[str]:
+        """The words of the line that they begin in."""
+        return self.text.lines[self.text.line_of[self.start]]
+
+
+@dataclass(frozen=True, eq=False)
+class Pointer:
+    """An argument of a call, and where its value stands.
+
+    Attributes:
+        name: the argument's.
+        value: as text.
+        length: of the value, in words.
+        age: how many messages are newer than the newest one that says it; None if none says it.
+        times: how often that message says it.
+        newest: its last place in that message.
+        best: its place in the line, of any message, that has the most to do with the task.
+        lines: all that it stands in, but for those of the task.
+    """
+
+    name: str = ""
+    value: str = ""
+    length: int = 0
+    age: int | None = None
+    times: int = 0
+    newest: Place | None = None
+    best: Place | None = None
+    lines: frozenset[Line] = frozenset()
+
+
+class Conversation:
+    """All that was said to the policy, the newest first, and how much it has to do with the task.
+
+    The task is the first user message. A line has the more to do with it the more of its words it
+    shares; a word counts the less the more lines have it.
+    """
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        heard = [one for one in messages if one.get("role") != "assistant"] or list(messages)
+        users = [number for number, one in enumerate(heard) if one.get("role") == "user"]
+        self._task_number = len(heard) - 1 - (users[0] if users else 0)
+        self._texts = [read(text_of(one)) for one in reversed(heard)]
+        self.task = self._texts[self._task_number]
+        lines: list[frozenset[str]] = []
+        for number, text in enumerate(self._texts):
+            if number != self._task_number:
+                lines += text.lines
+        self._weights = {}
+        for word in sorted(set(self.task.words)):
+            having = sum(word in line for line in lines)
+            if having and word[0].isalnum():
+                self._weights[word] = 1 / having
+
+    def relevance(self, line: Line) -> float:
+        """Return how much a line has to do with the task."""
+        words = self._texts[line[0]].lines[line[1]]
+        return sum(weight for word, weight in self._weights.items() if word in words)
+
+    def point(self, name: str, value: str) -> Pointer:
+        """Return where an argument's value stands."""
+        words = read(value).words
+        found = []
+        for number, text in enumerate(self._texts):
+            found += [(number, start) for start in text.find(words)]
+        if not found:
+            return Pointer(name, value, len(words))
+        age = found[0][0]
+        of_newest = [one for one in found if one[0] == age]
+        others = [one for one in found if one[0] != self._task_number]
+        best = max(others or found, key=lambda one: self.relevance(self._line(*one)))
+        return Pointer(
+            name,
+            value,
+            len(words),
+            age,
+            len(of_newest),
+            self._place(*of_newest[-1]),
+            self._place(*best),
+            frozenset(self._line(*one) for one in others),
+        )
+
+    def _line(self, number: int, start: int) -> Line:
+        return number, self._texts[number].line_of[start]
+
+    def _place(self, number: int, start: int) -> Place:
+        return Place(self._texts[number], start)
+
+
+def arguments_of(option: Option) -> list[tuple[str, str]]:
+    """Return a call's arguments, each with its value as text; a text's own is what it says."""
+    if not option.name:
+        return [("", option.content.strip("[]"))]
+    arguments = json.loads(option.content).items()
+    return [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in arguments]
