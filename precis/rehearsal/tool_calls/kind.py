@@ -61,7 +61,7 @@ class ToolCallPicks:
                 sampled = tokens_of(item)
                 token, logprob = sampled.token_ids[0], sampled.logprobs[0]
                 reward = float(trajectory.reward)
-                samples.append(_sample(before, tools, token, logprob, reward))
+                samples.append(sample_of(before, tools, token, logprob, reward))
         return samples
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
@@ -75,7 +75,7 @@ class ToolCallPicks:
             message = _message(item)
             if is_imitated(message):
                 token = _token_shown(message, _trained_on(before, tools)[0])
-                samples.append(_sample(before, tools, token, 0.0, 0.0))
+                samples.append(sample_of(before, tools, token, 0.0, 0.0))
         return samples
 
     def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
@@ -183,9 +183,18 @@ def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequen
         raise TrainerError(f"A call can't be learned from: {error}") from error
 
 
-def _sample(
+def sample_of(
     before: Sequence[Message], tools: Sequence[Any], token: int, logprob: float, reward: float
 ) -> CallSample:
+    """Return what is to be learned from a call, given by its token.
+
+    Args:
+        before: the messages that it answers.
+        logprob: by the policy that sampled it.
+
+    Raises:
+        TrainerError: it is none that the request allows.
+    """
     options, seen = _trained_on(before, tools)
     tokens = [one.token for one in options]
     if token not in tokens:
