@@ -281,7 +281,7 @@ async def test_what_the_embedded_policy_is_trained_on_is_what_it_could_choose_fr
             rollout = await recorder.run(policy, agent, Scenario("a"), index)
             (sample,) = TOOL_CALLS.samples_of(trajectory_of(rollout))
             assert sample.token == rollout.calls[0].token_ids[0]
-            assert len(sample.features) == (2 if choice == "none" else 9 * len(named))
+            assert len(sample.seen.features) == (2 if choice == "none" else 9 * len(named))
             made = rollout.calls[0].message.get("tool_calls")
             seen.add(made[0]["function"]["name"] if made else "")
     assert seen == named
