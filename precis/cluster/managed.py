@@ -100,9 +100,17 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
         **{name: address for name, address in addresses.items() if address},
         "PREFECT_API_URL": server.url,
         "PRECIS_BACKEND": config.trainer.backend,
+        "PRECIS_LOCK": lock_of(config),
         "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
     }
     return envs, {**store_keys, **keys_of(config), **server.secrets}
+
+
+def lock_of(config: ManagedConfig) -> str:
+    """The lock file of what the flow needs: games and puzzles are packages of others."""
+    if config.environment.kind in ("textarena", "reasoning_gym"):
+        return "requirements-environments.lock"
+    return "requirements.lock"
 
 
 def keys_of(config: ManagedConfig) -> dict[str, str]:

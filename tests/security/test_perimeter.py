@@ -112,6 +112,15 @@ def test_a_contenders_key_is_watched_as_well(monkeypatch: pytest.MonkeyPatch) ->
     assert "canary" not in told
 
 
+def test_an_opponents_key_is_watched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("OPPONENT_API_KEY", "canary")
+    model = {"provider": "url", "model": "o", "base_url": "http://models.example/v1"}
+    game = {"kind": "textarena", "game": "Nim-v0", "opponent": model}
+    [told] = keys_in_clear(RunConfig.model_validate({"model": "m", "environment": game}))
+    assert told.startswith("OPPONENT_API_KEY goes to http://models.example/v1 in clear")
+
+
 def test_a_server_does_not_start_without_a_password(tmp_path: Path) -> None:
     left_out = "PREFECT_SERVER_API_AUTH_STRING"
     environment = {name: value for name, value in os.environ.items() if name != left_out}

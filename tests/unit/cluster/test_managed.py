@@ -85,6 +85,33 @@ def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
     assert envs["PREFECT_API_URL"] == URL
 
 
+@pytest.mark.parametrize(
+    ("environment", "lock"),
+    [
+        ("summaries", "requirements.lock"),
+        ({"kind": "textarena", "game": "Nim-v0"}, "requirements-environments.lock"),
+        ({"kind": "reasoning_gym", "dataset": "countdown"}, "requirements-environments.lock"),
+    ],
+)
+def test_the_machine_installs_what_the_environment_needs(environment: Any, lock: str) -> None:
+    trainer = {"kind": "art"}
+    envs, _ = variables(config(environment=environment, trainer=trainer), ServerAccess(URL, {}))
+    assert envs["PRECIS_LOCK"] == lock
+    assert (TASK.parents[1] / lock).exists()
+
+
+def test_an_opponent_s_key_and_address_are_a_run_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPPONENT_API_KEY", "canary")
+    model = {"model": "m", "provider": "url", "base_url": "https://models.example/v1"}
+    game = {"kind": "textarena", "game": "Nim-v0", "opponent": model}
+    wanted = config(environment=game, trainer={"kind": "art"})
+    assert keys_of(wanted)["OPPONENT_API_KEY"] == "canary"
+    here = {**game, "opponent": {**model, "base_url": "http://127.0.0.1:9/v1"}}
+    with pytest.raises(ConfigError, match=r"environment\.opponent\.base_url is http://127"):
+        check_reach(config(environment=here, trainer={"kind": "art"}), URL)
+    assert "OPPONENT_API_KEY" not in keys_of(config())
+
+
 def test_every_variable_that_the_file_names_is_filled_in() -> None:
     named = yaml.safe_load(TASK.read_text())["envs"]
     envs, _ = variables(config(), ServerAccess(URL, {}))
