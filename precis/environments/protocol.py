@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from precis.environments.conversations import conversations_of
 from precis.environments.demonstrations import WarmStart, choose_best
+from precis.environments.show import plain_conversation, show_conversation
 from precis.llm.budget import Budget
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
@@ -21,10 +21,8 @@ from precis.records.rollout import (
     Score,
     Split,
     Unscored,
-    content_text,
 )
 from precis.records.spend import Spend, Usage
-from precis.report.escaping import escape, quote
 from precis.store import Store
 from precis.store.kept import KeptRecords
 
@@ -244,8 +242,8 @@ class Environment(Protocol):
         return ()
 
     def text_of(self, rollout: Rollout) -> str:
-        """Return a rollout as the results of a benchmark hold it."""
-        return self.show(rollout)
+        """Return a rollout as the results of a benchmark hold it: plain text."""
+        return plain_conversation(rollout)
 
     @property
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
@@ -280,20 +278,3 @@ class Environment(Protocol):
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-def show_conversation(rollout: Rollout) -> str:
-    """Return a rollout as Markdown: its conversations, with each message once."""
-    shown = []
-    for conversation in conversations_of(rollout.calls, same_tools=False):
-        shown.append("\n\n".join(map(_show_message, conversation.messages)))
-    return "\n\n---\n\n".join(shown)
-
-
-def _show_message(message: Mapping[str, Any]) -> str:
-    content = content_text(message.get("content"))
-    lines = [f"**{escape(message['role'])}**", quote(content) if content else ""]
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
-        lines.append(escape(f"{function['name']}({function['arguments']})"))
-    return "\n\n".join(line for line in lines if line)

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from precis.environments.conversations import conversations_of
+from precis.environments.show import plain_conversation
 from precis.observe.wandb import WandbLog
 from precis.records.results import write_results
-from precis.records.rollout import Rollout, content_text
+from precis.records.rollout import Rollout
 from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
 
@@ -25,27 +25,9 @@ def sample_table(
     rows: list[tuple[Any, ...]] = []
     for one in everyone:
         metrics = (one.metrics.get(name) for name in names)
-        said = (one.text, _transcript(one))
+        said = (one.text, plain_conversation(one, _SCENARIO_MAX))
         rows.append((one.scenario.id, one.reward, *metrics, one.score.cause or "", *said))
     return ("scenario", "reward", *names, "why", "text", "conversation"), rows
-
-
-def _transcript(rollout: Rollout) -> str:
-    """The whole conversation as plain text; of what the scenario says first, its beginning."""
-    lines = []
-    for number, one in enumerate(conversations_of(rollout.calls, same_tools=False), start=1):
-        if number > 1:
-            lines.append(f"--- conversation {number}")
-        answered = min(one.calls)
-        for place, message in enumerate(one.messages):
-            text = content_text(message.get("content"))
-            if place < answered and len(text) > _SCENARIO_MAX:
-                text = f"{text[:_SCENARIO_MAX]}…"
-            lines.append(f"{message['role']}: {text}")
-            for call in message.get("tool_calls") or ():
-                function = call["function"]
-                lines.append(f"  calls {function['name']}({function['arguments']})")
-    return "\n".join(lines)
 
 
 def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path) -> None:

@@ -13,6 +13,8 @@ from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
 
+TURNS = "turns_to_success"
+"""The metric of a step and a validation: the mean of the turns that a success takes."""
 SERVICE_USD = "costs/service"
 """Metric of a training: dollars that a service which samples and trains has charged since the
 training before."""

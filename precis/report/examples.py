@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from precis.records.rollout import Rollout
+from precis.records.rollout import Rollout, content_text
 
 
 @dataclass(frozen=True)
@@ -60,21 +60,32 @@ def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | Non
 
 
 def most_changed(seen: LatestSamples) -> Change | None:
-    """The held-out scenario whose last answer shares the fewest words with its first one."""
+    """The held-out scenario in which the policy's words share the fewest with those at first."""
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
-    before = {one.scenario.id: one for one in seen.first.rollouts if one.text}
+    before = {one.scenario.id: one for one in seen.first.rollouts if said(one)}
     least = 2.0
     change = None
     for new in seen.last.rollouts:
         old = before.get(new.scenario.id)
-        if old is None or not new.text:
+        if old is None or not said(new):
             continue
-        common = common_words(old.text, new.text)
+        common = common_words(said(old), said(new))
         if common < least:
             least = common
             change = Change(seen.first.step, old, seen.last.step, new)
     return change
+
+
+def said(rollout: Rollout) -> str:
+    """What a policy wrote in the conversation of its last call, and what it had tools do."""
+    words = []
+    last = rollout.calls[-1:]
+    for message in [message for call in last for message in (*call.messages, call.message)]:
+        if message["role"] == "assistant":
+            words.append(content_text(message.get("content")))
+            words += [str(call["function"]) for call in message.get("tool_calls") or ()]
+    return "\n".join(words).strip()
 
 
 def common_words(first: str, second: str) -> float:

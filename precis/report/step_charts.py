@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from precis.records.ledger import StepRecord
+from precis.records.ledger import TURNS, StepRecord
 from precis.report.charts import Chart, Size, Theme, axes_in, headline
 from precis.report.labels import Label, label_ends
 from precis.report.wording import heading
@@ -29,7 +29,8 @@ _BOTTOM = 0.5
 _RIGHT = 0.26
 _TOP = 0.55
 
-Value = Callable[[StepRecord], float]
+Value = Callable[[StepRecord], float | None]
+"""None where a step has no such value."""
 _COLUMNS_MAX = 40
 """More columns than this could not be told apart; neighbouring steps then share one."""
 
@@ -96,8 +97,12 @@ def _draw_phases(
 
 
 def trends(steps: Sequence[StepRecord]) -> Chart:
-    """Three panels: reward spread within a group, the first of the metrics, groups dropped."""
-    name = next((name for step in steps for name in step.metrics), "")
+    """Three panels: reward spread within a group, a metric, groups dropped.
+
+    The metric is how many turns a success takes, or else the first that there is.
+    """
+    names = dict.fromkeys(name for step in steps for name in step.metrics)
+    name = TURNS if TURNS in names else next(iter(names), "")
     last = f": {steps[-1].reward_std:.2f}" if steps else ""
     if steps and name in steps[-1].metrics:
         last += f", {steps[-1].metrics[name]:.4g} {name}"
@@ -117,8 +122,8 @@ def _spread(step: StepRecord) -> float:
     return step.reward_std
 
 
-def _metric(name: str, step: StepRecord) -> float:
-    return step.metrics.get(name, 0.0)
+def _metric(name: str, step: StepRecord) -> float | None:
+    return step.metrics.get(name)
 
 
 def _groups_dropped(step: StepRecord) -> float:
@@ -144,8 +149,10 @@ def _panel(
     values = []
     middles = []
     for group in columns(len(steps)):
-        values.append(fmean(map(value, steps[group.start : group.stop])))
-        middles.append(group.start + (len(group) - 1) / 2)
+        known = [one for one in map(value, steps[group.start : group.stop]) if one is not None]
+        if known:
+            values.append(fmean(known))
+            middles.append(group.start + (len(group) - 1) / 2)
     axes.plot(middles, values, color=colour, linewidth=1.8, marker="o" if len(values) == 1 else "")
     if not any(values):
         axes.set_ylim(0, 1)

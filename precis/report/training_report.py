@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from precis.records.ledger import Ledger
-from precis.records.rollout import Rollout
+from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import CurveWords, curve_of, learning_curve
@@ -94,9 +94,9 @@ def _parts(view: TrainingView) -> Iterator[str]:
         yield _last_validations(ledger)
     yield _last_steps(ledger)
     both = best_and_worst(view.seen.rollouts)
-    if both:
-        yield f"### Best {view.noun} of the last step\n\n{view.show(both[0])}"
-        yield f"### Worst {view.noun} of the last step\n\n{view.show(both[1])}"
+    for name, one in zip(("Best", "Worst"), both or (), strict=False):
+        title = f"{name} {view.noun} of the last step: {one.scenario.id}"
+        yield f"### {escape(title)}\n\n{_rollout(view, one)}"
     change = most_changed(view.seen)
     if change:
         yield _change(view, change)
@@ -168,13 +168,26 @@ def _last_steps(ledger: Ledger) -> str:
     return table([*head, "Seconds", "Judge"], rows)
 
 
+def _rollout(view: TrainingView, rollout: Rollout) -> str:
+    """A rollout as the environment shows it, and what it earned."""
+    score = rollout.score
+    if isinstance(score, Unscored):
+        earned = f"Not scored ({score.cause}): {score.detail}"
+    else:
+        success = {True: ", a success", False: ", no success", None: ""}[score.success]
+        metrics = [f"{name} {wording.number(value)}" for name, value in score.metrics.items()]
+        told = f"; {', '.join(metrics)}" if metrics else ""
+        earned = f"Reward {wording.number(score.reward)}{success}{told}"
+    return f"{view.show(rollout)}\n\n{escape(earned)}"
+
+
 def _change(view: TrainingView, change: Change) -> str:
     parts = [
-        f"### Most changed {view.noun}",
+        f"### {escape(f'Most changed {view.noun}: {change.after.scenario.id}')}",
         f"After step {change.step}:",
-        view.show(change.before),
+        _rollout(view, change.before),
         f"After step {change.later_step}:",
-        view.show(change.after),
+        _rollout(view, change.after),
     ]
     return "\n\n".join(parts)
 

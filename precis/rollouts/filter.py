@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable, RolloutError
 from precis.records.demonstrations import Demonstration
-from precis.records.rollout import Rollout, Unscored
+from precis.records.rollout import Rollout, Score, Unscored
 from precis.records.spend import Spend
 
 ZERO_VARIANCE = "zero_variance"
@@ -116,6 +116,14 @@ def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float
         for name, value in one.metrics.items():
             values.setdefault(name, []).append(value)
     return {name: statistics.fmean(found) for name, found in values.items()}
+
+
+def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
+    """The calls that each success took; none where no rollout makes more than one."""
+    if all(len(one.calls) <= 1 for one in rollouts):
+        return []
+    succeeded = [one for one in rollouts if isinstance(one.score, Score) and one.score.success]
+    return [float(len(one.calls)) for one in succeeded]
 
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:

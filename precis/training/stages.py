@@ -19,7 +19,7 @@ from precis.environments.session import Policy
 from precis.environments.trajectories import group_of, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
 from precis.processes.kill_points import reached
-from precis.records.ledger import SERVICE_USD, Ledger, StepRecord
+from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario, Split
 from precis.records.spend import Spend
 from precis.rollouts.filter import (
@@ -29,6 +29,7 @@ from precis.rollouts.filter import (
     mean_metrics,
     reward_spread,
     rewards_of,
+    turns_to_success,
 )
 from precis.rollouts.sample import (
     adapter_policy,
@@ -260,12 +261,16 @@ def step_record(
     sampled = batch.rollouts
     rollouts = sampled.rows
     everyone = list(chain.from_iterable(rollouts))
+    metrics = mean_metrics(everyone)
+    turns = turns_to_success(everyone)
+    if turns:
+        metrics[TURNS] = statistics.fmean(turns)
     return StepRecord(
         step=step,
         digest="",
         reward=statistics.fmean(rewards_of(everyone) or [0.0]),
         reward_std=reward_spread(rollouts),
-        metrics=mean_metrics(everyone),
+        metrics=metrics,
         groups_trained=len(batch.groups),
         groups_dropped=dict(batch.dropped),
         groups_added=groups_added,

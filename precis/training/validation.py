@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from precis.environments.protocol import Environment
 from precis.errors import JudgeUnavailable, StoreError
 from precis.processes.kill_points import reached
-from precis.records.ledger import Metric, Validation
+from precis.records.ledger import TURNS, Metric, Validation
 from precis.records.nouns import (
     PREFERRED,
     REWARD,
@@ -24,7 +24,12 @@ from precis.records.trajectories import (
     read_first_validation,
     read_rollouts,
 )
-from precis.rollouts.filter import count_causes, mean_metrics, refuse_too_many_unscored
+from precis.rollouts.filter import (
+    count_causes,
+    mean_metrics,
+    refuse_too_many_unscored,
+    turns_to_success,
+)
 from precis.rollouts.sample import sample_each
 from precis.run.shortcomings import narrowed, parted
 from precis.run.validations import last_gain
@@ -113,6 +118,10 @@ def validation_of(
             having = sum(name in one.metrics for one in rollouts)
             some = having if having < scored else None
             metrics.setdefault(name, Metric(value=value, rollouts=some))
+    turns = turns_to_success(rollouts)
+    if turns:
+        interval = ratio_interval(turns, [1.0] * len(turns))
+        metrics[TURNS] = Metric(value=interval.mean, low=interval.low, high=interval.high)
     return Validation(
         step=step,
         measure=next(iter(metrics)),

@@ -133,7 +133,7 @@ async def test_a_key_that_an_observer_quotes_is_not_logged(
             sender.tell(SEEN)
             sender.end()
             await asyncio.to_thread(sender.wait, 20)
-    assert "does not take all completions: it answered 400" in caplog.text
+    assert "does not take all rollouts: it answered 400" in caplog.text
     sent = server.keys[0].removeprefix("Basic ")
     for secret in (KEY, sent, LAST_FOUR, "sk-o"):
         assert secret not in caplog.text

@@ -28,8 +28,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from precis.environments.conversations import conversations_of
-from precis.environments.protocol import show_conversation
 from precis.environments.recorder import Recorder
+from precis.environments.show import show_conversation
 from precis.environments.trajectories import trajectory_of
 from precis.errors import ConfigError
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall

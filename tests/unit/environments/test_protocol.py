@@ -1,10 +1,13 @@
 """What an environment inherits."""
 
+import re
 from collections.abc import Sequence
+from html import unescape
 from typing import Any
 
 from precis.environments.protocol import Environment
-from precis.records.rollout import Call, Rollout, Scenario, Score, Split
+from precis.records.rollout import Call, Json, Rollout, Scenario, Score, Split
+from tests.support.reports import rendered
 
 
 class Coin(Environment):
@@ -22,14 +25,14 @@ class Coin(Environment):
         self.closed = True
 
 
-def call(*messages: dict[str, Any], answer: dict[str, Any]) -> Call:
+def call(*messages: Json, answer: Json) -> Call:
     message = {"role": "assistant", **answer}
     return Call(messages, {"index": 0, "finish_reason": "stop", "message": message})
 
 
-ASKED = {"role": "user", "content": "Heads or tails?"}
-HEADS = {"role": "assistant", "content": "Heads."}
-FALLEN = {"role": "user", "content": "Tails fell."}
+ASKED: Json = {"role": "user", "content": "Heads or tails?"}
+HEADS: Json = {"role": "assistant", "content": "Heads."}
+FALLEN: Json = {"role": "user", "content": "Tails fell."}
 
 
 async def test_an_environment_is_closed_when_its_block_is_left() -> None:
@@ -53,8 +56,8 @@ def test_a_conversation_shows_each_message_once() -> None:
     )
     shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
     assert shown == (
-        "**user**\n\n> Heads or tails?\n\n**assistant**\n\n> Heads.\n\n"
-        "**user**\n\n> Tails fell.\n\n**assistant**\n\n> Tails."
+        "**user**\n\n> Heads or tails?\n\n**Turn 1**\n\n> Heads.\n\n"
+        "**user**\n\n> Tails fell.\n\n**Turn 2**\n\n> Tails."
     )
 
 
@@ -73,11 +76,42 @@ def test_what_a_policy_wrote_is_text_and_no_markup() -> None:
     assert "# A" not in shown.replace("&#35;", "") and "<script>" not in shown
 
 
-def test_a_tool_call_is_shown_with_its_arguments() -> None:
-    function = {"name": "throw", "arguments": '{"side": "heads"}'}
-    answer = {
-        "content": None,
-        "tool_calls": [{"id": "1", "type": "function", "function": function}],
-    }
-    shown = Coin().show(Rollout(Scenario("coin"), 0, (call(ASKED, answer=answer),), Score(1.0)))
-    assert shown.endswith("**assistant**\n\nthrow(&#123;&#34;side&#34;: &#34;heads&#34;&#125;)")
+def throwing(arguments: str) -> Json:
+    function = {"name": "throw", "arguments": arguments}
+    called = {"id": "1", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [called]}
+
+
+def test_a_tool_call_is_folded_with_its_result() -> None:
+    thrown = throwing('{"side": "heads"}')
+    result = {"role": "tool", "tool_call_id": "1", "content": f"Tails fell.\n</details>{'x' * 500}"}
+    calls = (call(ASKED, answer=thrown), call(ASKED, thrown, result, answer={"content": "Oh."}))
+    shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
+    html = rendered(shown)
+    folded = re.search(r"<details><summary>(.*?)</summary>(.*?)</details>", html, re.DOTALL)
+    assert folded is not None
+    assert unescape(folded[1]) == 'throw({"side": "heads"}) → Tails fell. …'
+    assert f"&lt;/details&gt;{'x' * 500}" in folded[2]
+    assert html.count("<details>") == html.count("</details>") == 1
+    assert html.index("</details>") < html.index("Turn 2") < html.index("Oh.")
+
+
+def test_a_call_without_a_result_is_shown_and_a_long_prompt_is_folded() -> None:
+    rules = {"role": "system", "content": f"The rules. {'y' * 1000}"}
+    played = call(rules, ASKED, answer=throwing("{}"))
+    shown = Coin().show(Rollout(Scenario("coin"), 0, (played,), Score(1.0)))
+    assert shown.startswith("<details><summary>system: The rules. ")
+    assert shown.endswith("**Turn 1**\n\nthrow(&#123;&#125;)")
+
+
+def test_the_results_of_a_benchmark_hold_the_conversation_as_plain_text() -> None:
+    thrown = throwing('{"side": "heads"}')
+    result = {"role": "tool", "tool_call_id": "1", "content": "<b>Tails</b>"}
+    calls = (call(ASKED, answer=thrown), call(ASKED, thrown, result, answer={"content": "Oh."}))
+    assert Coin().text_of(Rollout(Scenario("coin"), 0, calls, Score(1.0))).split("\n") == [
+        "user: Heads or tails?",
+        "assistant:",
+        '  calls throw({"side": "heads"})',
+        "tool: <b>Tails</b>",
+        "assistant: Oh.",
+    ]

@@ -190,7 +190,7 @@ def test_wandb_s_table_has_whole_conversations_and_the_beginning_of_a_scenario()
     assert conversation.split("\n") == [
         f"user: {'x' * 2000}…",
         "user: Where is it?",
-        "assistant: ",
+        "assistant:",
         '  calls look({"at":"N"})',
         "tool: A mill.",
         "assistant: North.",

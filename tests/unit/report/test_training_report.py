@@ -3,11 +3,12 @@
 import random
 from dataclasses import replace
 
+from precis.environments.show import show_conversation
 from precis.environments.summaries.show import show_summary
 from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, Metric
-from precis.records.rollout import Rollout, Unscored
+from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
 from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, common_words, most_changed
@@ -91,6 +92,45 @@ def test_the_best_the_worst_and_the_most_changed_summary_can_be_read_with_their_
     assert "one two three" in html and "four five three" in html
     assert "same words here" not in html
     assert "<td>✗</td>" in html
+
+
+def test_games_are_shown_by_turns_with_their_scores_and_the_most_changed_by_its_moves() -> None:
+    def played(name: str, *moves: str, score: Score | Unscored) -> Rollout:
+        calls: list[Call] = []
+        for move in moves:
+            function = {"name": "play", "arguments": move}
+            called = [{"id": move, "type": "function", "function": function}]
+            message = {"role": "assistant", "content": None, "tool_calls": called}
+            before = calls[-1] if calls else None
+            messages = (*before.messages, before.message) if before else ()
+            calls.append(Call(messages, {"message": message}))
+        return Rollout(Scenario(name), 0, tuple(calls), score)
+
+    won, lost = Score(1.0, True, {"turns": 2}), Unscored("timeout", "It took 300 s.")
+    seen = (
+        LatestSamples((played("b1", "7", "8", score=won), played("b2", "9", score=Score(0.0))))
+        .add_validation(0, [played("h1", "1", "2", score=won), played("h2", "3", score=won)])
+        .add_validation(9, [played("h1", "1", "2", score=won), played("h2", "4", score=lost)])
+    )
+    one = TrainingView(ledger_of(9), RunPlan(9, 0), seen, show=show_conversation, noun="game")
+    html = rendered(training_report(one))
+    order = ["Best game of the last step: b1", "Turn 1", "play(7)", "Turn 2", "play(8)"]
+    order += ["Reward 1, a success; turns 2", "Worst game", "play(9)", "Reward 0"]
+    order += ["Most changed game: h2", "play(3)", "play(4)", "Not scored (timeout): It took 300 s."]
+    places = [html.index(each) for each in order]
+    assert places == sorted(places)
+
+
+def test_the_turns_that_a_success_takes_are_drawn_where_there_are_any() -> None:
+    steps = [
+        one.model_copy(update={"metrics": {"words": 3.0}})
+        if one.step == 1
+        else one.model_copy(update={"metrics": {"words": 3.0, "turns_to_success": 4.0 + one.step}})
+        for one in ledger_of(3).steps
+    ]
+    chart = trends(steps)
+    assert "Turns to success" in texts(chart.svg())
+    assert "6 turns_to_success" in chart.alt
 
 
 def test_every_validation_shows_all_its_metrics() -> None:

@@ -1,5 +1,6 @@
 """Which groups are trained on, and what records say of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from precis.config import RolloutsConfig
 from precis.environments.protocol import Environment, Nouns
 from precis.environments.trajectories import group_of
 from precis.errors import JudgeUnavailable, RolloutError
-from precis.records.rollout import Score, Unscored
+from precis.records.rollout import Rollout, Score, Unscored
 from precis.records.spend import Spend
 from precis.rollouts.filter import (
     StepRollouts,
@@ -119,6 +120,27 @@ def test_an_environment_that_counts_successes_is_measured_by_them() -> None:
     assert validation.score.is_share
     assert validation.score.scores == (1.0, 0.0)
     assert validation.metrics["turns"].value == 4
+
+
+def test_the_turns_that_a_success_takes_are_a_metric_of_step_and_validation() -> None:
+    games = [turns(0, 2, True), turns(1, 4, True), turns(2, 9, False), turns(3, 9, None)]
+    validation = validation_of(3, games, 1.0, Game())
+    taken = validation.metrics["turns_to_success"]
+    assert taken.value == 3 and taken.low is not None and taken.low >= 2
+    batch = filter_groups(StepRollouts([games], 0, 1.0, Spend()), config())
+    record = step_record(0, batch, seconds={}, judge=Spend())
+    assert record.metrics["turns_to_success"] == 3
+
+
+def test_neither_lost_games_nor_answers_of_one_turn_have_turns_to_success() -> None:
+    for games in ([turns(0, 2, False)], [turns(0, 1, True), turns(1, 1, True)]):
+        validation = validation_of(3, games, 1.0, Game())
+        assert "turns_to_success" not in validation.metrics
+
+
+def turns(index: int, count: int, success: bool | None) -> Rollout:
+    one = rollout(index, Score(0.5, success))
+    return replace(one, calls=one.calls * count)
 
 
 def test_an_environment_without_successes_is_measured_by_its_reward() -> None:

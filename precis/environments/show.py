@@ -1,0 +1,97 @@
+"""A rollout as its conversation, to read: as Markdown, and as plain text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from precis.environments.conversations import Conversation, conversations_of
+from precis.records.rollout import Rollout, content_text
+from precis.report.escaping import escape, quote
+
+_FOLDED_LONGER = 400
+_BEGINNING = 60
+
+Message = Mapping[str, Any]
+
+
+def show_conversation(rollout: Rollout) -> str:
+    """Return a rollout as Markdown: turn by turn, with tool calls and long messages folded."""
+    shown = []
+    for conversation in conversations_of(rollout.calls, same_tools=False):
+        shown.append("\n\n".join(_show(conversation)))
+    return "\n\n---\n\n".join(shown)
+
+
+def plain_conversation(rollout: Rollout, scenario_max: int | None = None) -> str:
+    """Return a rollout as plain text, each message once.
+
+    Args:
+        scenario_max: characters of each message before the first answer; None has all of them.
+    """
+    lines = []
+    conversations = conversations_of(rollout.calls, same_tools=False)
+    for number, one in enumerate(conversations, start=1):
+        if len(conversations) > 1:
+            lines.append(f"--- conversation {number}")
+        answered = min(one.calls)
+        for place, message in enumerate(one.messages):
+            text = content_text(message.get("content"))
+            if scenario_max is not None and place < answered and len(text) > scenario_max:
+                text = f"{text[:scenario_max]}…"
+            lines.append(f"{message['role']}: {text}".rstrip())
+            for name, arguments, _ in _tool_calls(message):
+                lines.append(f"  calls {name}({arguments})")
+    return "\n".join(lines)
+
+
+def _show(conversation: Conversation) -> Iterator[str]:
+    messages = conversation.messages
+    results = {}
+    for message in messages:
+        if message["role"] == "tool":
+            results[message.get("tool_call_id")] = content_text(message.get("content"))
+    asked = {key for message in messages for _, _, key in _tool_calls(message)}
+    turn = 0
+    for place, message in enumerate(messages):
+        if message["role"] == "tool" and message.get("tool_call_id") in asked:
+            continue  # it is shown with its call
+        text = content_text(message.get("content"))
+        if place in conversation.calls:
+            turn += 1
+            yield f"**Turn {turn}**"
+            if text:
+                yield quote(text)
+        elif len(text) > _FOLDED_LONGER:
+            yield _folded(f"{message['role']}: {_beginning(text)}", [text])
+        else:
+            yield f"**{escape(message['role'])}**"
+            yield quote(text)
+        for name, arguments, key in _tool_calls(message):
+            label = f"{name}({_beginning(arguments)})"
+            if key in results:
+                label += f" → {_beginning(results[key])}"
+            whole = [] if _beginning(arguments) == arguments else [arguments]
+            inside = [*whole, *([results[key]] if key in results else [])]
+            yield _folded(label, inside) if inside else escape(label)
+
+
+def _tool_calls(message: Message) -> Sequence[tuple[str, str, Any]]:
+    """The name, the arguments and the id of each call."""
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        calls.append((str(function["name"]), str(function["arguments"]), call.get("id")))
+    return calls
+
+
+def _folded(label: str, texts: Sequence[str]) -> str:
+    """HTML that Prefect's page folds; all that is in it is escaped."""
+    inside = "\n\n---\n\n".join(map(quote, texts))
+    return f"<details><summary>{escape(label)}</summary>\n\n{inside}\n\n</details>"
+
+
+def _beginning(text: str) -> str:
+    """The first line of a text, and a sign that there is more."""
+    line = text.strip().split("\n", 1)[0]
+    if len(line) > _BEGINNING:
+        return f"{line[:_BEGINNING]}…"
+    return line if line == text.strip() else f"{line} …"
