@@ -184,27 +184,44 @@ def repair(
 
 @app.command("compare")
 def compare_runs(
-    first: Annotated[str, typer.Argument(help="Name of a model.")],
-    second: Annotated[str, typer.Argument(help="Name of another.")],
+    models: Annotated[list[str], typer.Argument(help="Names of two models or more.")],
     store: StoreOption = "",
-    summaries: Annotated[int, typer.Option(min=0, help="Documents to show both summaries of.")] = 2,
+    summaries: Annotated[
+        int, typer.Option(min=0, help="Documents to show the first two's summaries of.")
+    ] = 2,
     as_json: AsJson = False,
+    html: Annotated[
+        bool, typer.Option("--html", help="Open the curves over each other in a browser.")
+    ] = False,
+    to: Annotated[
+        Path | None, typer.Option(help="With --html, the file to write; nothing is opened.")
+    ] = None,
 ) -> None:
-    """Compare two runs: curves, cost, the paired difference, and summaries side by side."""
+    """Compare runs: curves, cost, the paired differences, and summaries side by side."""
     with sentences():
-        from cli.run_comparison import (
-            describe_difference,
-            runs_side_by_side,
-            summaries_side_by_side,
+        from cli.run_comparison import runs_side_by_side, summaries_side_by_side
+        from precis.report.run_comparison import (
+            as_record,
+            compare,
+            comparison_html,
+            describe_differences,
         )
-        from precis.report.run_comparison import as_record, compare
+        from precis.run.reports import page_file
 
-        found = compare(_open(store), first, second, datetime.now(UTC))
+        if to and not html:
+            fail("--to names the file of the page: give --html with it.")
+        at = _open(store)
+        now = datetime.now(UTC)
+        found = compare(at, models, now)
+        if html:
+            page = comparison_html(found, at.url, now)
+            _show_page(page, to, page_file(models[0], "compared.html"))
+            return
         if as_json:
             _print_json(as_record(found))
             return
         _print_table(runs_side_by_side(found))
-        for line in ("", describe_difference(found), *summaries_side_by_side(found, summaries)):
+        for line in ("", *describe_differences(found), *summaries_side_by_side(found, summaries)):
             _print(line)
 
 

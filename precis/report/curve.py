@@ -63,7 +63,7 @@ class StepPoint:
 
 def curve_of(ledger: Ledger) -> list[StepPoint]:
     """The learning curve as the ledger knows it: a point for each adapter."""
-    accuracies = {one.step: _interval(one.score) for one in ledger.validations}
+    accuracies = {one.step: interval_of(one.score) for one in ledger.validations}
     opinions = {one.step: one.second.value for one in ledger.validations if one.second}
     points = []
     for one in ledger.steps:
@@ -74,7 +74,8 @@ def curve_of(ledger: Ledger) -> list[StepPoint]:
     return [*points, StepPoint(at, accuracy=accuracies.get(at), second=opinions.get(at))]
 
 
-def _interval(metric: Metric) -> Interval:
+def interval_of(metric: Metric) -> Interval:
+    """Return a metric with its interval; without one, both ends are the value."""
     low = metric.value if metric.low is None else metric.low
     high = metric.value if metric.high is None else metric.high
     return Interval(metric.value, low, high)

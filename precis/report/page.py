@@ -37,7 +37,7 @@ def report_html(
         title=title,
         facts=facts or {},
         benchmark=benchmark,
-        pictures=list(map(_picture, benchmark.charts().values())),
+        pictures=list(map(picture_of, benchmark.charts().values())),
         ranked=contenders_of(select_ranked(benchmark.shown)),
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
@@ -85,7 +85,7 @@ def _smallest(benchmark: Benchmark) -> float | None:
     return statistics.smallest_difference(benchmark.documents_needed, documents)
 
 
-def _picture(chart: Chart) -> Markup:
+def picture_of(chart: Chart) -> Markup:
     """Both themes as data, so that the browser takes the one that it is set to."""
     light = _data_uri(chart.svg(LIGHT))
     dark = _data_uri(chart.svg(DARK))

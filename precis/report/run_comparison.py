@@ -1,16 +1,20 @@
-"""Two runs side by side: their curves, what separates them, what they cost, what they wrote."""
+"""Runs side by side: their curves, what separates them, what they cost, what they wrote."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
+from precis.errors import UnusableRun
+from precis.records.ledger import TURNS
 from precis.records.results import TRAINED, newest_results
+from precis.report.overlay import overlays
+from precis.report.page import picture_of, template_environment
 from precis.run.overview import Overview, overview
 from precis.statistics.comparisons import difference
-from precis.statistics.intervals import Difference
+from precis.statistics.intervals import DOCUMENTS_MIN, Difference
 from precis.store import Store
 
 
@@ -27,40 +31,103 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Two runs.
+    """Two runs or more.
 
     Attributes:
-        difference: the first's accuracy minus the second's, on the documents that the newest
-            benchmarks of both have in common; None where there are none.
-        protocols: the judges of both benchmarks; of two kinds, the difference is theirs as well.
-        documents: those on which they differ most first.
+        differences: of each run but the first, by its name: the first's accuracy minus its own,
+            on the documents that the newest benchmarks of both have in common; None where there
+            are none.
+        protocols: the judges of all benchmarks; of two kinds, a difference is theirs as well.
+        documents: of the first two, those on which they differ most first.
     """
 
-    first: Overview
-    second: Overview
-    difference: Difference | None
+    runs: tuple[Overview, ...]
+    differences: Mapping[str, Difference | None]
     protocols: tuple[str, ...]
     documents: tuple[SideBySide, ...]
 
 
-def compare(store: Store, first: str, second: str, now: datetime) -> RunComparison:
-    """Compare two runs of a store.
+def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison:
+    """Compare runs of a store.
 
     Raises:
         StoreError: one of them is not there, or can't be read.
+        UnusableRun: there are not two of them.
     """
-    first_run = overview(store, first, now)
-    second_run = overview(store, second, now)
-    first_rows = newest_rows(store, first)
-    second_rows = newest_rows(store, second)
-    rows = pl.concat([first_rows, second_rows])
-    judges = rows.select("judge", "protocol").unique().sort("judge", "protocol")
+    if len(set(models)) < 2 or len(set(models)) < len(models):
+        raise UnusableRun("A comparison takes two runs or more.", "Name each of them once.")
+    runs = tuple(overview(store, model, now) for model in models)
+    rows = {model: newest_rows(store, model) for model in models}
+    first, second, *_ = rows.values()
+    judges = pl.concat(rows.values()).select("judge", "protocol").unique()
     return RunComparison(
-        first_run,
-        second_run,
-        difference(first_rows, second_rows),
-        tuple(f"{judge}, {protocol}" for judge, protocol in judges.iter_rows()),
-        tuple(_side_by_side(first_rows, second_rows)),
+        runs,
+        {model: difference(first, rows[model]) for model in models[1:]},
+        tuple(f"{judge}, {protocol}" for judge, protocol in judges.sort(pl.all()).iter_rows()),
+        tuple(_side_by_side(first, second)),
+    )
+
+
+def facts_of(run: Overview) -> dict[str, str]:
+    """What there is to say of a run as a whole, by name, as it is written."""
+    ledger = run.ledger
+    best = run.best
+    turns = [one.metrics[TURNS] for one in ledger.validations if TURNS in one.metrics]
+    return {
+        "steps": str(ledger.next_step),
+        "last": str(run.last.score) if run.last else "not validated",
+        "best": f"{best.score} at {best.step}" if best else "not validated",
+        **({"turns to success": str(turns[-1])} if turns else {}),
+        "dollars": f"{ledger.usd:.2f}",
+        "minutes": f"{seconds_of(run) / 60:.1f}",
+    }
+
+
+def describe_differences(found: RunComparison) -> Iterator[str]:
+    """Who is ahead of whom, and how sure that is, a sentence or two each."""
+    first = found.runs[0].model
+    for model, measured in found.differences.items():
+        if measured is None:
+            yield (
+                f"No benchmark of both {first} and {model} has a document in common: benchmark "
+                "both on the same documents to see which is better (`test_documents`)."
+            )
+            continue
+        low = 100 * measured.accuracy.low
+        high = 100 * measured.accuracy.high
+        sentence = (
+            f"{first} − {model}: {100 * measured.accuracy.mean:+.1f} points "
+            f"({low:+.1f} to {high:+.1f}, 95 %; p = {measured.p_value:.3f}), paired over "
+            f"{measured.documents} documents of their newest benchmarks."
+        )
+        if measured.documents < DOCUMENTS_MIN:
+            sentence += " Too few documents to say."
+        yield sentence
+    if len(found.protocols) > 1 and any(found.differences.values()):
+        yield f"They had different judges ({'; '.join(found.protocols)}): not comparable."
+
+
+def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
+    """Return the comparison as a self-contained page: curves over each other, and the table.
+
+    Args:
+        place: where the runs were read.
+        now: when.
+    """
+    facts = {run.model: facts_of(run) for run in found.runs}
+    names = list(dict.fromkeys(name for each in facts.values() for name in each))
+    charts = overlays({run.model: run.ledger for run in found.runs})
+    return (
+        template_environment()
+        .get_template("comparison.html.j2")
+        .render(
+            title="Runs compared",
+            facts={"store": place, "read": f"{now:%Y-%m-%d %H:%M} UTC"},
+            pictures=list(map(picture_of, charts)),
+            names=names,
+            rows={model: [each.get(name, "") for name in names] for model, each in facts.items()},
+            sentences=list(describe_differences(found)),
+        )
     )
 
 
@@ -78,8 +145,11 @@ def newest_rows(store: Store, model: str) -> pl.DataFrame:
 def as_record(found: RunComparison) -> dict[str, Any]:
     """The comparison for a program."""
     return {
-        "runs": [_run_record(found.first), _run_record(found.second)],
-        "difference": _difference_record(found.difference) if found.difference else None,
+        "runs": list(map(_run_record, found.runs)),
+        "differences": {
+            model: _difference_record(one) if one else None
+            for model, one in found.differences.items()
+        },
         "judges": list(found.protocols),
         "documents": list(map(asdict, found.documents)),
     }

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -13,9 +14,11 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 from precis.environments.trajectories import put_trajectories
 from precis.records.rollout import Split
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
+from precis.report.run_comparison import compare, comparison_html
 from precis.store import FolderStore
 from tests.services.needs import need
 from tests.support.examples import embedded, example, play
+from tests.support.runs import make_run
 from tests.unit.report.test_rollouts_page import game
 
 GAMES = 4
@@ -134,6 +137,22 @@ def test_axe_finds_nothing_and_a_phone_scrolls_down_alone(
         page.goto(address)
         expect(page.locator("#left .score")).to_be_visible()
         page.get_by_label("unfold all").check()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_axe_finds_nothing_on_the_page_of_runs_compared(browser: Browser, tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    for model in ("a", "b", "c"):
+        make_run(store, model, 3)
+    now = datetime.now(UTC)
+    file = tmp_path / "compared.html"
+    file.write_text(comparison_html(compare(store, ["a", "b", "c"], now), store.url, now))
+    phone: ViewportSize = {"width": 390, "height": 844}
+    with browser.new_context(viewport=phone) as context:
+        page = context.new_page()
+        page.goto(file.as_uri())
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth") == 390

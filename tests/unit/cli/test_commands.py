@@ -33,6 +33,7 @@ ALONE = {
     "runs restart": ("first --step 1 --yes --store {store}", 0, "is at step 1 again"),
     "runs repair": ("first --store {store}", 1, "is intact"),
     "runs compare": ("first second --store {store}", 0, "second"),
+    "runs rollouts": ("first --store {store}", 1, "holds no rollouts of 'first'"),
     "runs open": ("first --store {store}", 1, "holds no report"),
 }
 """The arguments of each, its exit status, and words that it says."""

@@ -1,6 +1,8 @@
 """Comparing runs, opening their reports, deleting them, and all of it for programs."""
 
+import base64
 import json
+import re
 import webbrowser
 from pathlib import Path
 
@@ -16,12 +18,16 @@ from precis.commands.main import app as precis
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
+from precis.records.ledger import Ledger
 from precis.records.results import Provenance, frame_of, results_key, write_results
 from precis.records.verdict import Answer, Scored
+from precis.report.overlay import overlays
 from precis.run.reports import report_file
 from precis.store import FolderStore
 from precis.training.deletion import delete
 from precis.training.run import work_folder
+from tests.support.ledgers import record
+from tests.support.reports import texts
 from tests.support.runs import NOW, hold, make_run, precis_runs
 from tests.support.summaries import JudgedSummary, Summary, row_of
 
@@ -73,8 +79,49 @@ def test_a_comparison_for_a_program(store: FolderStore) -> None:
     found = json.loads(precis_runs("compare", "a", "b", "--json", store=store))
     assert [run["model"] for run in found["runs"]] == ["a", "b"]
     assert found["runs"][0]["scores"]["3"] == 0.5
-    assert found["difference"]["accuracy"] == 0.0
+    assert found["differences"]["b"]["accuracy"] == 0.0
     assert len(found["documents"]) == 6
+
+
+def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore, tmp_path: Path) -> None:
+    make_run(store, "c", 5)
+    put_results(store, "a", [4, 3, 4, 3, 4, 3, 4, 4])
+    put_results(store, "c", [2, 3, 2, 3, 2, 3, 2, 0])
+    file = tmp_path / "page.html"
+    told = precis_runs("compare", "a", "b", "c", "--html", "--to", str(file), store=store)
+    assert told.strip() == str(file)
+    page = file.read_text()
+    held_out, reward = re.findall(r'alt="([^"]*)"', page)
+    assert held_out.startswith("Held-out accuracy, by training step; at the end: a 50.0%, b 50.0%")
+    assert reward.startswith("Reward in training, by step; at the end: a ")
+    drawn = base64.b64decode(re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', page)[0])
+    legend = texts(drawn.decode())
+    assert [name for name in legend if name in ("a", "b", "c")] == ["a", "b", "c"]
+    assert '<th scope="row">c</th><td>5</td>' in page
+    assert "a − c: +37.5 points" in page and "No benchmark of both a and b" in page
+    assert "default-src &#39;none&#39;" in page or "default-src 'none'" in page
+    terminal = precis_runs("compare", "a", "b", "c", store=store).splitlines()
+    assert terminal[0].split() == ["a", "b", "c"]
+    assert terminal[1].split() == ["steps", "3", "3", "5"]
+
+
+def test_turns_are_drawn_for_the_runs_that_have_them() -> None:
+    games = [record(0), record(1)]
+    for step, one in enumerate(games):
+        games[step] = one.model_copy(update={"metrics": {"turns_to_success": 5.0 - step}})
+    ledger = Ledger(model="m", config="c", corpus="k", next_step=2, steps=tuple(games))
+    other = Ledger(model="n", config="c", corpus="k")
+    _, turns = overlays({"m": ledger, "n": other})
+    assert turns.alt == "Turns that a success takes, by step; at the end: m 4"
+    assert "m" in texts(turns.svg()) and "n" not in texts(turns.svg())
+    assert overlays({"n": other}) == []
+
+
+def test_one_run_or_the_same_twice_is_no_comparison(store: FolderStore) -> None:
+    for names in (["a"], ["a", "b", "a"]):
+        told = precis_runs("compare", *names, store=store, code=1)
+        assert "takes two runs or more" in told
+    assert "give --html" in precis_runs("compare", "a", "b", "--to", "x", store=store, code=1)
 
 
 def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
