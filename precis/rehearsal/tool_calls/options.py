@@ -1,7 +1,8 @@
 """What a request leaves to choose from: the calls that its tools' JSON schemas allow.
 
 Arguments can be listed where the schema says `enum`, `const` or `boolean`, or a range of integers.
-Without tools the options are those in brackets in the last message: `[left]`, `[B2]`.
+Without tools the options are those in brackets in the last message: `[left]`, `[B2]`. Where it has
+none they are elements as a message shows one, `<move>left</move>`, of each word that it quotes.
 """
 
 import itertools
@@ -18,6 +19,8 @@ OPTIONS_MAX = 512
 """More than these are no choice that is learned in a rehearsal."""
 
 _BRACKETED = re.compile(r"\[([^\[\]\n]{1,40})\]")
+_ELEMENT = re.compile(r"<(\w{1,40})>([^<>\n]{1,40})</\1>")
+_QUOTED = re.compile(r"""(?<!\w)(['"`])([^'"`\n]{1,40})\1(?!\w)""")
 _ABSENT = object()
 
 Message = Mapping[str, Any]
@@ -57,7 +60,7 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
         ApiError: 400, where there are none or too many.
     """
     calls = (call for tool in tools for call in _calls(tool.get("function") or {}))
-    options = list(itertools.islice(calls if tools else _bracketed(messages), OPTIONS_MAX + 1))
+    options = list(itertools.islice(calls if tools else _texts(messages), OPTIONS_MAX + 1))
     if not options:
         raise ApiError(400, _nothing(tools), "no_options")
     if len(options) > OPTIONS_MAX:
@@ -113,9 +116,22 @@ def _values(schema: Schema) -> Sequence[Any] | None:
     return None
 
 
-def _bracketed(messages: Sequence[Message]) -> Iterator[Option]:
-    for found in dict.fromkeys(_BRACKETED.findall(text_of(messages[-1]))):
-        yield Option("", f"[{found}]")
+def _texts(messages: Sequence[Message]) -> Iterator[Option]:
+    """Give the answers that a conversation without tools names."""
+    bracketed = dict.fromkeys(_BRACKETED.findall(text_of(messages[-1])))
+    if bracketed:
+        for found in bracketed:
+            yield Option("", f"[{found}]")
+        return
+    asked = [text_of(message) for message in messages if message.get("role") != "assistant"]
+    for text in asked:
+        shown = _ELEMENT.search(text)
+        if shown:
+            tag, example = shown.groups()
+            quoted = [word for _, word in _QUOTED.findall(text) if word != tag]
+            for word in dict.fromkeys([example, *quoted]):
+                yield Option("", f"<{tag}>{word}</{tag}>")
+            return
 
 
 def _nothing(tools: Sequence[Schema]) -> str:
@@ -125,6 +141,6 @@ def _nothing(tools: Sequence[Schema]) -> str:
             "`enum`, a `const`, the type boolean, or an integer's minimum and maximum."
         )
     return (
-        "The request has neither tools nor an option in brackets in its last message, and the "
-        "embedded policy writes no text."
+        "The request has neither tools, nor an option in brackets in its last message, nor an "
+        "element to fill in, such as <move>left</move>, and the embedded policy writes no text."
     )

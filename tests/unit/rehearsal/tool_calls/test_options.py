@@ -57,7 +57,7 @@ def test_a_tool_that_needs_free_text_is_left_to_language_models() -> None:
     ("messages", "tools", "complaint"),
     [
         (user("Go."), [tool("say", text={"type": "string"})], "give each argument an `enum`"),
-        (user("Go."), [], "neither tools nor an option in brackets"),
+        (user("Go."), [], "neither tools, nor an option in brackets"),
         (user("Go."), [tool("n", n={"type": "integer"})], "give each argument an `enum`"),
         (
             user("Go."),
@@ -78,6 +78,21 @@ def test_without_tools_the_options_stand_in_brackets() -> None:
     found = list_options(user("You may go [left] or [B2], or [left] again."), [])
     assert found == [Option("", "[left]"), Option("", "[B2]")]
     assert found[0].message("") == {"role": "assistant", "content": "[left]"}
+
+
+def test_without_brackets_the_options_are_elements_of_the_words_that_are_quoted() -> None:
+    rules = (
+        "Optional moves are 'left', 'right', \"up\" and `down`; don't think aloud, it's slow. "
+        "Return an XML object with a single property 'move', like so: <move>left</move>"
+    )
+    said = [
+        {"role": "system", "content": rules},
+        {"role": "user", "content": "2|_\n_|2"},
+        {"role": "assistant", "content": "<guess>'no'</guess>"},
+        {"role": "user", "content": "_|_\n4|2"},
+    ]
+    moves = ["left", "right", "up", "down"]
+    assert list_options(said, []) == [Option("", f"<move>{move}</move>") for move in moves]
 
 
 def test_a_call_has_one_token_whatever_its_id() -> None:
