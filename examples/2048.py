@@ -79,7 +79,7 @@ def direction_of(message):
     try:
         called = message["tool_calls"][0]["function"]
         return str(json.loads(called["arguments"])["direction"]) if called["name"] == "move" else ""
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, RecursionError, TypeError, ValueError):
         return ""
 
 

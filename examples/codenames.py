@@ -93,7 +93,7 @@ class Player:
                 given = json.loads(called["arguments"])
                 known = called["name"] == self.tool["function"]["name"]
                 problem = problem_of(given, *state) if known else "There is no such tool."
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
                 problem = f"No call that can be read ({error})."
             if not problem:
                 return given

@@ -3,11 +3,11 @@
 make rehearse ENVIRONMENT=examples/langgraph_agent.py
 """
 
+import json
 import random
 from typing import Literal
 
 import httpx
-import pydantic
 
 from precis.environments.protocol import Nouns, Score
 
@@ -85,10 +85,12 @@ def graph_of(model, http, first, reported):
 
     async def ask(state):
         try:
-            return {"messages": [await policy.ainvoke(state["messages"])]}
-        except pydantic.ValidationError:
-            # LangChain has no message for arguments that are JSON, but no object.
-            return {"messages": [HumanMessage("A call's arguments have to be an object.")]}
+            message = await policy.ainvoke(state["messages"])
+            json.dumps(message.tool_calls, ensure_ascii=False).encode()
+            return {"messages": [message]}
+        except ValueError:
+            # LangChain can't hold arguments that are no object, nor send half a character again.
+            return {"messages": [HumanMessage("The arguments of your call can't be read.")]}
 
     def refuse(state):
         """Answer the calls that are no JSON, of which the tools are not told."""

@@ -54,7 +54,7 @@ def answer_in(message, tool):
         return {}, "Call `answer` when you are done."
     try:
         given = json.loads(calls[0]["function"]["arguments"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
         return {}, f"The arguments can't be read: {error}."
     if calls[0]["function"]["name"] != "answer" or not isinstance(given, dict):
         return {}, "Call `answer` with `who`, `when` and `where`."

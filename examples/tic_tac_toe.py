@@ -64,7 +64,7 @@ def cell_of(message):
     """The cell of a message's first call; empty where it makes none that can be read."""
     try:
         return str(json.loads(message["tool_calls"][0]["function"]["arguments"])["cell"])
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, RecursionError, TypeError, ValueError):
         return ""
 
 

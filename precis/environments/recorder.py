@@ -15,6 +15,7 @@ import numbers
 import secrets
 import sys
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
@@ -32,6 +33,7 @@ from precis.environments.session import Policy, Session
 from precis.errors import PrecisError
 from precis.llm.loop_server import LoopServer
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
+from precis.text import without_controls
 
 if TYPE_CHECKING:
     import art
@@ -94,6 +96,9 @@ class Recorder:
             self._sessions.remove(number)
         if isinstance(score, Score) and not session.calls:
             score = Unscored("no_calls", "It earned a score without a call to the model.")
+        if isinstance(score, Unscored):
+            # An agent's error may hold what a tool has returned, and ends in a terminal.
+            score = replace(score, detail=without_controls(score.detail))
         return Rollout(scenario, index, tuple(session.calls), score)
 
     def _model(self, policy: Policy, environment: Environment, number: str, key: str) -> Any:
