@@ -79,7 +79,8 @@ def agent_files(config: ManagedConfig) -> dict[str, str]:
         )
     sent = {}
     for found in files_of(file).values():
-        sent[f"{SENT_TO}/{found.resolve().relative_to(file.parent)}"] = str(found.resolve())
+        # SkyPilot sends a link as a link.
+        sent[f"{SENT_TO}/{found.relative_to(file.parent)}"] = str(found.resolve())
     return sent
 
 

@@ -90,9 +90,9 @@ class VerifiersSettings(Record):
     held_out: Decides[dict[str, Any]] = Field(default_factory=dict)
     """Settings of the taskset in which the held-out tasks differ: `{"split": "test"}`. Empty holds
     out the first `val_size` tasks, and trains on those that follow."""
-    train_size: Decides[int] = Field(400, ge=1)
+    train_size: Decides[BoundedInt] = Field(400, ge=1)
     """The most tasks to train on."""
-    val_size: Decides[int] = Field(40, ge=1)
+    val_size: Decides[BoundedInt] = Field(40, ge=1)
     """The most tasks to hold out."""
     success_min: Decides[float | None] = None
     """The least reward that counts as a success; without one the mean reward is reported."""

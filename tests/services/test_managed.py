@@ -1,8 +1,9 @@
 """A run as a managed job of SkyPilot's, in the lab, with the laptop shut.
 
 Two runs at once: one is launched, twice, by a worker that is killed then, and in the middle is told
-to end, goes on on another machine, loses that and its disk, and ends on a third; one is cancelled
-by its flow run's button in Prefect. The tests look at what became of them.
+to end, goes on on another machine, loses that and its disk, and ends on a third; the other is an
+agent, whose file goes with it, and is cancelled by its flow run's button in Prefect. The tests look
+at what became of them.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from tests.services.rented import CANARY, FREE, Rented, dump
 from tests.services.s3_server import s3_server
 from tests.services.slurm_lab import SlurmLab, slurm_lab
 from tests.services.test_up import Up
+from tests.support.examples import EXAMPLES
 
 pytestmark = pytest.mark.long
 
@@ -47,7 +49,11 @@ class Laptop(Rented):
         # The one that is cancelled must not end before that.
         steps = STEPS if model == "lost" else 10 * STEPS
         at_ends = {"steps": steps, "validate_every": steps}
-        return {**given, **FREE, **at_ends, "prefect_api_url": self.precis.api}
+        settings = {**given, **FREE, **at_ends, "prefect_api_url": self.precis.api}
+        if model == "cancelled":
+            game = {"environment": str(EXAMPLES / "tic_tac_toe.py")}
+            settings |= {**game, "trainer": {"kind": "tool_calls"}}
+        return settings
 
     def launch(self, api: httpx.Client, model: str) -> tuple[dict[str, Any], list[str]]:
         """The launching run once it has ended, and its log."""
@@ -226,6 +232,7 @@ def test_all_machines_execute_one_flow_run(story: Story) -> None:
 
 
 def test_the_cancel_button_ends_the_job_and_its_machine(story: Story) -> None:
+    """It has trained an agent until then: its file was there."""
     assert story.cancelled_as == "CANCELLED"
     assert story.jobs["cancelled"] == "SUCCEEDED"
     assert 1 <= story.laptop.committed("cancelled") < STEPS

@@ -13,6 +13,7 @@ from precis.commands.main import app
 from precis.processes.child import free_port
 from precis.store import FolderStore
 from tests.support.commands import WITH_PREFECT, all_commands
+from tests.support.examples import EXAMPLES
 from tests.support.runs import train_policy
 
 ALONE = {
@@ -22,6 +23,7 @@ ALONE = {
     "model export": ("first --to {folder}/exported --store {store}", 0, "exported"),
     "model serve": ("first --store {store}", 0, "precis model serve first@2 --run"),
     "model push": ("first --repo owner/name --store {store}", 1, "HF_TOKEN"),
+    "play": (f"{EXAMPLES / 'tic_tac_toe.py'} --store {{store}}", 1, "on these scenarios"),
     "questions make": (
         "{folder}/empty --out {folder}/made.parquet --url http://127.0.0.1:{port}/v1 --model m",
         1,

@@ -148,12 +148,15 @@ def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
     for file in EXAMPLES.glob("art_e*.py"):
         shutil.copy(file, tmp_path)
     (tmp_path / "of_another_agent.py").touch()
+    inbox = (tmp_path / "art_e_inbox.py").rename(tmp_path / "kept_elsewhere.py")
+    (tmp_path / "art_e_inbox.py").symlink_to(inbox)
     launched = config(environment="art_e.py")
     check_reach(launched, URL)
     task = managed_task(launched, "run", ServerAccess(URL, {}), {})
     sent = task.file_mounts
     assert {"~/precis_agent/art_e.py", "~/precis_agent/art_e_inbox.py"} <= set(sent)
     assert "~/precis_agent/of_another_agent.py" not in sent
+    assert sent["~/precis_agent/art_e_inbox.py"] == str(inbox.resolve())
 
     machine = tmp_path / "machine"
     monkeypatch.setenv("HOME", str(machine))
