@@ -24,6 +24,10 @@ class IsolatedError(Exception):
     """A call failed there; the message is the error's."""
 
 
+class ProcessDied(IsolatedError):
+    """The process ended in the middle of a call, and all that it held is lost."""
+
+
 class IsolatedModule:
     """Calls functions of a module, one after the other, in a process that is started at need.
 
@@ -99,8 +103,8 @@ class IsolatedModule:
         if not line.endswith(b"\n"):
             status = self._stop()
             if status == -signal.SIGALRM:
-                raise IsolatedError(f"It took longer than {self._call_s:g} s, and was ended.")
-            raise IsolatedError(f"Its process ended with status {status}.")
+                raise ProcessDied(f"It took longer than {self._call_s:g} s, and was ended.")
+            raise ProcessDied(f"Its process ended with status {status}.")
         answer = json.loads(line)
         if "error" in answer:
             raise IsolatedError(answer["error"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.environments.ruler import RulerScored
 from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion, ToolCall
@@ -101,6 +101,8 @@ class ReasoningGym(RulerScored):
             return Score(0.0, False, metrics)
         try:
             reward = await self._puzzles.call("score", *self._place(scenario["place"]), said)
+        except ProcessDied as error:
+            return Unscored("environment_died", f"The answer was not scored: {error}")
         except IsolatedError as error:  # of the scoring, which did not expect such an answer
             return Score(0.0, False, {**metrics, "illegal": 1.0}, {"reason": str(error)})
         return Score(reward, reward >= 1, metrics)

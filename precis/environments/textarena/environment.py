@@ -6,11 +6,12 @@ import random
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from precis.environment import Environment as Variables
-from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.environments.ruler import RulerScored
 from precis.environments.textarena.opponent import Opponent
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected
@@ -35,6 +36,8 @@ _TRIED = 12
 _OF_ONE_REQUEST = (400, 413, 422)
 """Statuses that are about one request: a conversation that has grown too long."""
 _THOUGHT_ENDS = "</think>"
+_LOST = "LookupError: The game was lost"
+"""How the error begins of a game whose process has died meanwhile."""
 _SHOWN = 200
 
 
@@ -133,8 +136,13 @@ class TextArenaEnvironment(RulerScored):
             if isinstance(error, ProviderRejected) and error.status not in _OF_ONE_REQUEST:
                 raise
             return Unscored("opponent_failed", f"The opponent made no move: {error}")
+        except IsolatedError as error:
+            is_lost = isinstance(error, ProcessDied) or str(error).startswith(_LOST)
+            cause = "environment_died" if is_lost else "environment_failed"
+            return Unscored(cause, f"The game could not go on: {error}")
         finally:
-            await self._games.call("end", number)
+            with suppress(IsolatedError):
+                await self._games.call("end", number)
 
     def baselines(self) -> Mapping[str, Complete]:
         return {"random": self._move_randomly}

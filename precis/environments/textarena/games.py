@@ -6,6 +6,7 @@ each game here has those generators to itself: they are put in place before each
 
 import copy
 import itertools
+import os
 import random
 import re
 from collections.abc import Iterable, Iterator
@@ -54,7 +55,8 @@ class Game:
 
 
 _games: dict[int, Game] = {}
-_numbers = itertools.count(1)
+# A game of a process that has died is none of the next one's.
+_numbers = itertools.count(int.from_bytes(os.urandom(4)) << 20)
 
 
 def names() -> list[str]:
@@ -151,7 +153,7 @@ def end(number: int) -> None:
 
 def _game(number: int) -> Game:
     if number not in _games:
-        raise LookupError("The game was lost when another one had its process ended.")
+        raise LookupError("The game was lost with the process that played it.")
     return _games[number]
 
 

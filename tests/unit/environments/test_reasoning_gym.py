@@ -151,6 +151,16 @@ async def test_an_answer_that_is_evaluated_reaches_nothing(code: str, tmp_path: 
     server.close()
 
 
+async def test_an_answer_that_can_t_be_scored_in_time_is_no_zero() -> None:
+    module = IsolatedModule("precis.environments.reasoning_gym.puzzles", call_s=5.0)
+    settings = ReasoningGymSettings(dataset="spiral_matrix", size=2, val_size=1)
+    puzzles = ReasoningGym(settings, module, "0.1.25")
+    said = iter(["<answer>[9 ** 99_999_999]</answer>", "<answer>[1]</answer>"])
+    late, scored = await play(puzzles, ScriptedPolicy(lambda _: next(said)), 2)
+    assert late.score.cause == "environment_died"
+    assert score_of(scored).reward < 1
+
+
 async def test_a_computation_without_an_end_costs_itself() -> None:
     """Python does not get to run while it lasts, and the kernel does."""
     module = IsolatedModule("operator", call_s=2.0)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -279,6 +280,24 @@ async def test_preflight_says_what_keeps_a_game_from_being_played(game: str, rea
     assert all(problem.endswith(".") and problem.count("\n") == 0 for problem in problems)
 
 
+async def test_a_game_of_words_is_played_once_its_lists_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = tmp_path / "corpora" / "words"
+    lists.mkdir(parents=True)
+    for name in ("en", "en-basic"):
+        (lists / name).write_text("apple\nbread\ncheese\n")
+    monkeypatch.setenv("NLTK_DATA", str(tmp_path))
+    games = IsolatedModule("precis.environments.textarena.games")
+    settings = TextArenaSettings(game="Hangman-v0")
+    game = TextArenaEnvironment(settings, games, "0.7.4", None)
+    async with game:
+        assert await game.checks() == ()
+    letters = iter("aeiouplbrdchs")
+    [rollout] = await play(game, ScriptedPolicy(lambda _: f"[{next(letters)}]"), 1)
+    assert score_of(rollout).reward > 0
+
+
 def test_the_games_that_can_t_be_played_are_those_that_the_documentation_names() -> None:
     names = GAMES_PROCESS.call_now("names")
     first_of: dict[str, str] = {}
@@ -333,6 +352,27 @@ def test_nothing_of_ours_imports_the_packages() -> None:
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip().endswith("set()")
+
+
+async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
+    """And no game goes on with another's moves."""
+    moves = 0
+
+    def kill_once(request: ChatRequest) -> str:
+        nonlocal moves
+        moves += 1
+        process = GAMES_PROCESS._process
+        if moves == 5 and process is not None:
+            process.kill()
+        return last_allowed(request)
+
+    game = environment("TicTacToe-v0")
+    async with game, asked(ScriptedPolicy(kill_once)) as policy, Recorder() as recorder:
+        scenarios = game.scenarios("train")[:4]
+        first = await asyncio.gather(*[recorder.run(policy, game, one) for one in scenarios])
+        later = await asyncio.gather(*[recorder.run(policy, game, one) for one in scenarios])
+    assert {one.score.cause for one in first} == {"environment_died"}
+    assert {score_of(one).metrics["illegal"] for one in later} == {0.0}
 
 
 @pytest.mark.parametrize(
