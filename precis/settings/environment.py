@@ -94,7 +94,7 @@ class VerifiersSettings(Record):
     """The most tasks to train on."""
     val_size: Decides[BoundedInt] = Field(40, ge=1)
     """The most tasks to hold out."""
-    success_min: Decides[BoundedFloat | None] = None
+    success_min: Decides[BoundedFloat | None] = Field(None, ge=-(2**53))
     """The least reward that counts as a success; without one the mean reward is reported."""
     rubric: ByIdentity[str] = Field("", max_length=2000)
     """A sentence on what is good: the judge of `judge` then scores the attempts of a group against
