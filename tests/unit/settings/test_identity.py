@@ -19,7 +19,13 @@ from precis.settings.environment import (
 )
 from precis.settings.identity import Effect, effect_of
 from precis.settings.tinker import TinkerTrainer
-from precis.settings.trainer import ArtTrainer, EngineConfig, ExtractiveTrainer, ServerlessTrainer
+from precis.settings.trainer import (
+    TOOL_CALL_FEATURES,
+    ArtTrainer,
+    EngineConfig,
+    ExtractiveTrainer,
+    ServerlessTrainer,
+)
 
 JUDGE = {"model": "j", "protocol": "batched"}
 MARKED: tuple[type[Record], ...] = (
@@ -165,3 +171,15 @@ def test_a_source_comes_with_what_it_needs(given: dict[str, Any], complaint: str
 def test_wandb_imitates_nothing() -> None:
     with pytest.raises(ValidationError, match="serverless"):
         identity(warm_start={}, trainer={"kind": "serverless"})
+
+
+@pytest.mark.parametrize(
+    ("environment", "differs"), [({"kind": "summaries"}, False), ("agent.py", True)]
+)
+def test_what_the_policy_of_agents_sees_is_part_of_an_agent_s_run(
+    environment: Any, differs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TrainConfig.model_validate({"store": "/s", "environment": environment})
+    before = config.identity("k", JUDGE)
+    monkeypatch.setattr("precis.config.TOOL_CALL_FEATURES", TOOL_CALL_FEATURES + 1)
+    assert (config.identity("k", JUDGE) != before) == differs
