@@ -1,12 +1,16 @@
 """Where the arguments of a call stand in what was said to the policy."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from precis.rehearsal.tool_calls.options import Option, text_of
 from precis.rehearsal.tool_calls.texts import Text, read
+
+_MARKS = re.compile(r"^(?:\[|<\w+>)|(?:\]|</\w+>)$")
+"""Brackets, or an element, around a text to answer with."""
 
 Message = Mapping[str, Any]
 Line = tuple[int, int]
@@ -110,8 +114,8 @@ class Conversation:
 
 
 def arguments_of(option: Option) -> list[tuple[str, str]]:
-    """Return a call's arguments, each with its value as text; a text's own is what it says."""
+    """Return a call's arguments, each with its value as text; a text has one: what it says."""
     if not option.name:
-        return [("", option.content.strip("[]"))]
+        return [("", _MARKS.sub("", option.content))]
     arguments = json.loads(option.content).items()
     return [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in arguments]

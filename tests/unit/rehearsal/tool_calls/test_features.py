@@ -99,8 +99,9 @@ def test_each_option_has_as_many_features_whatever_its_arguments() -> None:
             assert np.isfinite(seen.shares).all()
 
 
-def test_a_text_in_brackets_points_as_an_argument_does() -> None:
+def test_a_text_points_as_an_argument_does() -> None:
     assert arguments_of(Option("", "[left]")) == [("", "left")]
+    assert arguments_of(Option("", "<move>go left</move>")) == [("", "go left")]
     assert arguments_of(Option("a", '{"x": "b", "n": 2}')) == [("x", "b"), ("n", "2")]
 
 
