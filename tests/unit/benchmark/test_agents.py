@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from precis.benchmark.client import ContenderClient
@@ -19,8 +20,10 @@ from precis.environments.recorder import Recorder
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.records.results import scan_results
 from precis.records.rollout import Score
 from precis.report.benchmark_view import benchmark_of
+from precis.report.publish import store_report
 from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords
@@ -120,6 +123,11 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
             by_board.setdefault(one.rollout.scenario.id, []).append(bool(one.rollout.score.success))
     of_all = sum(map(any, by_board.values())) / len(by_board)
     assert shares[-1] == pytest.approx(100 * of_all, abs=0.06)
+    store_report(store, "m", "a-night", "m/benchmarks/0000/", benchmark, "<page>")
+    for key in ("m/attempts/a-night.parquet", "m/benchmarks/0000/attempts.parquet"):
+        kept_rows = pl.read_parquet(tmp_path / key)
+        assert kept_rows.equals(measured.attempts)
+    assert len(scan_results(store, "m").collect()) == 6, "a sampled attempt is among the results"
     (standing,) = benchmark.standings
     calls = [call for one in attempts if not one.rollout.index for call in one.rollout.calls]
     dollars = sum(call.usd or 0.0 for call in calls)
