@@ -23,7 +23,6 @@ from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
 from precis.processes.kill_points import reached
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
-from precis.rehearsal.advantages import with_advantages
 from precis.rehearsal.checkpoint_files import (
     TrainingState,
     initial_state,
@@ -35,7 +34,7 @@ from precis.rehearsal.checkpoint_files import (
 )
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kind import PolicyKind, Sample
-from precis.rehearsal.train_step import advance, end_imitation, imitate, passes
+from precis.rehearsal.train_step import advance, end_imitation, imitate, passes, with_advantages
 from precis.settings.imitation import read_pass
 from precis.settings.trainer import EmbeddedTrainer
 

@@ -8,7 +8,6 @@ from openai.types.chat import ChatCompletion
 from openai.types.chat.chat_completion import Choice
 
 from precis.records.samples import Sampled, with_tokens
-from precis.rehearsal.advantages import with_advantages
 from precis.rehearsal.checkpoint_files import (
     TrainingState,
 )
@@ -16,6 +15,7 @@ from precis.rehearsal.extractive.features import NAMES
 from precis.rehearsal.extractive.samples import PickedSample
 from precis.rehearsal.grpo import Adam
 from precis.rehearsal.kind import Policy
+from precis.rehearsal.train_step import with_advantages
 
 
 def trained_at(step: int) -> TrainingState:

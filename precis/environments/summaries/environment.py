@@ -17,8 +17,8 @@ from precis.environments.summaries.forecast import (
     forecast_service,
 )
 from precis.environments.summaries.judge.ceiling import check_ceiling, measure_ceiling
+from precis.environments.summaries.judge.client import check_judge, check_second_judge
 from precis.environments.summaries.judge.kept import KeptVerdicts
-from precis.environments.summaries.judge.trial import check_judge, check_second_judge
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import show_summary
 from precis.environments.summaries.task import Summarizing, scenario_of

@@ -7,6 +7,7 @@ of other prose.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +16,47 @@ from itertools import chain
 
 import numpy as np
 
-from precis.rehearsal.extractive.marks import MARKS, count_marks
 from precis.rehearsal.kind import Floats, Integers
 from precis.text import count_words, sentences, tokens
 
 FEATURES_VERSION = 3
 """Raised when a column changes its meaning: weights of another version do not apply."""
 
+_PIECE_WORDS_MAX = 80
+_CLIP = 3.0
+
+_PATTERNS: dict[str, re.Pattern[str]] = {
+    "numbers": re.compile(r"\d[\d.,:/]*"),
+    "names": re.compile(r"(?<=[\w,;)] )[A-Z][^\W\d_]+"),
+}
+
+_WORDS: dict[str, frozenset[str]] = {
+    name: frozenset(words.split())
+    for name, words in {
+        "causes": (
+            "because due cause caused owing since after therefore led blamed reason reasons cited "
+            "following avoid prevent reduce ensure protect so result"
+        ),
+        "hedges": (
+            "may might could perhaps generally often usually sometimes many some various such "
+            "always most every any all"
+        ),
+    }.items()
+}
+
+MARKS: tuple[str, ...] = (*_PATTERNS, *_WORDS)
+"""Names of the marks of fact, in the order of `count_marks`."""
+
 NAMES: tuple[str, ...] = (*MARKS, "redundancy")
 """Names of the columns of `Features.matrix`."""
 
-_PIECE_WORDS_MAX = 80
-_CLIP = 3.0
+
+def count_marks(sentence: str, tokens: Sequence[str]) -> list[int]:
+    """How often each of MARKS occurs in a sentence with these tokens (`precis.text.tokens`)."""
+    counts = [len(pattern.findall(sentence)) for pattern in _PATTERNS.values()]
+    for words in _WORDS.values():
+        counts.append(sum(token in words for token in tokens))
+    return counts
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from precis.environments.summaries.judge.protocol import (
     reading_prompt,
     ruling,
 )
-from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed
+from precis.errors import ConfigError, JudgeRejected, JudgeUnavailable, ProviderFailed
 from precis.llm.concurrency import run_for_each
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
@@ -220,3 +220,21 @@ class JudgeClient:
         if not graded:
             return []
         return await self._cached.ask(grade_prompt(graded, document), parse_grades, deadline)
+
+
+async def check_judge(judge: JudgeClient) -> str:
+    """Whether the judge answers a trial question."""
+    await judge.check()
+    return judge.identity["model"]
+
+
+async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
+    """Whether the second judge answers a trial question, and is another one than the first."""
+    model = second.identity["model"]
+    if model == first.identity["model"]:
+        raise ConfigError(
+            f"The second judge is the first one again, {model}: it would see what the reward sees.",
+            "Give second_judge another model, best another maker's, or leave it out.",
+        )
+    await second.check()
+    return model

@@ -5,8 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.rehearsal.extractive.features import NAMES, Features, featurize
-from precis.rehearsal.extractive.marks import MARKS, count_marks
+from precis.rehearsal.extractive.features import MARKS, NAMES, Features, count_marks, featurize
 from precis.text import tokens
 
 ARTICLE = (
