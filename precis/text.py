@@ -2,10 +2,21 @@
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from precis.words import UNDIVIDED, count_words
 
-__all__ = ["copied_share", "count_words", "sentences", "tokens", "without_controls"]
+__all__ = [
+    "Spans",
+    "common_words",
+    "copied_share",
+    "count_words",
+    "decisive_words",
+    "sentences",
+    "tokens",
+    "without_controls",
+]
 
 _COMBINING = "".join(
     mark for mark in map(chr, range(0x300, 0xFE30)) if unicodedata.category(mark)[0] == "M"
@@ -29,6 +40,45 @@ _CONTROLS = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
     r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
 )
+
+
+Spans = list[tuple[int, int]]
+"""Where words begin and end in a text."""
+
+_WORD = re.compile(r"\w+(?:['’.,:]\w+)*")
+_COMMON_SHARE = 0.05
+_COMMON_MIN = 3
+_ALIKE_LETTERS = 5
+"""Two words that begin alike for so many letters may be one: `approved`, `approval`."""
+
+
+def common_words(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words that stand in many of these texts, and so decide nothing."""
+    counts: Counter[str] = Counter()
+    known = 0
+    for text in texts:
+        counts.update(set(_WORD.findall(text.casefold())))
+        known += 1
+    least = max(_COMMON_MIN, _COMMON_SHARE * known)
+    return frozenset(word for word, count in counts.items() if count >= least)
+
+
+def decisive_words(question: str, gold: str, answer: str, common: Collection[str]) -> Spans:
+    """Return where in an answer the words stand that the golden answer adds to its question."""
+    asked = set(_WORD.findall(question.casefold()))
+    wanted = {word for word in _WORD.findall(gold.casefold()) if word not in asked}
+    wanted.difference_update(common)
+    found = []
+    for match in _WORD.finditer(answer):
+        word = match.group().casefold()
+        if any(word == other or _begin_alike(word, other) for other in wanted):
+            found.append(match.span())
+    return found
+
+
+def _begin_alike(one: str, other: str) -> bool:
+    letters = max(_ALIKE_LETTERS, len(one) - 3, len(other) - 3)
+    return len(one) >= letters and one[:letters] == other[:letters]
 
 
 def tokens(text: str) -> list[str]:

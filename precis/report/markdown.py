@@ -5,10 +5,10 @@ Pictures travel inside the text as PNG data.
 
 import base64
 
+from precis.markdown import escape, table
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import Chart
-from precis.report.escaping import escape, table
 from precis.statistics.standings import Standing
 
 _DPI = 100

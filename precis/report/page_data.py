@@ -9,10 +9,10 @@ import polars as pl
 
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
-from precis.report.decisive import Spans, common_words, decisive_words
 from precis.statistics.comparisons import Pair
 from precis.statistics.intervals import Difference
 from precis.statistics.standings import Contender, contenders_of, rows_by
+from precis.text import Spans, common_words, decisive_words
 
 
 def pack(data: dict[str, Any]) -> str:

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from precis.markdown import escape, quote, table
 from precis.records.ledger import Ledger
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import CurveWords, curve_of, learning_curve
-from precis.report.escaping import escape, quote, table
 from precis.report.examples import Change, LatestSamples, best_and_worst, most_changed
 from precis.report.markdown import picture
 from precis.report.step_charts import phases, trends

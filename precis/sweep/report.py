@@ -7,7 +7,7 @@ from itertools import chain
 from statistics import fmean
 
 from precis.errors import UnusableRun
-from precis.report.escaping import escape
+from precis.markdown import escape
 from precis.report.wording import Words
 from precis.store import Store
 from precis.sweep.ranking import SEEDS_MIN, SettingsResult, TrialResult

@@ -1,9 +1,8 @@
 """A summary as a person reads it: as a quotation, with its questions and verdicts."""
 
+from precis.markdown import escape, mark_bold, quote, table
 from precis.records.rollout import Rollout, Unscored
-from precis.report.decisive import decisive_words
-from precis.report.escaping import escape, mark_bold, quote, table
-from precis.text import count_words
+from precis.text import count_words, decisive_words
 
 
 def show_summary(rollout: Rollout) -> str:

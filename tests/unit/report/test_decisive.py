@@ -1,7 +1,7 @@
 """What an answer has of the golden one is shown, and nothing else of it."""
 
-from precis.report.decisive import common_words, decisive_words
-from precis.report.escaping import mark_bold, table
+from precis.markdown import mark_bold, table
+from precis.text import common_words, decisive_words
 
 
 def shown(question: str, gold: str, answer: str, common: frozenset[str] = frozenset()) -> list[str]:

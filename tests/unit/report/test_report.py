@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from precis.markdown import escape
 from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import StepPoint
-from precis.report.escaping import escape
 from precis.report.markdown import benchmark_report
 from precis.report.page import report_files, report_html
 from precis.report.page_data import reader_data

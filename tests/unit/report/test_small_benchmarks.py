@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from precis.benchmark.measure import BenchmarkId, report_folder
 from precis.config import BenchmarkConfig
+from precis.markdown import escape
 from precis.records.documents import Corpus, Document, Question
 from precis.records.results import Provenance, Row, frame_of
 from precis.records.verdict import Answer, Scored
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
-from precis.report.escaping import escape
 from precis.report.markdown import benchmark_report
 from precis.report.page import report_files, report_html
 from precis.report.publish import own_folder, store_report
