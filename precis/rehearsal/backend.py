@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from art.metrics_taxonomy import (
     build_training_summary_metrics,
     summarize_trajectory_groups,
 )
-from art.types import LocalTrainResult, TrainSFTConfig
+from art.types import LocalTrainResult
 from art.utils.output_dirs import get_model_dir
 
 from precis.errors import TrainerError
@@ -35,16 +35,15 @@ from precis.rehearsal.checkpoint_files import (
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kind import PolicyKind, Sample
 from precis.rehearsal.train_step import advance, end_imitation, imitate, passes, with_advantages
-from precis.settings.imitation import read_pass
+from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.trainer import EmbeddedTrainer
 
 _OPTIONS = tuple(EmbeddedTrainer.model_fields)
-_SFT_BATCH = 8
 
 Progress = Callable[[dict[str, float]], None]
 
 
-class EmbeddedBackend:
+class EmbeddedBackend(ImitatesInOnePass):
     """Trains embedded policies of one kind; use it where ART takes a backend.
 
     The checkpoints on disk are the only state, in ART's own layout
@@ -183,22 +182,6 @@ class EmbeddedBackend:
 
     async def forget(self, model: AnyTrainableModel) -> None:
         """Nothing of a model is in memory: the checkpoints on disk are the only state."""
-
-    async def _train_sft(
-        self,
-        model: AnyTrainableModel,
-        trajectories: Iterable[Trajectory],
-        config: TrainSFTConfig,
-        dev_config: dev.TrainSFTConfig,
-        verbose: bool = False,
-    ) -> AsyncIterator[dict[str, float]]:
-        """ART's own call of `train_sft`: one pass, its metrics by update."""
-        shown = list(trajectories)
-        size, rates = read_pass(config, len(shown), _SFT_BATCH)
-        seen: list[dict[str, float]] = []
-        await self.train_sft(model, shown, seen.append, batch_size=size, learning_rates=rates)
-        for metrics in seen:
-            yield metrics
 
     async def _prepare_backend_for_training(
         self, model: AnyTrainableModel, config: dev.OpenAIServerConfig | None = None

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM 
 
 from precis.settings.trainer import EngineConfig  # noqa: E402
 from precis.trainer.gpu.learner import Learner  # noqa: E402
-from precis.trainer.gpu.packing import PackedSequence, Sample, Update, pack  # noqa: E402
+from precis.trainer.gpu.packing import PackedSequence, TrainingSample, Update, pack  # noqa: E402
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 PROMPT = 40
@@ -42,7 +42,7 @@ def base_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Sample]:
+def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[TrainingSample]:
     """Answers of differing lengths to prompts of one length, with random advantages."""
     chance = np.random.default_rng(seed)
     made = []
@@ -51,7 +51,7 @@ def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Sample]:
         for _ in range(each):
             answer = chance.integers(0, 128, int(chance.integers(10, 60))).tolist()
             made.append(
-                Sample(
+                TrainingSample(
                     token_ids=shared + answer,
                     assistant_mask=[0] * PROMPT + [1] * len(answer),
                     logprobs=[float("nan")] * PROMPT + [-4.85] * len(answer),
@@ -64,7 +64,7 @@ def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[Sample]:
     return made
 
 
-def packed(given: list[Sample], tokens_max: int, updates: int = 1) -> list[Update]:
+def packed(given: list[TrainingSample], tokens_max: int, updates: int = 1) -> list[Update]:
     return pack(given, updates=updates, tokens_max=tokens_max, weighting="token", seed="1")
 
 

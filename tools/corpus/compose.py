@@ -18,7 +18,7 @@ _ASIDES = 9
 
 
 @dataclass(frozen=True)
-class QuestionRow:
+class ComposedRow:
     """A question, its golden answers, and whether the document has them."""
 
     question: str
@@ -33,7 +33,7 @@ class Composed:
     id: str
     topic: str
     text: str
-    asked: tuple[QuestionRow, ...]
+    asked: tuple[ComposedRow, ...]
 
 
 def compose(story: Story, rng: Random) -> Composed:
@@ -51,20 +51,20 @@ def compose(story: Story, rng: Random) -> Composed:
     return Composed(_identifier(rng), story.topic, text, tuple(questions))
 
 
-def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> QuestionRow:
+def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> ComposedRow:
     own = draw.own_values(fact)
     sentence = draw.tell(rng.choice(fact.tellings), own)
     question = draw.tell(rng.choice(fact.questions), own)
-    return QuestionRow(question, draw.tell(fact.answer, own).strip("“”"), sentence)
+    return ComposedRow(question, draw.tell(fact.answer, own).strip("“”"), sentence)
 
 
 def _missing(
     story: Story, unused: list[FactTemplate], count: int, draw: Draw, rng: Random
-) -> list[QuestionRow]:
+) -> list[ComposedRow]:
     """Questions that fit the topic but that the document is silent about."""
     foreign = [rng.choice(fact.questions) for fact in unused[:1]]
     chosen = rng.sample([*story.sections["absent"], *foreign], count)
-    return [QuestionRow(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE) for question in chosen]
+    return [ComposedRow(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE) for question in chosen]
 
 
 def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:

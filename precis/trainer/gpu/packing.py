@@ -30,7 +30,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True)
-class Sample:
+class TrainingSample:
     """Prompt and answer as tokens, or the prompts and answers of several turns.
 
     Attributes:
@@ -83,7 +83,7 @@ Update = list[PackedSequence]
 
 
 def pack(
-    samples: Sequence[Sample],
+    samples: Sequence[TrainingSample],
     *,
     updates: int,
     tokens_max: int,
@@ -106,7 +106,7 @@ def pack(
         TrainerError: a sample is longer than `tokens_max`.
     """
     # Prompts in a random order, and the samples of each; those of one prompt stay together.
-    by_prompt: dict[Hashable, list[Sample]] = {}
+    by_prompt: dict[Hashable, list[TrainingSample]] = {}
     for sample in samples:
         by_prompt.setdefault(sample.prompt_id, []).append(sample)
     chance = random.Random(seed)
@@ -124,7 +124,7 @@ def pack(
     return packed
 
 
-def _advantage_scale(samples: Sequence[Sample], weighting: Weighting) -> float:
+def _advantage_scale(samples: Sequence[TrainingSample], weighting: Weighting) -> float:
     total = sum(_weight(sample, weighting) * sum(sample.assistant_mask) for sample in samples)
     size = sum(
         abs(sample.advantage) * _weight(sample, weighting) * sum(sample.assistant_mask)
@@ -133,13 +133,13 @@ def _advantage_scale(samples: Sequence[Sample], weighting: Weighting) -> float:
     return total / size if size else 1.0
 
 
-def _weight(sample: Sample, weighting: Weighting) -> float:
+def _weight(sample: TrainingSample, weighting: Weighting) -> float:
     """What each sampled token of a sample counts, before the weights are made to add up to 1."""
     return 1.0 if weighting == "token" else 1.0 / max(1, sample.rollout_tokens)
 
 
 def _pack_update(
-    samples: Sequence[Sample], tokens_max: int, weighting: Weighting, scale: float
+    samples: Sequence[TrainingSample], tokens_max: int, weighting: Weighting, scale: float
 ) -> Update:
     total = sum(_weight(sample, weighting) * sum(sample.assistant_mask) for sample in samples)
     drafts = [_Draft()]
@@ -170,12 +170,12 @@ class _Draft:
     weights: list[float] = field(default_factory=list)
     prompts: dict[Hashable, int] = field(default_factory=dict)
 
-    def needs(self, sample: Sample) -> int:
+    def needs(self, sample: TrainingSample) -> int:
         """How many tokens the sample adds."""
         shared = sample.prompt_length if sample.prompt_id in self.prompts else 0
         return len(sample.token_ids) - shared
 
-    def add(self, sample: Sample, group: int, advantage: float, weight: float) -> None:
+    def add(self, sample: TrainingSample, group: int, advantage: float, weight: float) -> None:
         start = sample.prompt_length if sample.prompt_id in self.prompts else 0
         parent = self.prompts.setdefault(sample.prompt_id, len(self.prompts))
         for position in range(start, len(sample.token_ids)):

@@ -17,13 +17,15 @@ from openai.types.chat.chat_completion import Choice
 from precis.errors import TrainerError
 from precis.records.demonstrations import is_imitated
 from precis.records.samples import Sampled, TokenSequence, join_calls, sampled_in, tokens_of
-from precis.trainer.gpu.packing import Sample
+from precis.trainer.gpu.packing import TrainingSample
 
 _TINY = 1e-6
 """ART's own, against a division by nothing."""
 
 
-def samples_of(groups: Sequence[art.TrajectoryGroup], *, scale_rewards: bool) -> list[Sample]:
+def samples_of(
+    groups: Sequence[art.TrajectoryGroup], *, scale_rewards: bool
+) -> list[TrainingSample]:
     """Return the samples of a step that have an advantage, those of one prompt side by side.
 
     Their tokens are those that the engine read and sampled. A trajectory makes one sample, or more
@@ -35,7 +37,7 @@ def samples_of(groups: Sequence[art.TrajectoryGroup], *, scale_rewards: bool) ->
     Raises:
         TrainerError: a choice carries no token ids.
     """
-    samples: list[Sample] = []
+    samples: list[TrainingSample] = []
     for number, group in enumerate(groups):
         rewards = [one.reward for one in group.trajectories]
         mean = statistics.fmean(rewards)
@@ -50,7 +52,7 @@ def samples_of(groups: Sequence[art.TrajectoryGroup], *, scale_rewards: bool) ->
 
 def tokenize_demonstrations(
     trajectories: Iterable[art.Trajectory], tokenizer: Any, tokens_max: int
-) -> list[list[Sample]]:
+) -> list[list[TrainingSample]]:
     """Return each trajectory's answers to imitate, each with its end, as samples.
 
     An answer whose prompt begins with the answer before it continues that one's sample. Answers
@@ -147,7 +149,7 @@ def _render(
 
 def _samples_of(
     sequences: Sequence[TokenSequence], advantage: float, group: Hashable
-) -> list[Sample]:
+) -> list[TrainingSample]:
     """Return the sequences of a trajectory as samples.
 
     Args:
@@ -158,7 +160,7 @@ def _samples_of(
     for sequence in sequences:
         prompt = tuple(sequence.token_ids[: sequence.prompt_length])
         samples.append(
-            Sample(
+            TrainingSample(
                 token_ids=sequence.token_ids,
                 assistant_mask=sequence.mask,
                 logprobs=sequence.logprobs,

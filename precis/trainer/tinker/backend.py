@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,13 +14,13 @@ from art.metrics_taxonomy import (
     build_training_summary_metrics,
     summarize_trajectory_groups,
 )
-from art.types import LocalTrainResult, TrainSFTConfig
+from art.types import LocalTrainResult
 from art.utils.output_dirs import get_model_dir
 
 from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
-from precis.settings.imitation import read_pass
+from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.tinker import TinkerTrainer
 from precis.trainer.backend import Progress
 from precis.trainer.gpu.checkpoints import newest_step, read_metrics
@@ -38,10 +38,8 @@ from precis.trainer.tinker.tokenizer import tokenizer_of
 
 Model = art.TrainableModel[Any, Any]
 
-_SFT_BATCH = 8
 
-
-class TinkerBackend:
+class TinkerBackend(ImitatesInOnePass):
     """Trains and samples at a service that speaks the Tinker API; use it where ART takes a backend.
 
     Args:
@@ -161,22 +159,6 @@ class TinkerBackend:
     async def forget(self, model: Model) -> None:
         """Leave the session, in which the service has what its files were replaced of."""
         await self._find(model).leave()
-
-    async def _train_sft(
-        self,
-        model: Model,
-        trajectories: Iterable[art.Trajectory],
-        config: TrainSFTConfig,
-        dev_config: dev.TrainSFTConfig,
-        verbose: bool = False,
-    ) -> AsyncIterator[dict[str, float]]:
-        """ART's own call of `train_sft`: one pass, its metrics by update."""
-        shown = list(trajectories)
-        size, rates = read_pass(config, len(shown), _SFT_BATCH)
-        seen: list[dict[str, float]] = []
-        await self.train_sft(model, shown, seen.append, batch_size=size, learning_rates=rates)
-        for metrics in seen:
-            yield metrics
 
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None = None

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tinker
 
-from precis.trainer.gpu.packing import Sample, Weighting
+from precis.trainer.gpu.packing import TrainingSample, Weighting
 
 IMITATION: Final = "cross_entropy"
 """The loss of imitation."""
@@ -32,7 +32,7 @@ class Update:
     """
 
     data: list[tinker.Datum]
-    samples: Sequence[Sample]
+    samples: Sequence[TrainingSample]
 
     @property
     def tokens(self) -> int:
@@ -46,7 +46,7 @@ class Update:
 
 
 def make_updates(
-    samples: Sequence[Sample], count: int, weighting: Weighting, seed: str
+    samples: Sequence[TrainingSample], count: int, weighting: Weighting, seed: str
 ) -> list[Update]:
     """So many updates by reinforcement; fewer where there are fewer samples.
 
@@ -68,7 +68,7 @@ def make_updates(
 
 
 def make_imitations(
-    demonstrations: Sequence[Sequence[Sample]], size: int, seed: str
+    demonstrations: Sequence[Sequence[TrainingSample]], size: int, seed: str
 ) -> Iterator[Update]:
     """Updates by imitation without end; each demonstration is in one of each pass.
 
@@ -101,7 +101,7 @@ def logprob_gap(update: Update, output: tinker.ForwardBackwardOutput) -> float:
     return math.fsum(gaps) / len(gaps)
 
 
-def _weights(samples: Sequence[Sample], weighting: Weighting) -> list[float]:
+def _weights(samples: Sequence[TrainingSample], weighting: Weighting) -> list[float]:
     """Return what each learned token of each sample counts."""
     if weighting == "token":
         total = sum(map(_trained, samples))
@@ -110,14 +110,14 @@ def _weights(samples: Sequence[Sample], weighting: Weighting) -> list[float]:
     return [1 / (rollouts * max(1, sample.rollout_tokens)) for sample in samples]
 
 
-def _reinforcement(sample: Sample, weight: float) -> tinker.Datum:
+def _reinforcement(sample: TrainingSample, weight: float) -> tinker.Datum:
     mask = _mask(sample)
     logprobs = np.where(mask, np.array(sample.logprobs[1:]), 0.0)
     advantages = np.where(mask, sample.advantage * weight, 0.0)
     return _datum(sample, logprobs=logprobs, advantages=advantages)
 
 
-def _datum(sample: Sample, **inputs: npt.NDArray[np.float64]) -> tinker.Datum:
+def _datum(sample: TrainingSample, **inputs: npt.NDArray[np.float64]) -> tinker.Datum:
     targets = np.array(sample.token_ids[1:], dtype=np.int64)
     tensors = {"target_tokens": tinker.TensorData.from_numpy(targets)}
     for name, values in inputs.items():
@@ -127,9 +127,9 @@ def _datum(sample: Sample, **inputs: npt.NDArray[np.float64]) -> tinker.Datum:
     )
 
 
-def _mask(sample: Sample) -> npt.NDArray[np.bool_]:
+def _mask(sample: TrainingSample) -> npt.NDArray[np.bool_]:
     return np.array(sample.assistant_mask[1:], dtype=np.bool_)
 
 
-def _trained(sample: Sample) -> int:
+def _trained(sample: TrainingSample) -> int:
     return max(1, sum(sample.assistant_mask[1:]))

@@ -15,7 +15,7 @@ from precis.environments.trajectories import trajectory_of
 from precis.errors import TrainerError
 from precis.records.rollout import Call, Rollout, Scenario, Score
 from precis.records.samples import TokenSequence, count_prefix_breaks, join_calls
-from precis.trainer.gpu.packing import Sample
+from precis.trainer.gpu.packing import TrainingSample
 from precis.trainer.gpu.tokens import samples_of
 from precis.trainer.protocol import decode_groups, digest_of, encode_groups
 from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
@@ -208,7 +208,7 @@ def test_the_trainer_gets_the_same_samples_over_the_wire(
     assert digest_of(encode_groups([there])) == digest_of(encode_groups([here]))
 
 
-def essence_of_sample(one: Sample) -> tuple[Any, ...]:
+def essence_of_sample(one: TrainingSample) -> tuple[Any, ...]:
     logprobs = [value for value in one.logprobs if not math.isnan(value)]
     return one.token_ids, one.assistant_mask, logprobs
 

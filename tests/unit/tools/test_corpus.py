@@ -15,7 +15,7 @@ from precis.rehearsal.judges.grader import UNANSWERABLE, grade
 from precis.rehearsal.judges.reader import answer
 from precis.text import count_words, sentences
 from precis.words import WORDS_MAX
-from tools.corpus.compose import Composed, QuestionRow
+from tools.corpus.compose import Composed, ComposedRow
 from tools.corpus.make import PATH, corpus, write
 
 TOPICS = {
@@ -183,7 +183,7 @@ def _accuracy(documents: list[Composed], summary: Callable[[Composed], str]) -> 
     )
 
 
-def _answerable(document: Composed) -> list[QuestionRow]:
+def _answerable(document: Composed) -> list[ComposedRow]:
     return [asked for asked in document.asked if asked.answer != UNANSWERABLE]
 
 

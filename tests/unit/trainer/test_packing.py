@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.errors import TrainerError
-from precis.trainer.gpu.packing import PackedSequence, Sample, Weighting, pack
+from precis.trainer.gpu.packing import PackedSequence, TrainingSample, Weighting, pack
 
 PROMPT = 30
 
 
-def sample(prompt: int, answer: int, advantage: float = 1.0) -> Sample:
+def sample(prompt: int, answer: int, advantage: float = 1.0) -> TrainingSample:
     """An answer of so many tokens to one of the prompts, which are all of one length."""
     shared = [1000 * prompt + position for position in range(PROMPT)]
-    return Sample(
+    return TrainingSample(
         token_ids=shared + [7] * answer,
         assistant_mask=[0] * PROMPT + [1] * answer,
         logprobs=[float("nan")] * PROMPT + [-1.0] * answer,
@@ -27,7 +27,7 @@ def sample(prompt: int, answer: int, advantage: float = 1.0) -> Sample:
     )
 
 
-def step(answers: list[list[int]]) -> list[Sample]:
+def step(answers: list[list[int]]) -> list[TrainingSample]:
     """A step's samples: for each prompt the lengths of its answers; half of them did well."""
     return [
         sample(prompt, length, 1.0 if number % 2 else -1.0)
@@ -36,12 +36,15 @@ def step(answers: list[list[int]]) -> list[Sample]:
     ]
 
 
-def answered(samples: list[Sample]) -> int:
+def answered(samples: list[TrainingSample]) -> int:
     return sum(sum(one.assistant_mask) for one in samples)
 
 
 def packed(
-    samples: list[Sample], updates: int, tokens_max: int = 1024, weighting: Weighting = "token"
+    samples: list[TrainingSample],
+    updates: int,
+    tokens_max: int = 1024,
+    weighting: Weighting = "token",
 ) -> list[list[PackedSequence]]:
     return pack(samples, updates=updates, tokens_max=tokens_max, weighting=weighting, seed="1/0")
 

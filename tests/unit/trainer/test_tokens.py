@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat.chat_completion import Choice
 
 from precis.errors import TrainerError
-from precis.trainer.gpu.packing import Sample
+from precis.trainer.gpu.packing import TrainingSample
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.tinker.tokenizer import ChatTokenizer, load_tokenizer
 from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, Tokenizer, write_chat_tokenizer
@@ -116,7 +116,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
     return load_tokenizer(str(write_chat_tokenizer(folder, TEMPLATE_WITH_TOOLS)))
 
 
-def learned(sample: Sample, tokenizer: ChatTokenizer) -> str:
+def learned(sample: TrainingSample, tokenizer: ChatTokenizer) -> str:
     ids = zip(sample.token_ids, sample.assistant_mask, strict=True)
     return tokenizer.decode([token for token, mask in ids if mask])
 

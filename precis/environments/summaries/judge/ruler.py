@@ -52,7 +52,7 @@ class _Score(BaseModel):
     score: float = Field(ge=0, le=1, allow_inf_nan=False)
 
 
-class _Scores(BaseModel):
+class _RulerScores(BaseModel):
     scores: list[_Score]
 
 
@@ -201,7 +201,7 @@ class _Exchange(httpx.AsyncBaseTransport):
 
 def _parse(reply: str, wanted: int) -> list[float]:
     try:
-        scores = _Scores.model_validate_json(reply).scores
+        scores = _RulerScores.model_validate_json(reply).scores
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         detail = f"The judge's reply is no list of scores: {problem}"
