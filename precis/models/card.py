@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
-import yaml
 
 from precis.models.adapter import claimed_base
 from precis.models.base import HUB_NAME, choose_base, public_name
@@ -97,7 +96,7 @@ def card_of(
         base: the base model's name; empty for the embedded policy.
     """
     sections = [
-        _head(_metadata(model, base, file_format)),
+        f"---\n{_metadata(model, base, file_format)}\n---\n",
         _introduce_agent(model, base, repo) if model.is_agent else _introduction(model, base, repo),
         _use(model, file_format, repo),
         _training(model.record, base),
@@ -112,7 +111,9 @@ def write_card(folder: Path, card: str) -> None:
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> dict[str, Any]:
+def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
+    from huggingface_hub import ModelCardData  # which takes a while
+
     record = model.record
     known: dict[str, Any] = {"tags": ["summarization", "grpo", "precis"], "metrics": ["accuracy"]}
     if model.is_agent:
@@ -120,31 +121,23 @@ def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> dict[st
     elif record and HUB_NAME.fullmatch(record.documents):
         known["datasets"] = [record.documents]
     if not base:
-        task = {} if model.is_agent else {"pipeline_tag": "summarization"}
-        return {**known, "license": "apache-2.0", **task}
+        task: dict[str, Any] = {} if model.is_agent else {"pipeline_tag": "summarization"}
+        return ModelCardData(**known, license="apache-2.0", **task).to_yaml()
     if HUB_NAME.fullmatch(base):
         known["base_model"] = base
         known["base_model_relation"] = "adapter" if file_format == "adapter" else "finetune"
     library = {"adapter": "peft", "merged": "transformers", "gguf": "gguf"}[file_format]
-    return {
-        **known,
-        **_licence_metadata(base),
-        "library_name": library,
-        "pipeline_tag": "text-generation",
-    }
+    known |= {"library_name": library, "pipeline_tag": "text-generation"}
+    return ModelCardData(**known, **_licence_metadata(base)).to_yaml()
 
 
-def _licence_metadata(base: str) -> dict[str, str]:
+def _licence_metadata(base: str) -> dict[str, Any]:
     licence = licence_of(base)
     if licence is None:
         return {"license": "other", "license_name": "licence-of-the-base-model"}
     if licence.allows_commerce:
         return {"license": licence.id}
     return {"license": "other", "license_name": licence.id, "license_link": licence.url}
-
-
-def _head(metadata: dict[str, Any]) -> str:
-    return f"---\n{yaml.safe_dump(metadata, sort_keys=True)}---\n"
 
 
 def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:

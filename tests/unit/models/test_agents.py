@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from precis.models.card import base_of, card_of
-from precis.models.gguf import write_modelfile
+from precis.models.export import write_modelfile
 from precis.models.record import TrainingRecord, read_record, write_record
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import DEFAULT_ADDRESS, command_for_merged
