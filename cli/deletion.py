@@ -36,27 +36,23 @@ async def delete_from_prefect(model: str, store: str) -> int:
     found = await asyncio.to_thread(server.find_or_start)
     try:
         await asyncio.to_thread(found.wait)
-        return await _delete(model, store)
+        from prefect import get_client
+        from prefect.exceptions import PrefectException
+
+        deleted = 0
+        try:
+            async with get_client() as client:
+                for run in await _flow_runs(client):
+                    if is_of(run.parameters, model, store):
+                        await _delete_artifacts(client, run.id)
+                        await client.delete_flow_run(run.id)
+                        deleted += 1
+        except PrefectException as error:
+            raise PrecisError(f"Prefect did not delete the runs of {model!r}: {error}") from error
+        return deleted
     finally:
         if found.started:
             await asyncio.to_thread(server.stop)
-
-
-async def _delete(model: str, store: str) -> int:
-    from prefect import get_client
-    from prefect.exceptions import PrefectException
-
-    deleted = 0
-    try:
-        async with get_client() as client:
-            for run in await _flow_runs(client):
-                if is_of(run.parameters, model, store):
-                    await _delete_artifacts(client, run.id)
-                    await client.delete_flow_run(run.id)
-                    deleted += 1
-    except PrefectException as error:
-        raise PrecisError(f"Prefect did not delete the runs of {model!r}: {error}") from error
-    return deleted
 
 
 def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:

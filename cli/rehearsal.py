@@ -61,11 +61,25 @@ def rehearsal_config(
     Args:
         model: its name; empty makes one of documents and seed.
     """
+    corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
+    count = (
+        len(read_documents(corpus, _to_be_said_later))
+        if documents != "bundled"
+        else _BUNDLED_DOCUMENTS
+    )
+    environment = Environment()
+    given = environment.model_fields_set
+    held_out = max(1, min(_VALIDATION_MAX, count // 6))
+    if "val_size" in given:
+        held_out = environment.val_size
+    trained_on = max(1, count - held_out)
+    if "train_size" in given:
+        trained_on = environment.train_size
     return TrainConfig(
         model=model or _model_of(documents, seed),
         steps=steps,
         seed=seed,
-        documents=_split_of(documents),
+        documents=DocumentsConfig(source=documents, train_size=trained_on, val_size=held_out),
         store=store if "://" in store else str(Path(store).expanduser().absolute()),
         # Two cores answer everything here: more at a time would only wait longer.
         rollouts=RolloutsConfig(in_flight=8),
@@ -109,24 +123,6 @@ def _to_be_said_later(_: str) -> None:
     """What is left out of the documents, the run itself says."""
 
 
-def _split_of(source: str) -> DocumentsConfig:
-    corpus = DocumentsConfig(source=source, train_size=1, val_size=1)
-    count = (
-        len(read_documents(corpus, _to_be_said_later))
-        if source != "bundled"
-        else _BUNDLED_DOCUMENTS
-    )
-    environment = Environment()
-    given = environment.model_fields_set
-    held_out = max(1, min(_VALIDATION_MAX, count // 6))
-    if "val_size" in given:
-        held_out = environment.val_size
-    trained_on = max(1, count - held_out)
-    if "train_size" in given:
-        trained_on = environment.train_size
-    return DocumentsConfig(source=source, train_size=trained_on, val_size=held_out)
-
-
 def forget(config: TrainConfig) -> None:
     """Drop what the store and the work folder hold of this model."""
     open_store(config.store).delete(f"{config.model}/")
@@ -155,7 +151,19 @@ def rehearse(
     if report is None:
         console.print(f"{config.model} is trained to step {config.steps}, in {config.store}.")
         return None
-    _print_results(report, config, time.perf_counter() - started, idle, console)
+    ledger = load_ledger(open_store(config.store), config.model)
+    steps = _counted(ledger.next_step, "step")
+    table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
+    for heading in report.headings:
+        table.add_column(heading)
+    for line in report.standings:
+        table.add_row(*line)
+    console.print(table)
+    console.print(f"Report   {report.folder}report.html", soft_wrap=True)
+    console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
+    for sentence in (idle, report.caveat, shortcoming(ledger)):
+        if sentence:
+            console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
     return report
 
 
@@ -300,28 +308,6 @@ def _bar(console: Console) -> Progress:
         console=console,
         transient=True,
     )
-
-
-def _print_results(
-    report: BenchmarkReport,
-    config: TrainConfig,
-    seconds: float,
-    idle: str | None,
-    console: Console,
-) -> None:
-    ledger = load_ledger(open_store(config.store), config.model)
-    steps = _counted(ledger.next_step, "step")
-    table = Table(title=f"{steps}, {report.held_out}, {seconds:.0f} s")
-    for heading in report.headings:
-        table.add_column(heading)
-    for line in report.standings:
-        table.add_row(*line)
-    console.print(table)
-    console.print(f"Report   {report.folder}report.html", soft_wrap=True)
-    console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
-    for sentence in (idle, report.caveat, shortcoming(ledger)):
-        if sentence:
-            console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -153,7 +153,25 @@ def completions_app(
             return ApiError(400, f"{where}: {problem['msg']}", "invalid_request").response()
         except ApiError as error:
             return error.response()
-        return JSONResponse(_envelope(asked, completion), headers=completion.headers)
+        prompt = completion.prompt_tokens
+        if prompt is None:
+            prompt = sum(count_words(str(message.get("content"))) for message in asked.messages)
+        output = sum(choice.tokens for choice in completion.choices)
+        envelope = {
+            "id": f"chatcmpl-{uuid.uuid4().hex}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": completion.model,
+            "choices": [_choice(index, choice) for index, choice in enumerate(completion.choices)],
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": output,
+                "total_tokens": prompt + output,
+            },
+        }
+        if completion.prompt_ids is not None:
+            envelope["prompt_token_ids"] = list(completion.prompt_ids)
+        return JSONResponse(envelope, headers=completion.headers)
 
     async def list_models(request: Request) -> JSONResponse:
         try:
@@ -182,28 +200,6 @@ def authorize(request: Request, api_key: str | None) -> None:
         given.encode(), f"Bearer {api_key}".encode()
     ):
         raise ApiError(401, "Missing or wrong bearer token.", "invalid_api_key")
-
-
-def _envelope(asked: ChatRequest, completion: Completion) -> dict[str, Any]:
-    prompt = completion.prompt_tokens
-    if prompt is None:
-        prompt = sum(count_words(str(message.get("content"))) for message in asked.messages)
-    output = sum(choice.tokens for choice in completion.choices)
-    envelope = {
-        "id": f"chatcmpl-{uuid.uuid4().hex}",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": completion.model,
-        "choices": [_choice(index, choice) for index, choice in enumerate(completion.choices)],
-        "usage": {
-            "prompt_tokens": prompt,
-            "completion_tokens": output,
-            "total_tokens": prompt + output,
-        },
-    }
-    if completion.prompt_ids is not None:
-        envelope["prompt_token_ids"] = list(completion.prompt_ids)
-    return envelope
 
 
 def _choice(index: int, choice: Choice) -> dict[str, Any]:

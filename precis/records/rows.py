@@ -70,7 +70,21 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
     if path.exists():
         return chain.from_iterable(map(_file_rows, _data_files(path)))
     if config.source.count("/") == 1 and not path.suffix:
-        return _hub_rows(config.source, config.hub_split)
+        import datasets
+
+        try:
+            rows = datasets.load_dataset(config.source, split=config.hub_split)
+        except Exception as error:  # the Hub's client raises some twenty unrelated types
+            why = _innermost(error)
+            # Its next try after a connection that failed is by a client that it has closed.
+            if isinstance(error, RuntimeError) and "client has been closed" in why:
+                why = "it can't be reached"
+            raise DocumentsError(
+                f"The data set {config.source} (split {config.hub_split}) can't be loaded from "
+                f"the Hub: {why}.",
+                "Check its name and split and the network, or give a local file.",
+            ) from error
+        return _check_columns(f"{config.source} ({config.hub_split})", rows.column_names, rows)
     raise DocumentsError(
         f"{config.source} is neither a file or folder here nor a data set's name on the Hub "
         "(owner/name)."
@@ -155,23 +169,6 @@ def _has_rows(path: Path, reader: str) -> bool:
         if reader == "csv":
             next(filled, None)  # the header
         return next(filled, None) is not None
-
-
-def _hub_rows(name: str, hub_split: str) -> Iterator[CorpusRow]:
-    import datasets
-
-    try:
-        rows = datasets.load_dataset(name, split=hub_split)
-    except Exception as error:  # the Hub's client raises some twenty unrelated types
-        why = _innermost(error)
-        # Its next try after a connection that failed is by a client that it has closed.
-        if isinstance(error, RuntimeError) and "client has been closed" in why:
-            why = "it can't be reached"
-        raise DocumentsError(
-            f"The data set {name} (split {hub_split}) can't be loaded from the Hub: {why}.",
-            "Check its name and split and the network, or give a local file.",
-        ) from error
-    return _check_columns(f"{name} ({hub_split})", rows.column_names, rows)
 
 
 def _check_columns(

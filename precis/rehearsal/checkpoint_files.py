@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from precis.errors import CorruptCheckpoint
 from precis.rehearsal.grpo import Adam
@@ -73,7 +72,24 @@ def save(
     make_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
     fresh.chmod(0o755)
-    (fresh / POLICY_FILE).write_text(_encode(trained, layout), encoding="utf-8")
+    adam = trained.adam
+    record = {
+        "policy": layout.kind,
+        "features_version": layout.version,
+        "step": trained.step,
+        "seed": trained.policy.seed,
+        "weights": layout.encode(trained.policy.weights),
+        "reference": layout.encode(trained.reference),
+        "adam": {
+            "count": adam.count,
+            "mean": layout.encode(adam.mean),
+            "square": layout.encode(adam.square),
+        },
+    }
+    # Numbers without names tell a reader nothing, and json's C encoder knows no indentation.
+    (fresh / POLICY_FILE).write_text(
+        json.dumps(record, indent=1 if layout.names else None) + "\n", encoding="utf-8"
+    )
     (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
     move(fresh, folder)
@@ -88,7 +104,19 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
     """
     file = folder_of(model_folder, step) / POLICY_FILE
     try:
-        trained = _decode(json.loads(file.read_text(encoding="utf-8")), layout)
+        record = json.loads(file.read_text(encoding="utf-8"))
+        if record["policy"] != layout.kind:
+            raise ValueError(f"it is a policy {record['policy']!r}, and not {layout.kind!r}")
+        if record["features_version"] != layout.version:
+            raise ValueError(
+                f"its weights are for version {record['features_version']} of the features, and "
+                f"this is version {layout.version}"
+            )
+        adam = record["adam"]
+        mean = layout.decode(adam["mean"])
+        moments = Adam(mean, layout.decode(adam["square"]), adam["count"])
+        policy = Policy(layout.decode(record["weights"]), record["seed"])
+        trained = TrainingState(record["step"], policy, layout.decode(record["reference"]), moments)
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise CorruptCheckpoint(
             f"{file} can't be used as a checkpoint ({error}).",
@@ -108,37 +136,3 @@ def keep_only(model_folder: Path, kept: Iterable[int]) -> None:
     """Remove every checkpoint of a step that is not in `kept`."""
     for step in set(steps(model_folder)) - set(kept):
         shutil.rmtree(folder_of(model_folder, step))
-
-
-def _encode(trained: TrainingState, layout: Layout) -> str:
-    adam = trained.adam
-    record = {
-        "policy": layout.kind,
-        "features_version": layout.version,
-        "step": trained.step,
-        "seed": trained.policy.seed,
-        "weights": layout.encode(trained.policy.weights),
-        "reference": layout.encode(trained.reference),
-        "adam": {
-            "count": adam.count,
-            "mean": layout.encode(adam.mean),
-            "square": layout.encode(adam.square),
-        },
-    }
-    # Numbers without names tell a reader nothing, and json's C encoder knows no indentation.
-    return json.dumps(record, indent=1 if layout.names else None) + "\n"
-
-
-def _decode(record: Mapping[str, Any], layout: Layout) -> TrainingState:
-    if record["policy"] != layout.kind:
-        raise ValueError(f"it is a policy {record['policy']!r}, and not {layout.kind!r}")
-    if record["features_version"] != layout.version:
-        raise ValueError(
-            f"its weights are for version {record['features_version']} of the features, and this "
-            f"is version {layout.version}"
-        )
-    adam = record["adam"]
-    mean = layout.decode(adam["mean"])
-    moments = Adam(mean, layout.decode(adam["square"]), adam["count"])
-    policy = Policy(layout.decode(record["weights"]), record["seed"])
-    return TrainingState(record["step"], policy, layout.decode(record["reference"]), moments)

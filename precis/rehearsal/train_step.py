@@ -8,7 +8,7 @@ import numpy as np
 
 from precis.rehearsal.checkpoint_files import TrainingState
 from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
-from precis.rehearsal.kind import Batch, Floats, Policy, Sample
+from precis.rehearsal.kind import Batch, Policy, Sample
 from precis.settings.trainer import EmbeddedTrainer
 
 S = TypeVar("S", bound=Sample)
@@ -68,7 +68,10 @@ def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> I
     for _ in range(settings.epochs):
         found = objective(weights, batch, reference, settings.clip_epsilon, settings.kl_coefficient)
         weights, adam = descend(weights, adam, found.gradient, settings.learning_rate)
-        yield Pass(_next(trained, weights, adam), found.metrics)
+        yield Pass(
+            replace(advance(trained), policy=Policy(weights, trained.policy.seed), adam=adam),
+            found.metrics,
+        )
 
 
 def imitate(trained: TrainingState, batch: Batch, learning_rate: float) -> Pass:
@@ -95,7 +98,3 @@ def end_imitation(trained: TrainingState) -> TrainingState:
 def advance(trained: TrainingState) -> TrainingState:
     """The next step with nothing learned."""
     return replace(trained, step=trained.step + 1)
-
-
-def _next(trained: TrainingState, weights: Floats, adam: Adam) -> TrainingState:
-    return replace(advance(trained), policy=Policy(weights, trained.policy.seed), adam=adam)

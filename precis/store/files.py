@@ -64,30 +64,29 @@ def _objects(store: Store) -> Iterator[tuple["S3FileSystem", str]]:
 
     settings = store.settings if isinstance(store, S3Store) else S3Environment()
     try:
-        yield _bucket(settings), store.url.removeprefix(_S3)
+        from s3fs import S3FileSystem
+
+        yield (
+            S3FileSystem(
+                key=_clear(settings.aws_access_key_id),
+                secret=_clear(settings.aws_secret_access_key),
+                token=_clear(settings.aws_session_token),
+                endpoint_url=settings.aws_endpoint_url,
+                client_kwargs={"region_name": settings.aws_region},
+                config_kwargs={
+                    "read_timeout": settings.timeout_s,
+                    "s3": {"addressing_style": settings.addressing},
+                },
+                use_listings_cache=False,
+            ),
+            store.url.removeprefix(_S3),
+        )
     except (*Failure, OSError) as error:
         # s3fs makes errors of the operating system of the server's answers.
         answer = error.__cause__ if isinstance(error.__cause__, Failure) else error
         if isinstance(answer, FileNotFoundError):
             raise StoreError(f"Can't read {_S3}{answer}: it is not there.") from error
         raise explain(answer, f"read from {store.url}") from error
-
-
-def _bucket(settings: S3Environment) -> "S3FileSystem":
-    from s3fs import S3FileSystem
-
-    return S3FileSystem(
-        key=_clear(settings.aws_access_key_id),
-        secret=_clear(settings.aws_secret_access_key),
-        token=_clear(settings.aws_session_token),
-        endpoint_url=settings.aws_endpoint_url,
-        client_kwargs={"region_name": settings.aws_region},
-        config_kwargs={
-            "read_timeout": settings.timeout_s,
-            "s3": {"addressing_style": settings.addressing},
-        },
-        use_listings_cache=False,
-    )
 
 
 def _clear(secret: SecretStr | None) -> str | None:

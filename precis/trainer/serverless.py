@@ -57,7 +57,24 @@ class WandbBackend(ServerlessBackend):
             folder.mkdir(parents=True)
             (folder / "untrained.json").write_text(json.dumps({"base_model": model.base_model}))
         if Journal(self._checkpoint(model, 0).parents[1]).run:
-            await self._agree(model, max(self._here(model)))
+            newest = max(self._here(model))
+            checkpoints = self._client.models.checkpoints
+            held = [one.step async for one in checkpoints.list(model_id=model.id or "")]
+            later = [step for step in held if step > newest]
+            if newest == 0 and len(later) > 1:
+                raise TrainerError(
+                    f"W&B holds a model {model.name!r} that was trained to step {max(later)} "
+                    "already.",
+                    "Train under another model name, or delete that one.",
+                )
+            if later:  # trained, and never committed
+                await checkpoints.delete(model_id=model.id or "", steps=later)
+            if newest and newest not in held:
+                raise TrainerError(
+                    f"W&B lacks checkpoint {newest} of {model.name!r}, and takes none from "
+                    "elsewhere.",
+                    "Go back to a step that it has with `precis runs restart`.",
+                )
 
     async def train(
         self,
@@ -114,23 +131,6 @@ class WandbBackend(ServerlessBackend):
         """Drop copies; W&B keeps its own, which it serves."""
         for step in set(self._here(model)) - set(steps_to_keep):
             shutil.rmtree(self._checkpoint(model, step))
-
-    async def _agree(self, model: Model, newest: int) -> None:
-        checkpoints = self._client.models.checkpoints
-        held = [one.step async for one in checkpoints.list(model_id=model.id or "")]
-        later = [step for step in held if step > newest]
-        if newest == 0 and len(later) > 1:
-            raise TrainerError(
-                f"W&B holds a model {model.name!r} that was trained to step {max(later)} already.",
-                "Train under another model name, or delete that one.",
-            )
-        if later:  # trained, and never committed
-            await checkpoints.delete(model_id=model.id or "", steps=later)
-        if newest and newest not in held:
-            raise TrainerError(
-                f"W&B lacks checkpoint {newest} of {model.name!r}, and takes none from elsewhere.",
-                "Go back to a step that it has with `precis runs restart`.",
-            )
 
     def _pull(self, model: Model, step: int, into: Path) -> None:
         """Download a checkpoint; W&B's client blocks meanwhile."""

@@ -10,22 +10,7 @@ def show_summary(rollout: Rollout) -> str:
     document = rollout.scenario
     words = count_words(rollout.text)
     about = f"{document.id} ({document['topic']}): {_score(rollout)}, {words} words"
-    return "\n\n".join([escape(about), quote(rollout.text), _questions(rollout)])
-
-
-def _score(rollout: Rollout) -> str:
-    score = rollout.score
-    if isinstance(score, Unscored):
-        return f"not scored ({score.cause})"
-    if "correct" not in score.metrics:
-        return f"ranked {score.reward:.2f}"
-    why = score.details.get("disqualified")
-    zero = f" (scored zero: {why})" if why else ""
-    return f"{score.metrics['correct']:.0f} of {score.metrics['asked']:.0f} right{zero}"
-
-
-def _questions(rollout: Rollout) -> str:
-    """What was asked, what should have been answered, and what was."""
+    # What was asked, what should have been answered, and what was.
     score = rollout.score
     answers = [] if isinstance(score, Unscored) else score.details.get("answers", [])
     by_id = {answer["question_id"]: answer for answer in answers}
@@ -41,4 +26,21 @@ def _questions(rollout: Rollout) -> str:
             if answer["correct"] and question["answerable"]:
                 said = mark_bold(said, decisive_words(question["text"], gold, said, ()))
             rows.append([question["text"], gold, said, mark])
-    return table(["Question", "Expected", "Answered from the summary", "Verdict"], rows)
+    return "\n\n".join(
+        [
+            escape(about),
+            quote(rollout.text),
+            table(["Question", "Expected", "Answered from the summary", "Verdict"], rows),
+        ]
+    )
+
+
+def _score(rollout: Rollout) -> str:
+    score = rollout.score
+    if isinstance(score, Unscored):
+        return f"not scored ({score.cause})"
+    if "correct" not in score.metrics:
+        return f"ranked {score.reward:.2f}"
+    why = score.details.get("disqualified")
+    zero = f" (scored zero: {why})" if why else ""
+    return f"{score.metrics['correct']:.0f} of {score.metrics['asked']:.0f} right{zero}"

@@ -11,7 +11,7 @@ import numpy as np
 from precis.rehearsal.distributions import pick_logprobs
 from precis.rehearsal.extractive.features import Features
 from precis.rehearsal.extractive.grids import candidates
-from precis.rehearsal.kind import Floats, Integers, Policy
+from precis.rehearsal.kind import Floats, Policy
 
 _ENDS = '.!?…。！？؟۔।"”’)」』'
 
@@ -43,7 +43,17 @@ def pick(
     if temperature > 0:
         order = np.argsort(-(keys / temperature + generator.gumbel(size=len(keys))), kind="stable")
     else:
-        order = np.lexsort((_ties(policy.seed, features.sentences), -keys))
+        salt = f"{policy.seed}:".encode()
+        digests = [
+            hashlib.blake2b(salt + sentence.encode(), digest_size=7)
+            for sentence in features.sentences
+        ]
+        order = np.lexsort(
+            (
+                np.array([int.from_bytes(digest.digest()) for digest in digests], dtype=np.int64),
+                -keys,
+            )
+        )
     picks = []
     left = words_max
     for index, words in zip(order.tolist(), features.words[order].tolist(), strict=True):
@@ -71,9 +81,3 @@ def summary(features: Features, picks: Sequence[int]) -> str:
             text += " " if text[-1] in _ENDS else "\n"
         text += features.sentences[index]
     return text
-
-
-def _ties(seed: int, found: Sequence[str]) -> Integers:
-    salt = f"{seed}:".encode()
-    digests = [hashlib.blake2b(salt + sentence.encode(), digest_size=7) for sentence in found]
-    return np.array([int.from_bytes(digest.digest()) for digest in digests], dtype=np.int64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from precis.environments.summaries.prompt import request_in
 from precis.errors import TrainerError
 from precis.records.samples import tokens_of
-from precis.rehearsal.extractive.features import Features, featurize
+from precis.rehearsal.extractive.features import featurize
 from precis.rehearsal.extractive.samples import PickedSample
 
 if TYPE_CHECKING:
@@ -36,7 +36,13 @@ def sample_of(trajectory: "art.Trajectory") -> PickedSample:
     features = featurize(request.text)
     sampled = tokens_of(choice)
     picks = tuple(sampled.token_ids)
-    _check(picks, features, request.words_max)
+    known = set(range(len(features.words)))
+    fits = set(picks) <= known and int(features.words[list(picks)].sum()) <= request.words_max
+    if not fits or len(set(picks)) < len(picks):
+        raise TrainerError(
+            f"The sentence ids {list(picks)} can't be picks from a document of {len(known)} "
+            f"sentences within {request.words_max} words: the trajectory's messages were changed."
+        )
     if not math.isfinite(trajectory.reward):
         raise TrainerError(
             f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
@@ -48,13 +54,3 @@ def sample_of(trajectory: "art.Trajectory") -> PickedSample:
 
 def _messages(items: Sequence[Any]) -> list[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping)]
-
-
-def _check(picks: Sequence[int], features: Features, words_max: int) -> None:
-    known = set(range(len(features.words)))
-    fits = set(picks) <= known and int(features.words[list(picks)].sum()) <= words_max
-    if not fits or len(set(picks)) < len(picks):
-        raise TrainerError(
-            f"The sentence ids {list(picks)} can't be picks from a document of {len(known)} "
-            f"sentences within {words_max} words: the trajectory's messages were changed."
-        )

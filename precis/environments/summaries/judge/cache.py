@@ -192,7 +192,23 @@ class ReplyCache:
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._write(self._connection)
+                now = int(self._clock())
+                self._connection.executemany(
+                    "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)",
+                    [(key, reply, now) for key, reply in self._pending.items()],
+                )
+                self._connection.executemany(
+                    "UPDATE replies SET used_at = ? WHERE key = ?",
+                    [(now, key) for key in self._touched],
+                )
+                self._connection.executemany(
+                    "UPDATE lookups SET count = count + ? WHERE hit = ?",
+                    [(count, hit) for hit, count in enumerate(self._lookups) if count],
+                )
+                # A batch at a time keeps each write short; at its bound, a cache that takes one
+                # reply and drops up to a batch of them soon has room again.
+                if _count_used_bytes(self._connection) > self._bytes_max:
+                    _evict(self._connection)
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in {
                 sqlite3.SQLITE_BUSY,
@@ -203,24 +219,6 @@ class ReplyCache:
         self._pending.clear()
         self._touched.clear()
         self._lookups = [0, 0]
-
-    def _write(self, connection: sqlite3.Connection) -> None:
-        now = int(self._clock())
-        connection.executemany(
-            "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)",
-            [(key, reply, now) for key, reply in self._pending.items()],
-        )
-        connection.executemany(
-            "UPDATE replies SET used_at = ? WHERE key = ?", [(now, key) for key in self._touched]
-        )
-        connection.executemany(
-            "UPDATE lookups SET count = count + ? WHERE hit = ?",
-            [(count, hit) for hit, count in enumerate(self._lookups) if count],
-        )
-        # A batch at a time keeps each write short; at its bound, a cache that takes one reply and
-        # drops up to a batch of them soon has room again.
-        if _count_used_bytes(connection) > self._bytes_max:
-            _evict(connection)
 
     def _require_connection(self) -> sqlite3.Connection:
         if self._connection is None:

@@ -195,25 +195,21 @@ class _Exchange(httpx.AsyncBaseTransport):
         return httpx.Response(200, json=body)
 
     def _read(self, reply: ChatReply) -> Mapping[str, Any]:
-        self.scores = _parse(whole_text(reply), self._wanted)
+        try:
+            scores = _RulerScores.model_validate_json(whole_text(reply)).scores
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            detail = f"The judge's reply is no list of scores: {problem}"
+            raise ProviderFailed("bad_verdict", detail) from error
+        given = [score.trajectory_id for score in scores]
+        if given != list(map(str, range(1, self._wanted + 1))):
+            raise ProviderFailed(
+                "bad_verdict",
+                f"The judge scored the trajectories {given} where 1 to {self._wanted} were asked "
+                "for, in this order.",
+            )
+        self.scores = [score.score for score in scores]
         return reply.body
-
-
-def _parse(reply: str, wanted: int) -> list[float]:
-    try:
-        scores = _RulerScores.model_validate_json(reply).scores
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        detail = f"The judge's reply is no list of scores: {problem}"
-        raise ProviderFailed("bad_verdict", detail) from error
-    given = [score.trajectory_id for score in scores]
-    if given != list(map(str, range(1, wanted + 1))):
-        raise ProviderFailed(
-            "bad_verdict",
-            f"The judge scored the trajectories {given} where 1 to {wanted} were asked for, "
-            "in this order.",
-        )
-    return [score.score for score in scores]
 
 
 def _escape(group: "art.TrajectoryGroup") -> "art.TrajectoryGroup":
