@@ -93,7 +93,17 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     logging.disable(logging.WARNING)  # what libraries say of their retries; the table says it all
     with console.status("Checking …"):
         rows = asyncio.run(_examine(examined))
-    _print(rows, console)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "Check", "Found, and what to do"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        mark = "[green]✓[/]" if row.ok else "[red]✗[/]"
+        remedy = f"\n→ {row.remedy}" if row.remedy else ""
+        table.add_row(mark, row.name, Text(f"{row.detail}{remedy}"))
+    console.print(table)
+    failed = sum(not row.ok for row in rows)
+    if failed:
+        console.print(f"{failed} of {len(rows)} checks failed.")
     for sentence in keys_in_clear(examined.config):
         console.print(f"Warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
     return all(row.ok for row in rows)
@@ -356,17 +366,3 @@ def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
         # A store that is not there yet hides nothing else that is missing; anything else does.
         config = model.model_validate({**settings, "store": _SOME_BUCKET})
         return Examined(config, problems_in(error)[0])
-
-
-def _print(rows: Sequence[CheckResult], console: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "Check", "Found, and what to do"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        mark = "[green]✓[/]" if row.ok else "[red]✗[/]"
-        remedy = f"\n→ {row.remedy}" if row.remedy else ""
-        table.add_row(mark, row.name, Text(f"{row.detail}{remedy}"))
-    console.print(table)
-    failed = sum(not row.ok for row in rows)
-    if failed:
-        console.print(f"{failed} of {len(rows)} checks failed.")

@@ -177,7 +177,12 @@ def _pdf(name: str, content: bytes) -> tuple[str, str]:
         raise DocumentsError(
             f"{name} has no text in it, only pictures of pages.", "Run OCR on it first."
         )
-    text = unwrap(_join_pages(without_running_lines(pages)))
+    # One text of all pages; a sentence may go on from one to the next.
+    joined = ""
+    for page in without_running_lines(pages):
+        goes_on = page.lstrip()[:1].islower()
+        joined = f"{joined.rstrip()}\n{page}" if goes_on else f"{joined}\n\n{page}"
+    text = unwrap(joined)
     return text, prose(text.replace("\n", "\n\n"), is_print=True)
 
 
@@ -212,15 +217,6 @@ def _without_edges(page: str, running: set[str]) -> str:
 def _shape(line: str) -> str:
     """A line as it is on other pages: numbers count on."""
     return re.sub(r"\d+", "0", " ".join(line.split()).casefold())
-
-
-def _join_pages(pages: Sequence[str]) -> str:
-    """One text of all pages; a sentence may go on from one to the next."""
-    joined = ""
-    for page in pages:
-        goes_on = page.lstrip()[:1].islower()
-        joined = f"{joined.rstrip()}\n{page}" if goes_on else f"{joined}\n\n{page}"
-    return joined
 
 
 def _word(name: str, content: bytes) -> tuple[str, str]:

@@ -206,7 +206,11 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: ExportOptions) ->
         products = read_adapter(adapter)
         merge(base, products, folder, options.dtype)
         proof = verify(base, products, folder, options.dtype)
-        _copy_the_rest(base, folder)
+        # Copy a base's configuration, tokenizer and licence, as far as they are not there yet.
+        for file in sorted(base.iterdir()):
+            is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith("README")
+            if file.is_file() and not is_left_out and not (folder / file.name).exists():
+                shutil.copy(file, folder)  # of the Hub's cache, what the link leads to
         for file in sorted(adapter.iterdir()):
             if file.name in _TOKENIZER and not (folder / file.name).exists():
                 shutil.copy(file, folder)
@@ -223,14 +227,6 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: ExportOptions) ->
     }
     (folder / VERIFICATION_FILE).write_text(json.dumps(known, indent=1) + "\n")
     return proof
-
-
-def _copy_the_rest(base: Path, folder: Path) -> None:
-    """Copy a base's configuration, tokenizer and licence, as far as they are not there yet."""
-    for file in sorted(base.iterdir()):
-        is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith("README")
-        if file.is_file() and not is_left_out and not (folder / file.name).exists():
-            shutil.copy(file, folder)  # of the Hub's cache, what the link leads to
 
 
 @contextmanager

@@ -154,7 +154,11 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
     if step == "final":
         step = "newest" if ledger.stopped_early is None else "best"
     if step == "newest":
-        return _newest(store, ledger)
+        found = complete_around(store, ledger.model, ledger.next_step)
+        committed = [step for step in found if step <= ledger.next_step]
+        if not committed:
+            raise StoreError(f"{store.url} holds no whole checkpoint of {ledger.model!r}.")
+        return found[max(committed)]
     if step == "best":
         return _best(store, ledger)
     key = f"{ledger.model}/checkpoints/"
@@ -163,14 +167,6 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
     except CorruptCheckpoint as error:
         kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
         raise CorruptCheckpoint(str(error), f"Steps that are there: {kept}.") from error
-
-
-def _newest(store: Store, ledger: Ledger) -> Checkpoint:
-    found = complete_around(store, ledger.model, ledger.next_step)
-    committed = [step for step in found if step <= ledger.next_step]
-    if not committed:
-        raise StoreError(f"{store.url} holds no whole checkpoint of {ledger.model!r}.")
-    return found[max(committed)]
 
 
 def _best(store: Store, ledger: Ledger) -> Checkpoint:

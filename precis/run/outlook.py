@@ -63,7 +63,11 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
         return Projection(ledger.usd, None, None, unpriced, None)
     left = max(0, plan.steps - ledger.next_step)
     step_usd = fmean(step.usd for step in recent)
-    other_usd = plan.validations_left * _validation_usd(ledger)
+    # What no step in the ledger has spent, nor a warm start, the validations have, or a step that
+    # was redone.
+    rest = ledger.usd - sum(step.usd for step in ledger.steps)
+    rest -= sum(step.warm_start.usd for step in ledger.steps if step.warm_start)
+    other_usd = plan.validations_left * (max(0.0, rest) / max(1, len(ledger.validations)))
     seconds = left * fmean(sum(step.seconds.values()) for step in recent)
     seconds += plan.validations_left * _mean([one.seconds for one in ledger.validations])
     return Projection(
@@ -80,14 +84,6 @@ def in_words(seconds: float) -> str:
     if seconds < 90:
         return f"about {max(1, round(seconds))} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
-
-
-def _validation_usd(ledger: Ledger) -> float:
-    """What no step in the ledger has spent, nor a warm start, the validations have, or a step that
-    was redone."""
-    rest = ledger.usd - sum(step.usd for step in ledger.steps)
-    rest -= sum(step.warm_start.usd for step in ledger.steps if step.warm_start)
-    return max(0.0, rest) / max(1, len(ledger.validations))
 
 
 def _budget_step(ledger: Ledger, plan: RunPlan, usd_a_step: float) -> int | None:

@@ -105,7 +105,8 @@ def changes(
             same.append(NightlyChange(now, then, change, is_share))
         else:
             different.append(NightlyChange(now, then, change, is_share))
-    found = [*same, *_correct_changes(different)]
+    corrected = correct_p_values({change: change.difference for change in different})
+    found = [*same, *[replace(change, difference=each) for change, each in corrected.items()]]
     return sorted(found, key=lambda each: each.difference.accuracy.mean)
 
 
@@ -117,8 +118,3 @@ def _pairs(
         for earlier in newest(before):
             if earlier.model == last.model and earlier.step != last.step:
                 yield last, earlier
-
-
-def _correct_changes(changes: Sequence[NightlyChange]) -> list[NightlyChange]:
-    corrected = correct_p_values({change: change.difference for change in changes})
-    return [replace(change, difference=each) for change, each in corrected.items()]

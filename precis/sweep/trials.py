@@ -155,21 +155,17 @@ def _combinations(config: SweepConfig) -> Iterator[dict[str, Any]]:
                 f"A sweep gives its trials their {', '.join(own)} itself: leave it out of grid and "
                 "settings, and use the sweep's own fields (name, seeds, store)."
             )
-        _refuse_overlap(changes)
+        for name in changes:
+            parts = [other for other in changes if other.startswith(f"{name}.")]
+            if parts:
+                raise ConfigError(
+                    f"The sweep is given {name}, and with it {', '.join(parts)}, a part of it: "
+                    f"give {name} whole, or its parts one by one."
+                )
         digest = _digest(changes)
         if digest not in seen:
             seen.add(digest)
             yield changes
-
-
-def _refuse_overlap(changes: Changes) -> None:
-    for name in changes:
-        parts = [other for other in changes if other.startswith(f"{name}.")]
-        if parts:
-            raise ConfigError(
-                f"The sweep is given {name}, and with it {', '.join(parts)}, a part of it: give "
-                f"{name} whole, or its parts one by one."
-            )
 
 
 def _digest(changes: Changes) -> str:

@@ -198,18 +198,16 @@ def _read(text: str) -> _Statement:
     facts = {word for word in stems if has_digit(word)} | (stems & name_stems(rest))
     said = verdict[1].lower() if verdict else ""
     names = frozenset(full_names(rest))
-    openings = _openings(rest)
+    # The stem of each sentence's first word, unless it is a word of which others are known.
+    first = [words_of(sentence)[:1] for sentence in sentences(rest)]
+    found = {stem(word) for words in first for word in words if is_content(word)}
+    openings = frozenset(
+        word for word in found if not synonyms(word) and word not in common_stems()
+    )
     units = frozenset((stem(number), unit) for number, unit in counted(words_of(rest)))
     return _Statement(
         stems, frozenset(facts), openings, names, units, len(words), _denied(rest), said
     )
-
-
-def _openings(text: str) -> frozenset[str]:
-    """The stem of each sentence's first word, unless it is a word of which others are known."""
-    first = [words_of(sentence)[:1] for sentence in sentences(text)]
-    found = {stem(word) for words in first for word in words if is_content(word)}
-    return frozenset(word for word in found if not synonyms(word) and word not in common_stems())
 
 
 def _denied(text: str) -> tuple[str, ...]:

@@ -123,7 +123,14 @@ def _known(index: _Index, question: str) -> list[Weights]:
     known: list[Weights] = [{} for _ in index.sentences]
     total = 0.0
     for word in sorted(set(content_stems(question))):
-        likeness = _likeness(index, word)
+        # The text's words that may stand for a word, with what each counts for.
+        likeness = {}
+        for one in index.by_prefix.get(word[:VARIANT_PREFIX], ()):
+            if is_variant(one, word):
+                likeness[one] = _VARIANT
+        likeness |= {one: _SYNONYM for one in sorted(synonyms(word)) if one in index.places}
+        if word in index.places:
+            likeness[word] = 1.0
         if not likeness:
             total += math.log(1 + len(index.sentences)) / 2
             continue
@@ -140,24 +147,16 @@ def _known(index: _Index, question: str) -> list[Weights]:
     return [{word: weight / total for word, weight in words.items()} for words in known]
 
 
-def _likeness(index: _Index, word: str) -> Weights:
-    """Return the text's words that may stand for a word, with what each counts for."""
-    found = {}
-    for one in index.by_prefix.get(word[:VARIANT_PREFIX], ()):
-        if is_variant(one, word):
-            found[one] = _VARIANT
-    found |= {one: _SYNONYM for one in sorted(synonyms(word)) if one in index.places}
-    if word in index.places:
-        found[word] = 1.0
-    return found
-
-
 def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
     kind = kind_asked(question)
     asked = set(content_stems(question))
     # The rarest word alone is no answer: none counts for more than if all counted the same.
     word_max = 1 / max(1, len(asked))
-    kept = _kept(index)
+    # How much of what a sentence has is left in the next one, for each but the last.
+    kept: list[float] = []
+    for place, (one, other) in enumerate(pairwise(index.paragraphs)):
+        apart = one != other and not index.sentences[place].endswith(_ASKED)
+        kept.append(_CARRIED * _PARAGRAPH if apart else _CARRIED)
     before = _carried(known, [0.0, *kept])
     after = _carried(known[::-1], [0.0, *reversed(kept)])[::-1]
     around = _around(index.paragraphs, known)
@@ -173,15 +172,6 @@ def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[floa
             score += _NUMBER_BONUS
         scores.append(score)
     return scores
-
-
-def _kept(index: _Index) -> list[float]:
-    """Return how much of what a sentence has is left in the next one, for each but the last."""
-    kept: list[float] = []
-    for place, (one, other) in enumerate(pairwise(index.paragraphs)):
-        apart = one != other and not index.sentences[place].endswith(_ASKED)
-        kept.append(_CARRIED * _PARAGRAPH if apart else _CARRIED)
-    return kept
 
 
 def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:

@@ -83,7 +83,16 @@ def _tokenize_answers(history: Any, tokenizer: Any) -> list[Sampled]:
     messages: list[dict[str, Any]] = []
     for item in history.messages_and_choices:
         message = item.message.model_dump(exclude_none=True) if isinstance(item, Choice) else item
-        read = _as_read(message)
+        # A message as vLLM gives it to a chat template: with the arguments of calls parsed.
+        read = {**message, "content": message.get("content") or ""}
+        calls = []
+        for call in message.get("tool_calls") or ():
+            arguments = call["function"]["arguments"]
+            with suppress(ValueError):  # what the policy has sampled may be no JSON
+                arguments = json.loads(arguments)
+            calls.append({**call, "function": {**call["function"], "arguments": arguments}})
+        if calls:
+            read["tool_calls"] = calls
         if is_imitated(message):
             ids = _tokenize_answer(item, read, messages, history.tools, tokenizer)
             prompt = _render(tokenizer, messages, history.tools)
@@ -112,20 +121,6 @@ def _tokenize_answer(
             "Take a base model whose template knows tools, or leave warm_start out.",
         )
     return answer[: answer.index(end) + 1]
-
-
-def _as_read(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message as vLLM gives it to a chat template: with the arguments of calls parsed."""
-    read = {**message, "content": message.get("content") or ""}
-    calls = []
-    for call in message.get("tool_calls") or ():
-        arguments = call["function"]["arguments"]
-        with suppress(ValueError):  # what the policy has sampled may be no JSON
-            arguments = json.loads(arguments)
-        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
-    if calls:
-        read["tool_calls"] = calls
-    return read
 
 
 def _as_declared(tool: Mapping[str, Any]) -> dict[str, Any]:

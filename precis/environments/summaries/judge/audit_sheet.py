@@ -152,7 +152,19 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
     for row in rows:
         word = (row[VERDICT] or "").strip().lower()
         if word:
-            yield _verdict(path, rows.line_num, word, row)
+            if word not in _WORDS:
+                raise ConfigError(
+                    f"{path}, line {rows.line_num}: {word[:40]!r} is no verdict.",
+                    "Write `correct` or `wrong`, or leave it empty.",
+                )
+            keys: dict[str, object] = {
+                name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in ANSWERS_KEY
+            }
+            step = (row["step"] or "").strip()
+            if step and not (step.isdecimal() and len(step) < 10):
+                raise ConfigError(f"{path}, line {rows.line_num}: the step {step[:40]!r} is none.")
+            keys["step"] = int(step) if step else None
+            yield (rows.line_num, _WORDS[word], *(keys[name] for name in ANSWERS_KEY))
 
 
 def _rows(text: str) -> "csv.DictReader[str]":
@@ -167,22 +179,6 @@ def _keys(text: str) -> set[tuple[str, ...]]:
     for row in _rows(text):
         found.add(tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY))
     return found
-
-
-def _verdict(path: Path, line: int, word: str, row: dict[str, str]) -> tuple[object, ...]:
-    if word not in _WORDS:
-        raise ConfigError(
-            f"{path}, line {line}: {word[:40]!r} is no verdict.",
-            "Write `correct` or `wrong`, or leave it empty.",
-        )
-    keys: dict[str, object] = {
-        name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in ANSWERS_KEY
-    }
-    step = (row["step"] or "").strip()
-    if step and not (step.isdecimal() and len(step) < 10):
-        raise ConfigError(f"{path}, line {line}: the step {step[:40]!r} is none.")
-    keys["step"] = int(step) if step else None
-    return line, _WORDS[word], *(keys[name] for name in ANSWERS_KEY)
 
 
 def _as_text(cell: str) -> str:

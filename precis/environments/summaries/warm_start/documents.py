@@ -45,18 +45,13 @@ def prepare_warm_start(
                 "lower warm_start.scenarios, or raise documents.train_size (TRAIN_SIZE)."
             )
         documents, shown, digest = corpus.train[-count:], (), ""
-    apart = _set_apart(corpus, documents)
-    return WarmStart(tuple(map(scenario_of, documents)), shown, digest), apart
-
-
-def _set_apart(corpus: Corpus, documents: Sequence[Document]) -> Corpus:
     apart = replace(corpus, warm_start=tuple(documents))
     if not apart.drawn:
         raise DocumentsError(
             "warm_start leaves no document for the steps: every training document has a summary in "
             "its file. Lower warm_start.scenarios, or raise documents.train_size (TRAIN_SIZE)."
         )
-    return apart
+    return WarmStart(tuple(map(scenario_of, documents)), shown, digest), apart
 
 
 def _match(
