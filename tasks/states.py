@@ -60,13 +60,12 @@ def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
     Args:
         idle: why the run trained nothing, where it did not (`nothing_to_train`).
     """
-    logger = get_run_logger()
     early = stopped(ledger)
     if early:
-        logger.info("%s", early)
+        get_run_logger().info("%s", early)
     wrong = shortcoming(ledger)
     if wrong:
-        logger.warning("%s", wrong)
+        get_run_logger().warning("%s", wrong)
     message = " ".join(filter(None, (idle, early, wrong)))
     return cast(R, Completed(message=message, data=report)) if message else report
 
