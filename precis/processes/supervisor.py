@@ -12,7 +12,7 @@ every orphan of the tree.
     the supervisor, by SIGKILL     the server's standard input ends: the server ends the others
     both, by SIGKILL               the next trainer in that folder ends what is marked as its
     service or engine alone        the server ends itself (`need`), since it can't work on
-    the client, for good           the server stops (`precis.trainer.presence`)
+    the client, for good           the server stops (`precis.trainer.guard`)
 
 To end is SIGTERM, and SIGKILL two seconds later. The mark is an environment variable that names the
 folder, inherited by all that the server starts; nobody else's processes are touched, whatever they
