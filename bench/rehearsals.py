@@ -24,12 +24,11 @@ from precis.environments.python import load_python
 from precis.environments.recorder import score_of
 from precis.llm.server import ChatRequest
 from precis.records.rollout import Scenario, Score
-from precis.rehearsal.advantages import with_advantages
 from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.kind import Policy
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS, sample_of
 from precis.rehearsal.tool_calls.samples import CallSample
-from precis.rehearsal.train_step import advance, passes
+from precis.rehearsal.train_step import advance, passes, with_advantages
 from precis.rollouts.sample import draw_batch, sample_seed
 from precis.settings.trainer import ToolCallTrainer
 from precis.statistics.intervals import share_interval

@@ -259,16 +259,7 @@ def open_rollouts(
         with errors.status(f"Reading the rollouts in {at.url} …"):
             found = gather_rollouts(at, model, step or (), scenario)
             page = rollouts_html(found, model, at.url, datetime.now(UTC))
-        # Write a page where it is wanted, or else in its usual place and open it.
-        file = to or page_file(model, "rollouts.html")
-        try:
-            file.write_text(page, "utf-8")
-        except OSError as error:
-            fail(f"Can't write {file}: {error.strerror}. Choose another file.")
-        if to is None:
-            _open_in_browser(file)
-        else:
-            _print(str(file))
+        _show_page(page, to, page_file(model, "rollouts.html"))
 
 
 @app.command("delete")
@@ -294,6 +285,19 @@ def delete_run(
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
         counted = "1 run" if runs == 1 else f"{runs} runs"
         _print(f"{model} is deleted, and {counted} of it in Prefect.")
+
+
+def _show_page(page: str, to: Path | None, usual: Path) -> None:
+    """Write a page where it is wanted, or else in its usual place and open it."""
+    file = to or usual
+    try:
+        file.write_text(page, "utf-8")
+    except OSError as error:
+        fail(f"Can't write {file}: {error.strerror}. Choose another file.")
+    if to is None:
+        _open_in_browser(file)
+    else:
+        _print(str(file))
 
 
 def _open_in_browser(file: Path) -> None:

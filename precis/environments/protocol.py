@@ -11,7 +11,6 @@ from precis.environments.show import plain_conversation, show_conversation
 from precis.llm.budget import Budget
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
-from precis.markdown import escape, quote
 from precis.records.demonstrations import Demonstration
 from precis.records.nouns import Figure, Nouns
 from precis.records.questions import QuestionRow

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from precis.environments.conversations import Conversation, conversations_of
+from precis.markdown import escape, quote
 from precis.records.rollout import Rollout, content_text
-from precis.report.escaping import escape, quote
 
 _FOLDED_LONGER = 400
 _BEGINNING = 60
