@@ -61,7 +61,7 @@ services: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(SERVICES) -m "not long" -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
-matrices: $(VENV)/.installed-dev  ## what test-all adds to test
+matrices: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## what test-all adds to test
 	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2 \
 		python3-torch
 	$(BIN)/python -m pytest $(SERVICES) -m long -n 3 --dist loadfile \
@@ -84,7 +84,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(VENV)/.installed-dev  ## the programs that print the figures we claim
+bench: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## the programs that print the figures we claim
 	@for program in bench/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)

@@ -136,7 +136,7 @@ async def open_benchmark(
     config: BenchmarkConfig, environment: Environment
 ) -> AsyncIterator[BenchmarkRun]:
     """A benchmark, whose connections are closed when the block ends."""
-    async with observing() as observers, Recorder() as recorder:
+    async with observing() as observers, Recorder.of(config) as recorder:
         run = BenchmarkRun(config, environment, recorder, observers)
         try:
             yield run

@@ -76,9 +76,9 @@ def sessions_app(sessions: Sessions) -> Starlette:
     return Starlette(routes=[Route(f"{_ROOT}{{rest:path}}", serve, methods=["GET", "POST"])])
 
 
-def address_of(port: int, number: str) -> str:
+def address_of(host: str, port: int, number: str) -> str:
     """Return the base URL of a rollout."""
-    return f"http://127.0.0.1:{port}{_ROOT}{number}/v1"
+    return f"http://{host}:{port}{_ROOT}{number}/v1"
 
 
 def _response(answer: Answer) -> Response:

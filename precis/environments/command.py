@@ -23,6 +23,8 @@ from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 if TYPE_CHECKING:
     import art
 
+    from precis.environments.workers import Workers
+
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 _SCENARIOS_S = 60.0
 _SHOWN = 200
@@ -47,6 +49,7 @@ class CommandEnvironment(RulerScored):
         self._scenarios = scenarios
         self._digest = _digest_of(command)
         self.rubric = rubric
+        self.workers: Workers | None = None
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -59,7 +62,9 @@ class CommandEnvironment(RulerScored):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float":
-        """Have the program attempt a scenario."""
+        """Have the program attempt a scenario, here or on a worker."""
+        if self.workers:
+            return await self.workers.play(model, scenario)
         with TemporaryDirectory(prefix="precis-rollout-") as folder:
             file = Path(folder) / "scenario.json"
             file.write_text(json.dumps(dict(scenario)), "utf-8")
@@ -81,6 +86,14 @@ class CommandEnvironment(RulerScored):
         if status:
             return Unscored("agent_failed", f"It ended with status {status}: {said[-_SHOWN:]}")
         return _score_of(output.decode(errors="replace").replace(key, "…"), bool(self.rubric))
+
+    async def open(self) -> None:
+        if self.workers:
+            await self.workers.open()
+
+    async def close(self) -> None:
+        if self.workers:
+            await self.workers.close()
 
 
 def load_command(
@@ -211,3 +224,13 @@ def _digest_of(command: Sequence[str]) -> str:
             name, content = path.name, path.read_bytes()
         digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def relative_files(command: Sequence[str]) -> dict[str, Path]:
+    """Return the files below the current folder that a command names, by their names there."""
+    found = {}
+    for one in command:
+        path = Path(one)
+        if path.is_file() and not path.is_absolute() and ".." not in path.parts:
+            found[one] = path
+    return found

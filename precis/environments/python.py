@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import art
     from pydantic import BaseModel
 
+    from precis.environments.workers import Workers
+
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
@@ -42,6 +44,7 @@ class PythonEnvironment(RulerScored):
 
     def __init__(self, module: ModuleType, where: str, digest: str, rubric: str = "") -> None:
         self.rubric = rubric
+        self.workers: Workers | None = None
         self._module = module
         self._where = where
         self._digest = digest
@@ -74,7 +77,9 @@ class PythonEnvironment(RulerScored):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float | art.Trajectory":
-        """Have the file's function attempt a scenario."""
+        """Have the file's function attempt a scenario, here or on a worker."""
+        if self.workers:
+            return await self.workers.play(model, scenario)
         returned: float = await self._threads.run(self._module.rollout, model, scenario)
         if returned is None and self.rubric:
             return Unscored(UNJUDGED, "No judge was asked yet.")
@@ -104,8 +109,12 @@ class PythonEnvironment(RulerScored):
     async def open(self) -> None:
         if hasattr(self._module, "open"):
             await self._threads.run(self._module.open)
+        if self.workers:
+            await self.workers.open()
 
     async def close(self) -> None:
+        if self.workers:
+            await self.workers.close()
         if hasattr(self._module, "close"):
             await self._threads.run(self._module.close)
 

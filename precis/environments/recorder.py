@@ -30,13 +30,15 @@ from precis.environments.clock import Clock
 from precis.environments.plain_model import PlainModel
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
-from precis.errors import PrecisError
+from precis.errors import ConfigError, PrecisError
 from precis.llm.loop_server import LoopServer
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
 from precis.text import without_controls
 
 if TYPE_CHECKING:
     import art
+
+    from precis.config import RunConfig
 
 _GRACE_S = 5.0
 """How long an agent may take to end after its rollout has ended."""
@@ -49,15 +51,31 @@ class Recorder:
     """Opens an address for each rollout, and takes down what is asked there.
 
     `async with Recorder() as recorder: await recorder.run(policy, environment, scenario)`
+
+    Args:
+        host: the address of this machine at which it listens, for agents on other machines.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
         self._numbers = itertools.count(1)
+
+    @classmethod
+    def of(cls, config: "RunConfig") -> Self:
+        """Return the recorder of a run or a benchmark, where its agents reach it."""
+        workers = getattr(config.environment, "workers", None)
+        return cls(workers.recorder_host) if workers else cls()
 
     async def __aenter__(self) -> Self:
         self._sessions = Sessions()
-        self._server = LoopServer(sessions_app(self._sessions))
-        await self._server.start()
+        self._server = LoopServer(sessions_app(self._sessions), self._host)
+        try:
+            await self._server.start()
+        except OSError as error:
+            raise ConfigError(
+                f"The recorder can't listen at {self._host}: {error.strerror}.",
+                "Give `environment.workers.recorder_host` an address of this machine.",
+            ) from error
         # Shared: a client of its own for each rollout would take 44 ms to make.
         self._http = httpx.AsyncClient(
             transport=SessionTransport(self._sessions), timeout=None, trust_env=False
@@ -90,7 +108,7 @@ class Recorder:
         try:
             model = self._model(policy, environment, number, key)
             with clock.running():
-                agent = asyncio.create_task(_attempt(environment, model, scenario))
+                agent = asyncio.create_task(attempt(environment, model, scenario))
                 score = await _await_score(agent, session, clock)
         finally:
             self._sessions.remove(number)
@@ -112,7 +130,7 @@ class Recorder:
             "project": "precis",
             "config": environment.model_config,
             "inference_api_key": key,
-            "inference_base_url": address_of(self._server.port, number),
+            "inference_base_url": address_of(self._host, self._server.port, number),
         }
         if sys.modules.get("art") is None:  # an agent that wants ART's has imported it
             return PlainModel(**known)
@@ -121,9 +139,14 @@ class Recorder:
         return RolloutModel(inference_model_name=name, **known)
 
 
-async def _attempt(
+async def attempt(
     environment: Environment, model: "art.Model[Any, Any]", scenario: Scenario
 ) -> Score | Unscored:
+    """Have an environment attempt a scenario; what the agent raises is its score.
+
+    Raises:
+        PrecisError: nothing can be asked of this environment any more.
+    """
     try:
         return score_of(await environment.rollout(model, scenario))
     except PrecisError:

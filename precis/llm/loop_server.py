@@ -23,9 +23,14 @@ class _Server(uvicorn.Server):
 
 
 class LoopServer:
-    """A server on 127.0.0.1 and a free port; it lives as long as its event loop."""
+    """A server on a free port; it lives as long as its event loop.
 
-    def __init__(self, app: Any) -> None:
+    Args:
+        host: the address of this machine to listen at.
+    """
+
+    def __init__(self, app: Any, host: str = "127.0.0.1") -> None:
+        self._host = host
         # A client's pool may hold a connection through a long pause and should find it open.
         config = uvicorn.Config(
             app,
@@ -44,11 +49,16 @@ class LoopServer:
 
         Raises:
             RuntimeError: the app did not start; its log says why.
+            OSError: the host is no address of this machine.
         """
         # asyncio sets TCP_NODELAY only where the protocol is named; without it each answer
         # waits 40 ms for the client's delayed ACK.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listener.bind(("127.0.0.1", 0))
+        try:
+            listener.bind((self._host, 0))
+        except OSError:
+            listener.close()
+            raise
         self.port = listener.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
         while not self._server.started:

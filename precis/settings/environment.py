@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 from precis.record import BoundedFloat, BoundedInt, Record
 from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.identity import ByIdentity, Decides, MayChange
+from precis.settings.workers import WorkersSettings
 
 SENT_TO = "~/precis_agent"
 """Where an agent's file and the modules beside it lie on a managed job's machine."""
@@ -28,6 +29,16 @@ class SummariesSettings(Record):
 
     kind: Decides[Literal["summaries"]] = "summaries"
     """Documents, judge and word limit have settings of their own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_workers(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("workers") is not None:
+            raise ValueError(
+                "Summaries have no `workers`: each is one request to the policy and two to the "
+                "judge, which the flow waits for. Leave the setting out."
+            )
+        return given
 
 
 class PythonSettings(Record):
@@ -43,6 +54,8 @@ class PythonSettings(Record):
     group against each other. Empty takes what the file says, or else `own`."""
     rubric: ByIdentity[str] = Field("", max_length=2000)
     """For `ruler`, a sentence on what is good; empty takes the file's."""
+    workers: MayChange[WorkersSettings | None] = None
+    """The workers that play its rollouts; without any the flow's process does."""
 
     @property
     def label(self) -> str:
@@ -68,6 +81,8 @@ class CommandSettings(Record):
     rubric: ByIdentity[str] = Field("", max_length=2000)
     """A sentence on what is good: the judge of `judge` then scores the attempts of a group against
     each other (RULER). Empty takes the score that the program prints."""
+    workers: MayChange[WorkersSettings | None] = None
+    """The workers that run it; without any it runs on the flow's machine."""
 
     @property
     def label(self) -> str:
@@ -102,6 +117,16 @@ class VerifiersSettings(Record):
     variables: MayChange[tuple[str, ...]] = ()
     """Names of variables that its process sees although they may be secrets, such as the key of a
     judge of its own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_workers(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("workers") is not None:
+            raise ValueError(
+                "An environment of verifiers has no `workers`: one process of verifiers' own "
+                "plays it. Leave the setting out."
+            )
+        return given
 
     @property
     def label(self) -> str:

@@ -13,10 +13,10 @@ from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home
-from precis.environments.command import load_command
+from precis.environments.command import CommandEnvironment, load_command, relative_files
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
-from precis.environments.python import load_python
+from precis.environments.python import files_of, load_python
 from precis.environments.reasoning_gym.environment import load_reasoning_gym
 from precis.environments.recorder import Recorder
 from precis.environments.ruler import RulerScored, connect_ruler
@@ -24,6 +24,8 @@ from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
 from precis.environments.textarena.environment import load_textarena
 from precis.environments.verifiers import load_verifiers
+from precis.environments.workers import Workers
+from precis.errors import ConfigError
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.run.lease import leased
@@ -65,15 +67,33 @@ def load_agent(settings: AgentSettings) -> RulerScored:
     Raises:
         ConfigError: it can't be used; says why.
     """
-    if settings.kind == "command":
-        return load_command(settings.command, settings.scenarios, settings.rubric)
     if settings.kind == "verifiers":
         return load_verifiers(settings)
     if settings.kind == "textarena":
         return load_textarena(settings)
     if settings.kind == "reasoning_gym":
         return load_reasoning_gym(settings)
-    return load_python(settings.file, settings.score, settings.rubric)
+    workers = settings.workers
+    if settings.kind == "command":
+        command = load_command(settings.command, settings.scenarios, settings.rubric)
+        if workers:
+            make = partial(CommandEnvironment, settings.command, {}, settings.rubric)
+            command.workers = Workers(workers, make, relative_files(settings.command))
+        return command
+    python = load_python(settings.file, settings.score, settings.rubric)
+    if workers:
+        path = Path(settings.file).expanduser().resolve()
+        folder = Path(workers.folder).expanduser().resolve() if workers.folder else path.parent
+        if not path.is_relative_to(folder):
+            raise ConfigError(
+                f"{settings.file} does not lie in `environment.workers.folder`, {workers.folder}.",
+                "Workers are sent that folder alone: name one that has the file in it.",
+            )
+        name = str(path.relative_to(folder))
+        files = {str(one.relative_to(folder)): one for one in files_of(path).values()}
+        load = partial(load_python, name, settings.score, settings.rubric)
+        python.workers = Workers(workers, load, files)
+    return python
 
 
 @asynccontextmanager
@@ -138,7 +158,7 @@ async def open_run(
     async with (
         leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,
         connect_trainer(config, folder, launch, start) as trainer,
-        Recorder() as recorder,
+        Recorder.of(config) as recorder,
     ):
         yield Run(config, environment, recorder, store, lease, trainer)
 

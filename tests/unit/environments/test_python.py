@@ -294,7 +294,7 @@ ART = {"trainer": {"kind": "art"}}
 
 def test_the_settings_take_a_path_as_it_is() -> None:
     config = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
-    whole = {"kind": "python", "file": "agent.py", "score": "", "rubric": ""}
+    whole = {"kind": "python", "file": "agent.py", "score": "", "rubric": "", "workers": None}
     assert config.environment.model_dump() == whole
     same = TrainConfig.model_validate({"store": "s", **ART, "environment": whole})
     assert same.environment == config.environment

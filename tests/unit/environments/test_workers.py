@@ -1,0 +1,117 @@
+"""Workers without a cluster: what the settings refuse, what is sent, and where the recorder is.
+
+`tests/services/test_workers.py` has the cluster.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from precis.config import TrainConfig
+from precis.environments.command import relative_files
+from precis.environments.python import files_of
+from precis.environments.recorder import Recorder
+from precis.environments.workers import check_reach
+from precis.errors import ConfigError
+from precis.records.rollout import Score
+from precis.settings.environment import PythonSettings
+from precis.settings.workers import WorkersSettings
+from precis.training.opening import load_agent
+from tests.support.scripted_policy import Agent, ScriptedPolicy, asked
+
+
+def config_of(**environment: Any) -> TrainConfig:
+    return TrainConfig.model_validate({"store": "s", "environment": environment})
+
+
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        ({"kind": "summaries", "workers": {}}, "Summaries have no `workers`"),
+        ({"kind": "verifiers", "id": "a", "workers": {}}, "verifiers has no `workers`"),
+        ({"kind": "python", "file": "a.py", "workers": {"count": 0}}, "greater than or equal to 1"),
+        (
+            {"kind": "python", "file": "a.py", "workers": {"recorder_host": "0.0.0.0"}},
+            "is every address of this machine",
+        ),
+        (
+            {"kind": "python", "file": "a.py", "workers": {"recorder_host": "gpu-box"}},
+            "no IPv4 address",
+        ),
+    ],
+)
+def test_settings_that_can_t_work_get_a_sentence(
+    environment: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        config_of(**environment)
+
+
+def test_where_it_is_played_is_no_part_of_what_a_run_is() -> None:
+    alone = config_of(kind="python", file="a.py")
+    spread = config_of(kind="python", file="a.py", workers={"count": 8})
+    assert alone.identity("k", {}) == spread.identity("k", {})
+
+
+def test_without_ray_a_sentence_names_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # what an import of it finds
+    file = tmp_path / "agent.py"
+    file.write_text(
+        "def scenarios(split): return [{'id': split}]\ndef rollout(model, scenario): return 1.0"
+    )
+    with pytest.raises(ConfigError, match=r"needs Ray.*make install-ray"):
+        load_agent(PythonSettings(file=str(file), workers=WorkersSettings()))
+
+
+def test_the_files_that_it_needs_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    needed = ("agent.py", "beside.py", "parts/__init__.py", "parts/deck.py")
+    for name in (*needed, "unused.py", ".env"):
+        (tmp_path / name).touch()
+    (tmp_path / "agent.py").write_text("import json, beside\nfrom parts import deck")
+    found = files_of(tmp_path / "agent.py").values()
+    names = {str(one.relative_to(tmp_path)) for one in found}
+    assert names == set(needed)
+    command = [sys.executable, "agent.py", "--deck", "parts/deck.py", "../elsewhere.py"]
+    assert set(relative_files(command)) == {"agent.py", "parts/deck.py"}
+
+
+def test_several_machines_need_an_address_that_they_reach() -> None:
+    machines = ["10.0.0.5", "10.0.0.6"]
+    check_reach(machines, "10.0.0.5")
+    check_reach(machines[:1], "127.0.0.1")
+    with pytest.raises(ConfigError, match=r"2 machines .* listens at 127\.0\.0\.1"):
+        check_reach(machines, "127.0.0.1")
+
+
+async def test_the_recorder_listens_where_workers_reach_it() -> None:
+    settings = {"kind": "python", "file": "a.py", "workers": {"recorder_host": "127.0.0.2"}}
+    addresses: list[str] = []
+
+    async def act(model: Any, _scenario: Any) -> Score:
+        addresses.append(model.inference_base_url)
+        headers = {"Authorization": f"Bearer {model.inference_api_key}"}
+        body = {"model": "x", "messages": [{"role": "user", "content": "Go."}]}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            for given, status in (({}, 401), (headers, 200)):
+                url = f"{model.inference_base_url}/chat/completions"
+                reply = await client.post(url, json=body, headers=given)
+                assert reply.status_code == status
+        return Score(1.0)
+
+    agent = Agent(act)
+    recorder = Recorder.of(config_of(**settings))
+    async with recorder, asked(ScriptedPolicy()) as policy:
+        rollout = await recorder.run(policy, agent, agent.scenarios("train")[0])
+    assert rollout.reward == 1.0, rollout.score
+    assert addresses[0].startswith("http://127.0.0.2:")
+    with pytest.raises(ConfigError, match=r"can't listen at 203\.0\.113\.7"):
+        async with Recorder("203.0.113.7"):
+            pass
