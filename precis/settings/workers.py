@@ -15,7 +15,7 @@ class WorkersSettings(Record):
     """How many workers there are, spread over the nodes of the cluster."""
     rollouts_each: MayChange[int] = Field(8, ge=1, le=1000)
     """The rollouts that each plays at once."""
-    cpus_each: MayChange[float] = Field(1.0, gt=0)
+    cpus_each: MayChange[float] = Field(1.0, gt=0, le=10_000)
     """The CPUs that Ray sets aside for each."""
     address: MayChange[str] = ""
     """The cluster: `auto` on one of its nodes, `host:6379`, or `ray://host:10001`. Empty starts one
