@@ -234,16 +234,10 @@ class Learner:
         tokens = torch.from_numpy(sequence.tokens).to(device)
         predicting = torch.from_numpy(sequence.trained[1:].nonzero()[0]).to(device)
         with self._computing():
-            # [1, 1, tokens, tokens], added to attention: 0 where a token is seen, -inf elsewhere.
-            groups = torch.from_numpy(sequence.groups).to(device)
-            parents = torch.from_numpy(sequence.parents).to(device)
-            seen = (groups[:, None] == groups[None]) | (parents[:, None] == groups[None])
-            seen &= torch.ones_like(seen).tril()
-            mask = torch.zeros(seen.shape, dtype=torch.bfloat16, device=device)
             hidden = self._model.get_base_model().model(
                 input_ids=tokens[None],
                 position_ids=torch.from_numpy(sequence.positions)[None].to(device),
-                attention_mask=mask.masked_fill_(~seen, float("-inf"))[None, None],
+                attention_mask=_attention_mask(sequence, device),
                 use_cache=False,
             )
             states = hidden.last_hidden_state[0, predicting]
@@ -278,6 +272,16 @@ class Learner:
         precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
         with precision, disable_input_dtype_casting(self._model, active=on_gpu):
             yield
+
+
+def _attention_mask(sequence: PackedSequence, device: torch.device) -> torch.Tensor:
+    """[1, 1, tokens, tokens], added to attention: 0 where a token is seen, -inf elsewhere."""
+    groups = torch.from_numpy(sequence.groups).to(device)
+    parents = torch.from_numpy(sequence.parents).to(device)
+    seen = (groups[:, None] == groups[None]) | (parents[:, None] == groups[None])
+    seen &= torch.ones_like(seen).tril()
+    mask = torch.zeros(seen.shape, dtype=torch.bfloat16, device=device)
+    return mask.masked_fill_(~seen, float("-inf"))[None, None]
 
 
 def _score_tokens(
