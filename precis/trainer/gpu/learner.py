@@ -79,7 +79,9 @@ class Learner:
             # finds no memory ends.
             is_shared = engine.gpus == 1 and not engine.sleep_while_training
             left = 1 - _OTHERS_SHARE - (engine.gpu_memory_share if is_shared else 0)
-            torch.cuda.set_per_process_memory_fraction(max(left, _OTHERS_SHARE), device)
+            # Where vLLM takes nearly all: too little, said as such.
+            share = max(left, _OTHERS_SHARE)
+            torch.cuda.set_per_process_memory_fraction(share, device)
         if checkpoint is None:
             torch.manual_seed(seed)
             self._model = get_peft_model(base, _lora(engine))

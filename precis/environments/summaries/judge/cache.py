@@ -210,6 +210,8 @@ class ReplyCache:
                 if _count_used_bytes(self._connection) > self._bytes_max:
                     _evict(self._connection)
         except sqlite3.Error as error:
+            # The extended codes (BUSY_SNAPSHOT, BUSY_RECOVERY, …) carry the plain one in their low
+            # byte.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in {
                 sqlite3.SQLITE_BUSY,
                 sqlite3.SQLITE_LOCKED,
