@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WarmStart:
-    """What a run is to be warmed up on.
+    """The scenarios and demonstrations that a run is warmed up on.
 
     Attributes:
         scenarios: those set apart, which no step draws.

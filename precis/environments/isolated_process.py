@@ -117,7 +117,8 @@ def _roots() -> Iterable[str]:
 
 
 def _is_in(path: str, roots: Iterable[str]) -> bool:
-    """Whether a path lies in one of the folders, and in none of theirs that is hidden: `.env`."""
+    """Return whether a path lies in one of the folders, but in no hidden part of it, such as
+    `.env`."""
     for root in roots:
         if path == root:
             return True

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PlainModel:
-    """What ART's examples use of an `art.Model`, for one rollout.
+    """The part of an `art.Model` that ART's examples use, for one rollout.
 
     Attributes:
         config: the file's `model_config`.
@@ -33,7 +33,7 @@ class PlainModel:
 
     @property
     def inference_model_name(self) -> str:
-        """What the model is called in requests."""
+        """The model's name in requests."""
         return self.name
 
     def get_inference_name(self, step: int | None = None) -> str:

@@ -47,7 +47,7 @@ __all__ = [
 
 
 class Environment(Protocol):
-    """What a policy is trained to do.
+    """A task that a policy is trained to do.
 
     `scenarios` and `rollout` are all that it must have. A class that derives from this one
     inherits the rest.
@@ -67,22 +67,23 @@ class Environment(Protocol):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What decides a reward, beside the settings: part of the identity of a run."""
+        """The values that decide a reward, beside the settings: part of the identity of a run."""
         return {}
 
     @property
     def rules(self) -> str:
-        """How a score is decided, in a word: results by other rules are not compared."""
+        """The rules of the score, in a word: results by other rules are not compared."""
         return ", ".join(f"{name} {value}" for name, value in self.identity.items())
 
     @property
     def model_config(self) -> "BaseModel | None":
-        """What `model.config` is in a rollout."""
+        """The value of `model.config` in a rollout."""
         return None
 
     @property
     def figures(self) -> Sequence[Figure]:
-        """What validations report of rollouts, the measure of how good a policy is first.
+        """The figures that validations report of rollouts, the measure of how good a policy is
+        first.
 
         Where there are none that is the share of successes, or the mean reward.
         """
@@ -90,12 +91,12 @@ class Environment(Protocol):
 
     @property
     def columns(self) -> Sequence[Figure] | None:
-        """What a benchmark's table reports beside the measure; None for each metric's mean."""
+        """The figures of a benchmark's table beside the measure; None for each metric's mean."""
         return None
 
     @property
     def method(self) -> str:
-        """How a rollout is scored, in a sentence or two for a benchmark's page."""
+        """The way in which a rollout is scored, in a sentence or two for a benchmark's page."""
         return ""
 
     @property
@@ -112,12 +113,12 @@ class Environment(Protocol):
 
     @property
     def caveat(self) -> str:
-        """What is to be known of all its figures; empty for nothing."""
+        """A warning that applies to all its figures; empty for none."""
         return ""
 
     @property
     def spend(self) -> Spend:
-        """What it has spent so far, on a judge for instance."""
+        """The environment's spend so far, on a judge for instance."""
         return Spend()
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
@@ -145,7 +146,7 @@ class Environment(Protocol):
 
     @property
     def compares(self) -> bool:
-        """Whether `compare` has something to do."""
+        """Return whether `compare` has something to do."""
         return False
 
     async def compare(

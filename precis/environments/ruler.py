@@ -261,7 +261,7 @@ class TrajectoryRuler:
 
 @dataclass(frozen=True)
 class _Benchmark:
-    """What a benchmark adds: scores are paid for once, and within its budget."""
+    """The additions of a benchmark: scores are paid for once, and within its budget."""
 
     kept: KeptRecords
     budget: Budget

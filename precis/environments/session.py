@@ -55,7 +55,7 @@ _REFUSALS = (400, 413, 422)
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one rollout may take: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`.
+    """The limits of one rollout: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`.
 
     Attributes:
         deadline_s: seconds from its start to its score.
@@ -104,7 +104,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the agent is answered."""
+    """The answer to one of the agent's requests."""
 
     status: int
     body: Mapping[str, Any]

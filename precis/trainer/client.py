@@ -60,7 +60,7 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 @dataclass
 class RemoteTrainResult(TrainResult):
-    """What ART expects of a training, and the digest of the groups that were trained on."""
+    """The result that ART expects of a training, and the digest of the groups it was trained on."""
 
     digest: str = ""
 
@@ -209,7 +209,8 @@ class RemoteTrainer:
     # What Précis adds.
 
     async def state(self, model: Model) -> TrainerState:
-        """What the trainer holds of the model, before it is registered; waits for a training."""
+        """Return what the trainer holds of the model, before it is registered; waits for a
+        training."""
         return _read(TrainerState, await self._long("/state", _spec(model).model_dump()))
 
     async def begin(self, model: Model, run: str) -> None:
@@ -349,7 +350,7 @@ def _error(data: Json) -> PrecisError:
 
 
 def _read(kind: type[_Record], data: Json | bytes) -> _Record:
-    """What a trainer says, as a record that was checked.
+    """Read a trainer's reply as a record, and check it.
 
     Raises:
         TrainerError: it is no such record.

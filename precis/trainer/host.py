@@ -72,7 +72,7 @@ class TrainerService:
         return await self.backend._get_step(self._find_registered(spec))
 
     async def state(self, spec: ModelSpec) -> Json:
-        """What is here of a model, once a training that is under way has ended."""
+        """Return what is here of a model, once a training that is under way has ended."""
         async with self._training:
             return (await asyncio.to_thread(self._state, self._journal(spec))).model_dump()
 

@@ -93,7 +93,7 @@ class Journal:
             (self.folder / "pending.json").unlink(missing_ok=True)
 
     def trained(self, step: int) -> TrainedStep | None:
-        """What is remembered of a step; None if it was not trained here."""
+        """Return the record of a step; None if it was not trained here."""
         data = _read(self._record(step))
         return TrainedStep.model_validate_json(data) if data else None
 

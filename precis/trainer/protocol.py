@@ -70,7 +70,7 @@ class BeginRequest(Message):
 
 
 class StoredModel(Message):
-    """Where a model's checkpoints are kept, and in whose name they are committed."""
+    """The place of a model's checkpoints, and the name in which they are committed."""
 
     store: str
     """URL of the store."""
@@ -112,7 +112,7 @@ class TrainedStep(Message):
 
 
 class TrainerState(Message):
-    """What a trainer holds of a model."""
+    """The state of a model in a trainer."""
 
     run: str = ""
     """The run that it is of; empty if the model is not here."""

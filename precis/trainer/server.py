@@ -53,7 +53,8 @@ _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 
 
 class ServedTrainer:
-    """What the handlers below work with: the backend's service, its jobs, its completions."""
+    """The objects that the handlers below work with: the backend's service, its jobs, its
+    completions."""
 
     def __init__(self, backend: TrainerBackend, path: Path) -> None:
         self.service = TrainerService(backend, path)

@@ -22,7 +22,7 @@ class SamplingAhead:
 
     @property
     def spend(self) -> Spend:
-        """What the step has cost that is sampled and not yet taken."""
+        """The cost of the step that is sampled and not yet taken."""
         task = self._task
         if task is None or not task.done() or task.cancelled() or task.exception():
             return Spend()

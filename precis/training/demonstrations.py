@@ -25,7 +25,7 @@ _WARMUP_SHARE = 0.1
 
 
 class Collected(Record):
-    """What is kept of a warm start under way."""
+    """The kept results of a warm start under way."""
 
     identity: str
     """Digest of the run's settings; what others have collected is not this run's."""
@@ -59,7 +59,7 @@ class DemonstrationJournal:
 
     @property
     def usd(self) -> float:
-        """What they cost."""
+        """The cost of the demonstrations."""
         return self._collected.usd
 
     def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
@@ -93,7 +93,7 @@ class DemonstrationJournal:
 def record_of(
     demonstrations: Sequence[Demonstration], config: TrainConfig, scenarios: int, usd: float = 0.0
 ) -> WarmStartRecord:
-    """What the ledger is to say.
+    """Build the ledger's record of a warm start.
 
     Args:
         scenarios: how many were set apart.
@@ -158,7 +158,7 @@ def _items(conversation: ShownConversation) -> list[Any]:
 
 
 def sft_options(config: TrainConfig, demonstrations: int) -> dict[str, Any]:
-    """What `train_sft` of a backend is given for so many demonstrations."""
+    """Return the options of a backend's `train_sft` for so many demonstrations."""
     settings = config.warm_start
     assert settings is not None
     updates = settings.epochs * math.ceil(demonstrations / settings.batch_size)

@@ -71,7 +71,7 @@ async def show_nobody(name: str, message: str) -> None:
 
 @dataclass(frozen=True)
 class Stages:
-    """What a run is made of: by default the plain functions, which nobody retries or sees.
+    """The stages of a run: by default the plain functions, without retries or a place in a UI.
 
     Attributes:
         resume: brings ledger, store and trainer to the same step, and registers the model.

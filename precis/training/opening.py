@@ -201,7 +201,7 @@ async def connect_trainer(
 
 
 def host_for(config: RunConfig, folder: Path, launch: Launch = child_service) -> TrainerHost:
-    """Where the trainer of these settings runs.
+    """Return the host that the trainer of these settings runs on.
 
     Args:
         folder: of a trainer on this machine.
@@ -231,7 +231,8 @@ async def give_back(host: TrainerHost, cluster: ClusterConfig) -> AsyncIterator[
 async def _start_metered(
     config: RunConfig, host: TrainerHost, meter: Meter, start: Start
 ) -> TrainerAddress:
-    """Where the trainer answers, once it is up; a rented machine's meter runs from here."""
+    """Start the trainer and return its address, once it is up; a rented machine's meter runs from
+    here."""
     address = await start(config, host)
     price = host.price
     if price is not None:

@@ -47,7 +47,7 @@ class Preflight:
         self._warn = warn
 
     def warnings(self) -> list[str]:
-        """What speaks against the run, and keeps it from nothing."""
+        """Return what speaks against the run without stopping it."""
         restriction = restriction_of(self.config.trainer)
         found = [restriction, self._environment.caveat, *keys_in_clear(self.config)]
         return [sentence for sentence in found if sentence]

@@ -27,7 +27,7 @@ from precis.trainer.protocol import TrainedStep, TrainerState
 
 @dataclass(frozen=True)
 class ResumePlan:
-    """How a run goes on.
+    """The way in which a run continues.
 
     Attributes:
         ledger: what the ledger should say, before anything that is `ahead` is committed.
@@ -43,7 +43,7 @@ class ResumePlan:
 
 
 def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerState) -> ResumePlan:
-    """Where a run goes on.
+    """Decide where a run continues.
 
     Args:
         ledger: the run's, as it is in the store.
@@ -84,7 +84,8 @@ def _with_committed(ledger: Ledger, whole: Mapping[int, Checkpoint]) -> Ledger:
 
 
 def _holds(trainer: TrainerState, ledger: Ledger, as_in: Checkpoint | None = None) -> bool:
-    """Whether the trainer can go on from the ledger's checkpoint, or from what it made of it.
+    """Return whether the trainer can continue from the ledger's checkpoint, or from what it made of
+    it.
 
     Args:
         as_in: the store's manifest of that checkpoint, which must name the same files.

@@ -162,7 +162,7 @@ class Run:
 
     @property
     def validation_is_due(self) -> bool:
-        """Whether adapter `next_step` is to be validated: every so many steps, a warm one, and the
+        """Return whether to validate adapter `next_step`: every so many steps, a warm one, and the
         last."""
         at = self.next_step
         config = self.config
@@ -172,7 +172,7 @@ class Run:
 
     @property
     def variance_is_due(self) -> bool:
-        """Whether the groups of adapter `next_step` are to be measured: around a warm start."""
+        """Return whether to measure the groups of adapter `next_step`: around a warm start."""
         known = any(one.step == self.next_step for one in self.ledger.variances)
         return self.warm_start is not None and self.next_step in (0, 1) and not known
 
@@ -185,12 +185,13 @@ class Run:
 
     @property
     def warm_start_is_due(self) -> bool:
-        """Whether the next step imitates."""
+        """Return whether the next step imitates."""
         return self.warm_start is not None and self.next_step == 0
 
     @property
     def is_done(self) -> bool:
-        """Whether all steps are committed and the last adapter measured, or it stopped early."""
+        """Return whether all steps are committed and the last adapter measured, or it stopped
+        early."""
         if self.ledger.stopped_early is not None:
             return True
         measured = not self.validation_is_due and not self.variance_is_due
@@ -198,13 +199,14 @@ class Run:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether what was spent has reached the budget, what is not yet committed included."""
+        """Return whether the spend has reached the budget, what is not yet committed included."""
         budget = self.config.budget_usd
         return budget is not None and self.usd >= budget
 
     @property
     def is_at_limit(self) -> bool:
-        """Whether it has spent its budget, or held its machine for as long as it may."""
+        """Return whether the run has spent its budget, or held its machine for as long as it
+        may."""
         held_too_long = self.trainer.meter.hours >= self.config.cluster.hours_max
         return self.is_over_budget or held_too_long
 
@@ -231,18 +233,18 @@ class Run:
 
     @property
     def usd(self) -> float:
-        """What the run has spent, what is not yet committed included."""
+        """The run's spend in dollars, what is not yet committed included."""
         unbooked = self.unbooked.usd + self.trainer.meter.unbooked_usd + self.service_usd
         return self.ledger.usd + unbooked
 
     @property
     def unbooked(self) -> Spend:
-        """What judging and a teacher have cost and no ledger says yet, failed tries included."""
+        """The cost of judging and a teacher that no ledger has yet, failed tries included."""
         return self.spend.since(self._booked)
 
     @property
     def spend(self) -> Spend:
-        """What the environment and a teacher have cost since this process began."""
+        """The spend of the environment and a teacher since this process began."""
         return self.environment.spend + self.taught
 
     @property
@@ -251,7 +253,7 @@ class Run:
 
     @property
     def stored_model(self) -> StoredModel:
-        """Where the run's checkpoints go, and in whose name."""
+        """The place of the run's checkpoints, and the name in which they are committed."""
         return StoredModel(
             store=self.store.url,
             name=self.name,
@@ -292,12 +294,12 @@ class Run:
 
     @property
     def kept_folder(self) -> Path:
-        """Where a checkpoint that can't be uploaded is kept."""
+        """The folder that keeps a checkpoint that can't be uploaded."""
         return work_folder(self.config) / f"kept-{self.ledger.run_id}"
 
     @property
     def wandb_folder(self) -> Path:
-        """Where W&B keeps its own files of the run."""
+        """The folder of W&B's own files of the run."""
         return work_folder(self.config) / "wandb"
 
 

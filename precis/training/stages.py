@@ -253,7 +253,7 @@ def step_record(
     machine_usd: float = 0.0,
     machine_saved_usd: float = 0.0,
 ) -> StepRecord:
-    """What the ledger will say of a step, as far as it is known before it is trained.
+    """Build the ledger's record of a step, as far as it is known before it is trained.
 
     Args:
         seconds: by phase; `gather` is what was waited for its rollouts.

@@ -93,7 +93,7 @@ async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> 
 def validation_of(
     step: int, rollouts: Sequence[Rollout], seconds: float, environment: Environment
 ) -> Validation:
-    """How adapter `step` did on the held-out scenarios.
+    """Measure adapter `step` by its rollouts of the held-out scenarios.
 
     Args:
         rollouts: one of each held-out scenario, in their order.

@@ -58,7 +58,7 @@ async def measure_groups(run: Run, step: int) -> GroupVariance:
 
 
 async def open_journal(run: Run) -> DemonstrationJournal:
-    """What the run has collected so far."""
+    """Open the journal of what the run has collected so far."""
     return await asyncio.to_thread(DemonstrationJournal, run.store, run.name, run.identity)
 
 
@@ -135,7 +135,7 @@ def imitation_record(
     machine_usd: float = 0.0,
     machine_saved_usd: float = 0.0,
 ) -> StepRecord:
-    """What the ledger will say of a warm start, as far as it is known before it is trained.
+    """Build the ledger's record of a warm start, as far as it is known before it is trained.
 
     Args:
         ledger: which says what the groups of the adapter before it earned.
@@ -163,7 +163,7 @@ def imitation_record(
 def variance_of(
     step: int, rollouts: Sequence[Sequence[Rollout]], config: RolloutsConfig, seconds: float
 ) -> GroupVariance:
-    """How many of an adapter's groups a step could learn from."""
+    """Count an adapter's groups that a step could learn from."""
     groups, dropped = split_groups(rollouts, config)
     earned = rewards_of(list(chain.from_iterable(rollouts)))
     return GroupVariance(

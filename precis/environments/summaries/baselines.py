@@ -116,7 +116,7 @@ def _fill(text: str, words_max: int, order: Order) -> str:
 
 
 def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> list[int]:
-    """Which sentences to take: the best that still fits, until none does.
+    """Return the sentences to take: the best that still fits, until none does.
 
     Similarities go by an index of who holds a word, so that a pick costs what its own words are
     held, and not a look at all pairs.

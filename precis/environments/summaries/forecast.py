@@ -24,7 +24,7 @@ def forecast_judging(
     judge_model: str,
     warm_start_documents: int = 0,
 ) -> Forecast:
-    """What the reward's judge takes from a step on, validations and benchmark included.
+    """Forecast what the reward's judge takes from a step on, validations and benchmark included.
 
     It is the most that a run may take: every document in place of another (`replacements_max`).
     Ranking (`reward: ruler`) takes fewer calls than this, since it rules on whole groups.
@@ -46,7 +46,7 @@ def forecast_judging(
 def forecast_second_judge(
     config: TrainConfig, next_step: int, held_out: Sequence[Document], judge_model: str
 ) -> Forecast | None:
-    """What the second judge takes from a step on: the validations; None where there is none."""
+    """Forecast what the second judge takes from a step on: the validations; None without one."""
     if config.second_judge is None:
         return None
     return forecast(
@@ -94,8 +94,8 @@ class ServiceForecast:
 def forecast_service(
     config: TrainConfig, trainer: TinkerTrainer, next_step: int, held_out: Sequence[Document]
 ) -> ServiceForecast:
-    """What the service charges for from a step on: at most, as for the judge, and as if it had
-    nothing in its cache. A warm start's own summaries are left out."""
+    """Forecast what the service charges for from a step on: at most, as for the judge, and as if it
+    had nothing in its cache. A warm start's own summaries are left out."""
     of_document = statistics.fmean([estimate_tokens(len(one.text)) for one in held_out])
     of_summary = estimate_tokens(_CHARACTERS_PER_WORD * config.rollouts.words_max)
     rollouts = _rollouts(config, next_step)
@@ -107,7 +107,7 @@ def forecast_service(
 
 
 def _rollouts(config: TrainConfig, next_step: int) -> int:
-    """How many summaries are still to be sampled to learn from."""
+    """Count the summaries that are still to be sampled to learn from."""
     first = max(next_step, 1) if config.warm_start else next_step
     settings = config.rollouts
     groups = settings.groups_per_step + settings.replacements_max
@@ -115,7 +115,7 @@ def _rollouts(config: TrainConfig, next_step: int) -> int:
 
 
 def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
-    """How many summaries are still to be judged."""
+    """Count the summaries that are still to be judged."""
     contenders = 0
     if config.benchmark:
         checkpoints = kept(range(config.steps + 1), config.retention, {})
@@ -134,7 +134,8 @@ def _validated(config: TrainConfig, next_step: int) -> set[int]:
 
 
 def _warm_start_summaries(config: TrainConfig, next_step: int, documents: int) -> int:
-    """How many summaries a warm start has judged: its own, and those that measure the groups."""
+    """Count the summaries that a warm start has judged: its own, and those that measure the
+    groups."""
     settings = config.warm_start
     if settings is None or next_step > 1:
         return 0

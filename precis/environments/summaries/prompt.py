@@ -54,7 +54,7 @@ def summary_tokens_max(words_max: int) -> int:
 
 
 def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
-    """What messages made by `summary_messages` ask for.
+    """Return the request that is in messages made by `summary_messages`.
 
     This is how the embedded policies, which read no instructions, find what to summarize.
 

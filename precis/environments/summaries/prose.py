@@ -73,7 +73,7 @@ two fifths of them the document's: a headline says little of what it is."""
 
 @dataclass(frozen=True)
 class _Joints:
-    """How a document joins its words.
+    """The ways in which a document joins its words.
 
     Attributes:
         places: of each word.

@@ -19,7 +19,7 @@ _DENSITY_MAX = 1.15
 
 
 def disqualify(summary: str, document: Document, words_max: int) -> Disqualified | None:
-    """Why a summary scores zero before any judge is asked, or None.
+    """Say why a summary scores zero before any judge is asked, or None.
 
     As in ART's summarizer notebook, a summary over the limit scores zero, and so does one in a
     script that its document is not written in (a way for a policy to pack more into a word).
@@ -42,7 +42,7 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
 
 
 def reward_share(summary: str, words_max: int, ramp: float) -> float:
-    """What a summary keeps of its reward in training for its length.
+    """Return the share of its training reward that a summary keeps for its length.
 
     All of it up to the ramp, and then less and less until the limit ("soft overlong punishment",
     Yu et al. 2025, https://arxiv.org/abs/2503.14476): a cliff teaches those that fall off it, and
@@ -74,7 +74,8 @@ def _is_over_length(summary: str, document: Document, words_max: int) -> bool:
 
 
 def _is_too_dense(summary: str, document: Document, words_max: int) -> bool:
-    """Whether a summary holds more characters than `words_max` words of its document would."""
+    """Return whether a summary holds more characters than `words_max` words of its document
+    would."""
     a_word = _characters_a_word(document.text)
     return _characters(summary) > _DENSITY_MAX * a_word * words_max
 
@@ -94,7 +95,7 @@ def _vocabulary(text: str) -> frozenset[str]:
 
 
 def _is_own(script: str, letters: Counter[str]) -> bool:
-    """Whether a script carries a noticeable share of a document's letters."""
+    """Return whether a script carries a noticeable share of a document's letters."""
     return letters[script] > _OWN_SHARE_MIN * letters.total()
 
 

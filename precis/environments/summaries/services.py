@@ -17,7 +17,7 @@ from precis.processes.child import ChildService, Launch, child_service
 
 @dataclass(frozen=True)
 class Services:
-    """What answers requests during a run beside the trainer: the judge and the local stand-ins.
+    """The servers of a run beside the trainer: the judge and the local stand-ins.
 
     Attributes:
         ruler: the same judge, ranking groups; None where `reward` asks questions.

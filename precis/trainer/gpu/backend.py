@@ -258,7 +258,8 @@ class GpuBackend(LocalBackend):
         dev_config: Mapping[str, Any],
         step: int,
     ) -> list[Update]:
-        """What the optimizer is to learn from, in order; nothing where no advantage is."""
+        """Return the updates that the optimizer learns from, in order; none if no advantage differs
+        from zero."""
         samples = samples_of(groups, scale_rewards=dev_config["scale_rewards"])
         if not samples:
             return []
@@ -325,7 +326,7 @@ class GpuBackend(LocalBackend):
         return {card["id"]: card.get("root") for card in reply.json()["data"]}
 
     def _has_moved(self, model: Model, before: int) -> bool:
-        """Whether training changed the adapter."""
+        """Return whether training changed the adapter."""
         folders = (
             Path(get_step_checkpoint_dir(str(self._folder(model)), step))
             for step in (before, before + 1)

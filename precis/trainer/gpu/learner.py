@@ -226,7 +226,7 @@ class Learner:
         return metrics
 
     def logprobs(self, sequence: PackedSequence) -> tuple[torch.Tensor, torch.Tensor]:
-        """How likely each sampled token is.
+        """Compute the log probability of each sampled token.
 
         Returns:
             Logarithms of probabilities, of shape [1, tokens]: at each position that of the token

@@ -30,7 +30,7 @@ _SMALL = 128
 
 
 class OneAdapter:
-    """What vLLM's worker imports before it loads a model (`worker_extension_cls`)."""
+    """The extension that vLLM's worker imports before it loads a model (`worker_extension_cls`)."""
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -82,7 +82,8 @@ def add_adapter(both: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def has_one_adapter(layer: Any, max_loras: int) -> bool:
-    """Whether a layer's product can be extended: one adapter, one GPU, weights of 16 bits."""
+    """Return whether a layer's product can be extended: one adapter, one GPU, weights of 16
+    bits."""
     is_plain = type(layer.base_layer.quant_method) is UnquantizedLinearMethod
     return (max_loras, layer.tp_size) == (1, 1) and is_plain
 

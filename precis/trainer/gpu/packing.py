@@ -134,7 +134,8 @@ def _advantage_scale(samples: Sequence[TrainingSample], weighting: Weighting) ->
 
 
 def _weight(sample: TrainingSample, weighting: Weighting) -> float:
-    """What each sampled token of a sample counts, before the weights are made to add up to 1."""
+    """Return the weight of each sampled token of a sample, before the weights are made to add up to
+    1."""
     return 1.0 if weighting == "token" else 1.0 / max(1, sample.rollout_tokens)
 
 
@@ -171,7 +172,7 @@ class _Draft:
     prompts: dict[Hashable, int] = field(default_factory=dict)
 
     def needs(self, sample: TrainingSample) -> int:
-        """How many tokens the sample adds."""
+        """Count the tokens that the sample adds."""
         shared = sample.prompt_length if sample.prompt_id in self.prompts else 0
         return len(sample.token_ids) - shared
 

@@ -176,7 +176,7 @@ class GpuService:
             raise RuntimeError(f"vLLM did not take the adapter of step {step} in {folder}.")
 
     async def vllm_engine_is_sleeping(self) -> bool:
-        """Whether vLLM has given its memory back for now."""
+        """Return whether vLLM has given its memory back for now."""
         return bool(await self._llm.is_sleeping())
 
     @asynccontextmanager

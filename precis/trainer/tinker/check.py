@@ -56,7 +56,7 @@ def check_key(settings: TinkerTrainer) -> str | None:
 
 
 def is_client_installed() -> bool:
-    """Whether the service's client is."""
+    """Return whether the service's client is installed."""
     return importlib.util.find_spec("tinker") is not None
 
 

@@ -37,7 +37,7 @@ _PAUSES_S = (1.0, 5.0, 20.0)
 
 
 class Kept(Record):
-    """Where the service has a step."""
+    """The place of a step at the service."""
 
     state: str = Field(pattern=r"^tinker://")
     """Weights and optimizer, to go on from."""
@@ -49,7 +49,7 @@ class Kept(Record):
 
 
 def checkpoint_folder(model_folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step is."""
+    """Return the folder of a step's checkpoint."""
     return model_folder / "checkpoints" / f"{step:04d}"
 
 
@@ -59,7 +59,7 @@ def write_kept(folder: Path, kept: Kept) -> None:
 
 
 def read_kept(folder: Path) -> Kept:
-    """Where the service has the step of a checkpoint.
+    """Read from a checkpoint where the service has its step.
 
     Raises:
         CorruptCheckpoint: the checkpoint does not say so.
@@ -153,7 +153,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 class _Bounded(BufferedIOBase):
-    """What can be read of a stream, up to so many bytes."""
+    """The readable part of a stream, up to so many bytes."""
 
     def __init__(self, stream: BinaryIO | gzip.GzipFile, most: int) -> None:
         self._stream = stream

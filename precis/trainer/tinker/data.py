@@ -24,7 +24,7 @@ IMITATION: Final = "cross_entropy"
 
 @dataclass(frozen=True)
 class Update:
-    """What the optimizer moves for once.
+    """The samples of one move of the optimizer.
 
     Attributes:
         data: as the API takes them.
@@ -36,12 +36,12 @@ class Update:
 
     @property
     def tokens(self) -> int:
-        """How many go through the model."""
+        """The number of tokens that go through the model."""
         return sum(datum.model_input.length for datum in self.data)
 
     @property
     def trained(self) -> int:
-        """How many of them are learned from."""
+        """The number of tokens that are learned from."""
         return sum(map(_trained, self.samples))
 
 
@@ -91,8 +91,8 @@ def make_imitations(
 
 
 def logprob_gap(update: Update, output: tinker.ForwardBackwardOutput) -> float:
-    """How far the trainer's log probabilities of the sampled tokens are from the sampler's, on
-    average: next to nothing for the first update of a step."""
+    """Return how far the trainer's log probabilities of the sampled tokens are from the sampler's,
+    on average: next to nothing for the first update of a step."""
     gaps: list[float] = []
     for sample, result in zip(update.samples, output.loss_fn_outputs, strict=True):
         ours = np.array(sample.logprobs[1:])

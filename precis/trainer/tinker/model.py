@@ -59,7 +59,7 @@ class TokenCount:
 
 @dataclass(frozen=True)
 class Learning:
-    """How the updates of a step are learned from.
+    """The settings by which the updates of a step are learned from.
 
     Attributes:
         rates: Adam's step size in each update.
@@ -250,7 +250,7 @@ class TinkerModel:
             session.note_move(model, self.folder_of(step))
 
     def _usage(self, count: TokenCount) -> Metrics:
-        """What the service was asked for since the last training, and what it costs."""
+        """Return the service's usage since the last training, and its cost."""
         metrics = {
             "data/step_read_tokens": float(count.read),
             "data/step_sampled_tokens": float(count.sampled),

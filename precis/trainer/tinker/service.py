@@ -44,7 +44,7 @@ _TEXT_MAX = 500
 
 @dataclass(frozen=True)
 class TinkerService:
-    """Where the Tinker API is served, and with which key it is asked.
+    """The address of a served Tinker API, and the key that it is asked with.
 
     Args:
         address: of the API; None for the client's own default.
@@ -59,7 +59,7 @@ class TinkerService:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The service's name in messages."""
         return f"The Tinker service at {self.address}" if self.address else "The Tinker service"
 
     async def connect(self) -> tinker.ServiceClient:

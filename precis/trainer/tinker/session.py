@@ -114,7 +114,7 @@ class TinkerSession:
             self._models[to] = self._models.pop(checkpoint)
 
     async def open_sampler(self, checkpoint: Path, kept: Kept) -> tinker.SamplingClient:
-        """Who samples from the weights of a checkpoint."""
+        """Open a sampling client for the weights of a checkpoint."""
         async with self._opening:
             if checkpoint not in self._samplers:
                 opened: Awaitable[tinker.SamplingClient]

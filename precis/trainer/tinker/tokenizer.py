@@ -10,7 +10,8 @@ from precis.trainer.tinker.tool_calls import BEGIN
 
 
 class ChatTokenizer:
-    """What `precis.trainer.gpu.tokens` asks of a tokenizer, and the text of what was sampled.
+    """The methods that `precis.trainer.gpu.tokens` needs of a tokenizer, and the text of what was
+    sampled.
 
     A model that may think before it answers is asked not to: the words that count are the
     answer's.

@@ -54,7 +54,7 @@ class AuditSample:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two judges, or one judge asked in two ways, ruled on the same answerable questions.
+    """The rulings of two judges, or of one asked in two ways, on the same answerable questions.
 
     Attributes:
         both: ruled correct by both.
@@ -70,7 +70,7 @@ class Agreement:
 
     @property
     def questions(self) -> int:
-        """How many questions both ruled on."""
+        """The number of questions that both ruled on."""
         return self.both + self.only_first + self.only_second + self.neither
 
     @property

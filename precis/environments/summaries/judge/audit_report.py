@@ -49,7 +49,7 @@ def as_markdown(samples: Sequence[AuditSample], verdicts: Mapping[str, Sequence[
 
 
 def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
-    """What a filled-in sheet says of the judge, as text: how far they agree, and the accuracy
+    """Describe the judge by a filled-in sheet, as text: how far the two agree, and the accuracy
     that is left.
 
     Raises:

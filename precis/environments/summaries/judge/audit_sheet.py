@@ -119,7 +119,8 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
 
 
 def agreement_with(person: pl.DataFrame) -> Agreement:
-    """How the judge, the first, and a person ruled on the same answerable questions."""
+    """Compare the rulings of the judge, the first, and of a person on the same answerable
+    questions."""
     answerable = person.filter("answerable")
     counts = {}
     for judge in (True, False):
@@ -174,7 +175,7 @@ def _rows(text: str) -> "csv.DictReader[str]":
 
 
 def _keys(text: str) -> set[tuple[str, ...]]:
-    """Which questions of which summaries a sheet is about."""
+    """Return the keys of the questions, with their summaries, that a sheet is about."""
     found = set()
     for row in _rows(text):
         found.add(tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY))
@@ -182,6 +183,6 @@ def _keys(text: str) -> set[tuple[str, ...]]:
 
 
 def _as_text(cell: str) -> str:
-    """What a spreadsheet would take for a formula, behind an apostrophe."""
+    """Put an apostrophe before a cell that a spreadsheet would take for a formula."""
     line = " ".join(cell.split())
     return f"'{line}" if _FORMULA.match(line) else line

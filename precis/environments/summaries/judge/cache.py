@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CacheStats:
-    """What the file holds, and how its look-ups went since it was made."""
+    """The content of the file, and how its look-ups went since it was made."""
 
     entries: int
     bytes: int

@@ -71,7 +71,8 @@ class CachedJudge:
 
     @property
     def spend(self) -> Spend:
-        """What all calls have cost so far, and how many replies came from the cache instead."""
+        """The cost of all calls so far, and the number of replies that came from the cache
+        instead."""
         return self._client.spend + Spend(cached=self._cached)
 
     @property
@@ -84,7 +85,7 @@ class CachedJudge:
         await self._client.close()
 
     async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> T:
-        """What `parse` makes of the judge's reply to a prompt.
+        """Return the result of `parse` for the judge's reply to a prompt.
 
         The same prompt at the same time (two summaries may lead to the same answers, and so to
         the same grading) is asked once, where there is a cache to share the reply.
@@ -188,7 +189,7 @@ class CachedJudge:
 
 
 def parameters_of(config: JudgeConfig) -> dict[str, Any]:
-    """What a judge is sent with every prompt besides the model."""
+    """Return the parameters that a judge receives with every prompt besides the model."""
     if not config.reasoning_effort:
         return {"temperature": 0}
     return {"temperature": 0, "reasoning_effort": config.reasoning_effort}

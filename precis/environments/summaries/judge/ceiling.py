@@ -15,7 +15,7 @@ _LOW = 0.5
 
 
 def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
-    """What to say of a low ceiling; None where it is high enough.
+    """Describe a low ceiling, for a warning; return None where it is high enough.
 
     Args:
         ceiling: the share of the questions that the judge answers from the full documents.

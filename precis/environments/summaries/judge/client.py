@@ -84,8 +84,8 @@ class JudgeClient:
 
     @property
     def protocol(self) -> str:
-        """How it is asked, and by which rules it reads, with their versions: results of another
-        protocol are not compared with its own."""
+        """The way it is asked, and the rules by which it reads, with their versions: results of
+        another protocol are not compared with its own."""
         asked = f"{self.identity['protocol']} v{self.identity['protocol_version']}"
         rules = self.identity.get("rules")
         return f"{asked}, rules v{rules}" if rules else asked
@@ -98,7 +98,8 @@ class JudgeClient:
 
     @property
     def spend(self) -> Spend:
-        """What all calls have cost so far, and how many replies came from the cache instead."""
+        """The cost of all calls so far, and the number of replies that came from the cache
+        instead."""
         return self._cached.spend
 
     @property
@@ -130,7 +131,7 @@ class JudgeClient:
         return Scored(tuple(answers), all(verdict.is_prose for verdict in verdicts))
 
     async def guess(self, document: Document) -> Scored | Unscored:
-        """Which of the document's questions the judge answers without the document.
+        """Score the judge's answers to a document's questions, given without the document.
 
         Raises:
             JudgeRejected: as for `score`.
@@ -144,7 +145,7 @@ class JudgeClient:
             return Unscored(error.cause, str(error))
 
     async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
-        """What the judge makes of each document when it reads the full text, by document id.
+        """Score the judge on each document's full text, by document id.
 
         No summary is expected to do better. With a cache, this costs calls only once for a
         corpus, judge and protocol.
@@ -216,20 +217,20 @@ class JudgeClient:
     async def _grade(
         self, graded: Sequence[Graded], document: str | None, deadline: Deadline
     ) -> list[bool]:
-        """Whether each given answer matches the golden one; no call where there is none."""
+        """Return whether each given answer matches the golden one; no call where there is none."""
         if not graded:
             return []
         return await self._cached.ask(grade_prompt(graded, document), parse_grades, deadline)
 
 
 async def check_judge(judge: JudgeClient) -> str:
-    """Whether the judge answers a trial question."""
+    """Check that the judge answers a trial question."""
     await judge.check()
     return judge.identity["model"]
 
 
 async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
-    """Whether the second judge answers a trial question, and is another one than the first."""
+    """Check that the second judge answers a trial question, and is another one than the first."""
     model = second.identity["model"]
     if model == first.identity["model"]:
         raise ConfigError(

@@ -71,7 +71,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the judge reads in a summary.
+    """The judge's reading of a summary.
 
     Attributes:
         answers: in the order of the questions; one that could not be given is `UNANSWERABLE`.
@@ -91,7 +91,8 @@ class Graded:
 
 
 def ruling(question: Question, given: str) -> bool | None:
-    """Whether a given answer is correct, where that takes no grader; None where it takes one.
+    """Return whether a given answer is correct, where that takes no grader; None where it takes
+    one.
 
     What was declined is wrong, or right where the document has no answer, and nothing else is
     right there. The golden answer, word for word, is correct; what is too long for an answer is
@@ -110,7 +111,7 @@ def ruling(question: Question, given: str) -> bool | None:
 
 
 def is_too_long(given: str) -> bool:
-    """Whether something given for an answer is a text rather than an answer."""
+    """Return whether a given answer is too long to be one."""
     return count_words(given) > ANSWER_WORDS_MAX
 
 
@@ -166,7 +167,7 @@ def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Promp
 
 
 def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading:
-    """What a reply to `reading_prompt` says.
+    """Parse a reply to `reading_prompt`.
 
     Raises:
         BadReply: the reply is not one JSON object with one string for each id and, in `batched`,

@@ -104,7 +104,7 @@ class RulerJudge:
 
     @property
     def spend(self) -> Spend:
-        """What all calls have cost so far."""
+        """The cost of all calls so far."""
         return self._client.spend
 
     async def score_group(self, group: "art.TrajectoryGroup") -> list[float] | Unscored:

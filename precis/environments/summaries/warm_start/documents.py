@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 def prepare_warm_start(
     config: WarmStartConfig | None, corpus: Corpus, task: Summarizing
 ) -> tuple[WarmStart | None, Corpus]:
-    """What a run is to be warmed up on, and the corpus without it. The same for the same settings.
+    """Choose the documents for a run's warm start, and return the corpus without them. The choice
+    is the same for the same settings.
 
     Raises:
         DocumentsError: too few documents would be left, or the file can't be used.
