@@ -64,15 +64,16 @@ def overlay(title: str, lines: Mapping[str, Points], is_share: bool = False) -> 
     Args:
         is_share: whether values are between 0 and 1, and written as percentages.
     """
-    drawn = {name: points for name, points in lines.items() if points}
-    if not drawn:
+    if not any(lines.values()):
         return None
     lasts = []
-    for name, points in drawn.items():
+    for name, points in lines.items():
+        if not points:
+            continue
         value = points[-1][1].mean
         lasts.append(f"{name} {value:.1%}" if is_share else f"{name} {value:.3g}")
     return Chart(
-        partial(_draw, title, drawn, is_share), _SIZE, f"{title}; at the end: {', '.join(lasts)}"
+        partial(_draw, title, lines, is_share), _SIZE, f"{title}; at the end: {', '.join(lasts)}"
     )
 
 
@@ -84,6 +85,8 @@ def _draw(
     axes = axes_in(figure, theme, _SIZE, _MARGINS)
     colours = (theme.accent, theme.second, _GREEN, _PURPLE, theme.muted)
     for place, (name, points) in enumerate(lines.items()):
+        if not points:
+            continue  # and its colour and marker stay its own in the other charts
         colour = colours[place % len(colours)]
         steps = [step for step, _ in points]
         means = shade_intervals(axes, steps, [one for _, one in points], colour)

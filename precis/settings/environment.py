@@ -24,7 +24,7 @@ SENT_TO = "~/precis_agent"
 """Where an agent's file and the modules beside it lie on a managed job's machine."""
 
 
-class SummariesSettings(Record):
+class SummariesSettings(Record, title="Summaries"):
     """Summaries of documents, judged by the questions that they answer."""
 
     kind: Decides[Literal["summaries"]] = "summaries"
@@ -41,7 +41,7 @@ class SummariesSettings(Record):
         return given
 
 
-class PythonSettings(Record):
+class PythonSettings(Record, title="Python file"):
     """A Python file with `scenarios(split)` and `rollout(model, scenario)`."""
 
     kind: Decides[Literal["python"]] = "python"
@@ -67,7 +67,7 @@ class PythonSettings(Record):
         return self.model_copy(update={"file": f"{SENT_TO}/{Path(self.file).name}"})
 
 
-class CommandSettings(Record):
+class CommandSettings(Record, title="Command"):
     """Any program, in any language: it asks the policy over HTTP and prints a score."""
 
     kind: Decides[Literal["command"]] = "command"
@@ -90,7 +90,7 @@ class CommandSettings(Record):
         return " ".join(self.command)
 
 
-class VerifiersSettings(Record):
+class VerifiersSettings(Record, title="Verifiers"):
     """An environment of verifiers 0.4, in the virtual environment that it is installed in."""
 
     kind: Decides[Literal["verifiers"]] = "verifiers"
@@ -180,7 +180,7 @@ class OpponentSettings(Record):
         return self
 
 
-class TextArenaSettings(Generated):
+class TextArenaSettings(Generated, title="TextArena"):
     """A game of TextArena; the policy has one of its seats."""
 
     kind: Decides[Literal["textarena"]] = "textarena"
@@ -205,7 +205,7 @@ class TextArenaSettings(Generated):
         return self.game
 
 
-class ReasoningGymSettings(Generated):
+class ReasoningGymSettings(Generated, title="Reasoning Gym"):
     """Puzzles of one of reasoning-gym's generators, which it scores itself."""
 
     kind: Decides[Literal["reasoning_gym"]] = "reasoning_gym"

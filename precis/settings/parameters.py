@@ -14,6 +14,11 @@ from precis.settings.problems import problems_in
 
 C = TypeVar("C", bound=Record)
 
+_FIRST = (
+    "model", "environment", "steps", "documents", "store", "budget_usd", "validate_every",
+    "benchmark", "seed",
+)  # fmt: skip
+"""What people change first, in the order of the form; the rest follows as the model has it."""
 _DEEPEST = 5
 """So many objects and lists are within each other in the settings."""
 _CONFIG_HELP = """Any of these settings as one JSON object, for programs; it goes before those that
@@ -35,8 +40,10 @@ def settings_from(model: type[C], settings: Given) -> C:
 
 def signature_of(model: type[Record]) -> Signature:
     """The signature of a function that takes each setting of a model alone."""
-    fields = model.model_fields.items()
-    alone = [_parameter(at, name, field) for at, (name, field) in enumerate(fields)]
+    fields = model.model_fields
+    names = [name for name in _FIRST if name in fields]
+    names += [name for name in fields if name not in _FIRST]
+    alone = [_parameter(at, name, fields[name]) for at, name in enumerate(names)]
     extra: Any = {"position": len(alone), "title": "Config", **_bound_numbers(_DEEPEST)}
     config = Parameter(
         CONFIG,
@@ -62,7 +69,9 @@ def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:
     kinds = Field(discriminator=field.discriminator)
     annotation: Any = Annotated[(field.annotation, kinds, *field.metadata)]
     if name == "environment":
-        annotation |= str  # the path of a Python file, which the model takes as well
+        # The model takes a path as well; the titles are those of the form's tabs.
+        kind = Annotated[annotation, Field(title="Kind")]
+        annotation = kind | Annotated[str, Field(title="Path of a Python file")]
     return Parameter(
         name,
         Parameter.KEYWORD_ONLY,

@@ -45,7 +45,7 @@ KEPT_FILE = "tinker.json"
 _SKYRL_URL = "http://127.0.0.1:8000"
 
 
-class TinkerTrainer(Record):
+class TinkerTrainer(Record, title="Tinker"):
     """A language model that a service trains and samples over the Tinker API: Thinking Machines'
     own, or a SkyRL server on GPUs of one's own."""
 

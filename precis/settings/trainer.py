@@ -65,7 +65,7 @@ class EmbeddedTrainer(_TrainerSettings):
         return self.model_dump(exclude={"kind"})
 
 
-class ExtractiveTrainer(EmbeddedTrainer):
+class ExtractiveTrainer(EmbeddedTrainer, title="Embedded, summaries"):
     """The embedded policy of summaries, which picks sentences and trains on a CPU."""
 
     kind: Decides[Literal["extractive"]] = "extractive"
@@ -81,7 +81,7 @@ class ExtractiveTrainer(EmbeddedTrainer):
         return "extractive"
 
 
-class ToolCallTrainer(EmbeddedTrainer):
+class ToolCallTrainer(EmbeddedTrainer, title="Embedded, agents"):
     """The embedded policy of agents, which picks calls of tools and trains on a CPU."""
 
     kind: Decides[Literal["tool_calls"]] = "tool_calls"
@@ -145,7 +145,7 @@ class EngineConfig(Record):
         return self.gpus - 1
 
 
-class ArtTrainer(_TrainerSettings):
+class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     """A language model with a LoRA adapter, trained by ART's LocalBackend on a GPU."""
 
     kind: Decides[Literal["art"]] = "art"
@@ -194,7 +194,7 @@ class ArtTrainer(_TrainerSettings):
         return {"engine": self.engine.model_dump()}
 
 
-class ServerlessTrainer(_TrainerSettings):
+class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
     """A language model that W&B trains and serves (ART's ServerlessBackend); no machine of ours."""
 
     kind: Decides[Literal["serverless"]] = "serverless"
