@@ -51,11 +51,12 @@ def _show(conversation: Conversation) -> Iterator[str]:
             results[message.get("tool_call_id")] = content_text(message.get("content"))
     asked = {key for message in messages for _, _, key in _tool_calls(message)}
     turn = 0
-    for place, message in enumerate(messages):
+    for message in messages:
         if message["role"] == "tool" and message.get("tool_call_id") in asked:
             continue  # it is shown with its call
         text = content_text(message.get("content"))
-        if place in conversation.calls:
+        # Of a rollout that the store has kept, only the last answer is known as a call.
+        if message["role"] == "assistant":
             turn += 1
             yield f"**Turn {turn}**"
             if text:

@@ -96,6 +96,15 @@ def test_a_tool_call_is_folded_with_its_result() -> None:
     assert html.index("</details>") < html.index("Turn 2") < html.index("Oh.")
 
 
+def test_a_rollout_that_the_store_has_kept_is_shown_by_turns_too() -> None:
+    thrown = throwing("{}")
+    result = {"role": "tool", "tool_call_id": "1", "content": "Tails fell."}
+    kept = call(ASKED, thrown, result, answer={"content": "Oh."})
+    shown = Coin().show(Rollout(Scenario("coin"), 0, (kept,), Score(1.0)))
+    assert shown.index("**Turn 1**") < shown.index("throw(") < shown.index("**Turn 2**")
+    assert "empty" not in shown
+
+
 def test_a_call_without_a_result_is_shown_and_a_long_prompt_is_folded() -> None:
     rules = {"role": "system", "content": f"The rules. {'y' * 1000}"}
     played = call(rules, ASKED, answer=throwing("{}"))
