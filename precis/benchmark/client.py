@@ -162,7 +162,7 @@ def _seed_of(scenario: Scenario, index: int, turn: int) -> int:
 
 
 class Replies:
-    """What answers one rollout of a contender.
+    """The replies of a contender to one rollout.
 
     Attributes:
         asked: how many replies were asked for.

@@ -76,7 +76,7 @@ async def serve_baselines(
 
 
 def checkpoint_digest(store: Store, model: str, step: int) -> str:
-    """What a checkpoint's replies depend on: its files.
+    """Return a digest of a checkpoint's files, which its replies depend on.
 
     Raises:
         StoreError: it is not in the store.
@@ -89,7 +89,8 @@ def checkpoint_digest(store: Store, model: str, step: int) -> str:
 
 
 def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
-    """Who is measured one after the other: those that one process of ours serves.
+    """Group the contenders that are measured one after the other: those that one process of ours
+    serves.
 
     Hosted models each have limits of their own, and are measured at the same time.
     """
@@ -104,7 +105,7 @@ def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
 
 @dataclass(frozen=True)
 class TrainedLineup:
-    """What of the trained model takes part.
+    """The checkpoints of the trained model that take part.
 
     Attributes:
         steps: the checkpoints.
@@ -119,7 +120,7 @@ class TrainedLineup:
 def line_up_trained(
     store: Store, config: BenchmarkConfig, environment: Environment, warn: Callable[[str], None]
 ) -> TrainedLineup | None:
-    """Which checkpoints of the trained model take part; None where none is to.
+    """Choose the checkpoints of the trained model that take part; None where none is to.
 
     Args:
         warn: told where the figures may flatter the model.

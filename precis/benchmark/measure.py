@@ -101,7 +101,7 @@ async def measure(
 
 @dataclass(frozen=True)
 class Measured:
-    """What all contenders have achieved.
+    """The results of all contenders.
 
     Attributes:
         frame: their rows, in `precis.records.results.SCHEMA`.
@@ -218,7 +218,7 @@ def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> li
 
 
 def report_folder(model: str, steps: int, config: BenchmarkConfig, digest: str) -> str:
-    """Where in the store the newest report of a model after so many steps lies.
+    """Return the store's folder of the newest report of a model after so many steps.
 
     Documents of a benchmark's own have a folder of their own, beside that of the held-out ones.
 

@@ -26,7 +26,7 @@ the others follow them, with ids and prices as in the price table of litellm 1.8
 
 
 def endpoint_of(config: ContenderConfig, keys: Mapping[str, str]) -> Endpoint:
-    """Where a contender is asked.
+    """Return the endpoint of a contender.
 
     Args:
         keys: the keys that are set, by the name of their variable.

@@ -22,7 +22,7 @@ from precis.report.wording import Words
 
 @dataclass(frozen=True)
 class BenchmarkReport:
-    """Where a benchmark's results lie in the store, and its standings as text.
+    """The place of a benchmark's results in the store, and its standings as text.
 
     Attributes:
         held_out: how many scenarios it was made on, in words.
@@ -111,7 +111,7 @@ async def publish(
 def regression_of(
     run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
 ) -> dict[str, Any]:
-    """What an event says of contenders that are worse than before, with the report's address."""
+    """Return the payload of the event about contenders worse than before, with the report's address."""
     steps = trained.ledger.next_step if trained else 0
     folder = report_folder(run.name, steps, run.config, run.environment.digest)
     report = f"{run.store.url}/{own_folder(folder, run.id.id)}report.html"

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class BenchmarkRun:
-    """What a benchmark works with; nothing of what it finds out is kept here.
+    """The tools of a benchmark; its findings are not kept here.
 
     Not a dataclass: Prefect walks through those, and all they hold, on every task call.
 
@@ -73,7 +73,7 @@ class BenchmarkRun:
 
     @property
     def sampled(self) -> int:
-        """How many sampled attempts there are at each scenario beside the greedy one."""
+        """The number of sampled attempts at each scenario beside the greedy one."""
         return self.config.attempts if self.config.attempts > 1 else 0
 
     def tell(self, contender: ContenderSpec, attempt: Attempt) -> None:
@@ -214,7 +214,7 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[str, ...]:
-        """Who is worse than before, beyond chance; a sentence each."""
+        """The contenders that are worse than before, beyond chance; a sentence each."""
         return tuple(str(change) for change in self.changes if change.is_regression)
 
 

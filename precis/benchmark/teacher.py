@@ -128,7 +128,7 @@ class TeacherForecast:
 def forecast_teacher(
     spec: ContenderSpec, environment: Environment, scenarios: Sequence[Scenario]
 ) -> TeacherForecast:
-    """What asking the teacher for a rollout of each scenario will take."""
+    """Forecast what asking the teacher for a rollout of each scenario will take."""
     asked = f"{len(scenarios)} {environment.nouns.rollouts}"
     price = spec.price
     settings = spec.settings

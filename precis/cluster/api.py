@@ -41,7 +41,7 @@ _HOPELESS = (
 
 @dataclass(frozen=True)
 class Cluster:
-    """What SkyPilot knows of a cluster.
+    """The state of a cluster, as SkyPilot knows it.
 
     Attributes:
         infra: where it is: cloud, region, zone.
@@ -84,7 +84,7 @@ def sdk() -> Any:
 
 
 def is_installed() -> bool:
-    """Whether SkyPilot is."""
+    """Return whether SkyPilot is installed."""
     return importlib.util.find_spec("sky") is not None
 
 
@@ -166,7 +166,7 @@ async def list_enabled_clouds(clouds: list[str]) -> set[str]:
 
 
 async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
-    """Who of the clouds offers so many of a GPU in one machine, by SkyPilot's catalogue."""
+    """Find the clouds that offer so many of a GPU in one machine, by SkyPilot's catalogue."""
     submit = functools.partial(
         sdk().list_accelerators,
         name_filter=f"^{re.escape(gpu)}$",

@@ -28,7 +28,7 @@ class Gpu:
 
 
 async def gpus_suffice(wanted: int) -> str:
-    """Which GPUs a trainer on this machine sees.
+    """List the GPUs that a trainer on this machine sees.
 
     Args:
         wanted: how many it takes (`trainer.engine.gpus`).

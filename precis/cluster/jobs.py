@@ -15,7 +15,7 @@ from precis.errors import ClusterError
 
 @dataclass(frozen=True)
 class ManagedJob:
-    """What SkyPilot knows of a managed job.
+    """The state of a managed job, as SkyPilot knows it.
 
     Attributes:
         status: SkyPilot's word for its state, such as STARTING or RECOVERING.
@@ -28,7 +28,7 @@ class ManagedJob:
     recoveries: int
 
     def __str__(self) -> str:
-        """How to follow the job, and how to end it."""
+        """Say how to follow the job, and how to end it."""
         recovered = f", recovered {self.recoveries} times" if self.recoveries else ""
         return (
             f"The managed job {self.id} ({self.name}) is {self.status}{recovered}. Follow it with "
@@ -94,7 +94,7 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
 
 
 def _is_here(controller: Any) -> bool:
-    """Whether it is part of an API server on this machine, which SkyPilot calls consolidation."""
+    """Return whether it is part of this machine's API server, which SkyPilot calls consolidation."""
     from sky.backends import LocalResourcesHandle
     from sky.server.common import is_api_server_local
 

@@ -13,7 +13,7 @@ PREFIX = "precis-"
 
 @dataclass(frozen=True)
 class Keys:
-    """What a cluster's trainer is reached with: made for each trainer that is started.
+    """The keys and port to reach a cluster's trainer with: made for each trainer that is started.
 
     Attributes:
         port: where it listens, on the cluster's loopback.

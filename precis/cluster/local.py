@@ -57,7 +57,7 @@ class LocalHost:
 
     @property
     def price(self) -> HourlyPrice | None:
-        """What it costs, where it is a managed job's."""
+        """The price of this machine, where it is a managed job's."""
         return price_here()
 
     async def up(self) -> TrainerAddress:
@@ -85,7 +85,7 @@ class LocalHost:
 
 
 async def _answers(trainer: ChildService) -> bool:
-    """Whether it is there; its supervisor may run on for seconds, ending what it has left."""
+    """Return whether it is there; its supervisor may run on for seconds, ending what it has left."""
     if not is_running(trainer.pid):
         return False
     try:

@@ -85,7 +85,8 @@ def agent_files(config: ManagedConfig) -> dict[str, str]:
 
 
 def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, str], dict[str, str]]:
-    """What any run with these settings is given on its machine: in the open, and as secrets."""
+    """Return the variables of any run with these settings on its machine: in the open, and as
+    secrets."""
     store_keys, settings = s3_variables()
     # Where metrics and completions go.
     environment = Environment()

@@ -8,7 +8,7 @@ from precis.settings.cluster import ClusterConfig
 
 
 async def infra_enabled(config: ClusterConfig) -> str:
-    """Whether SkyPilot is installed and has keys for the places to rent at.
+    """Check that SkyPilot is installed and has keys for the places to rent at.
 
     Raises:
         ConfigError: it is not, or has none for any of them.
@@ -25,7 +25,7 @@ async def infra_enabled(config: ClusterConfig) -> str:
 
 
 async def gpu_offered(config: ClusterConfig) -> str:
-    """Who offers the GPU, and at what price.
+    """List the clouds that offer the GPU, with their prices.
 
     Raises:
         NoCapacity: nobody does.
@@ -40,7 +40,7 @@ async def gpu_offered(config: ClusterConfig) -> str:
 
 
 async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
-    """How long the budget pays for the machine.
+    """Say how long the budget pays for the machine.
 
     Raises:
         ConfigError: less than an hour.
@@ -65,13 +65,14 @@ async def offers(config: ClusterConfig) -> list[Offer]:
 
 
 async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
-    """What a machine costs at each cloud that offers it; by the hour, and by the cloud's name."""
+    """Return the price of a machine at each cloud that offers it; by the hour, and by the cloud's
+    name."""
     found = await offers(config)
     return {one.cloud: HourlyPrice(price_of(one, config), one.usd_per_hour) for one in found}
 
 
 def price_of(offer: Offer, config: ClusterConfig) -> float:
-    """What a machine costs an hour at most, by the catalogue."""
+    """Return the highest price of a machine for an hour, by the catalogue."""
     spot = offer.spot_usd_per_hour
     return spot if config.spot == "only" and spot is not None else offer.usd_per_hour
 

@@ -8,7 +8,7 @@ from precis.cluster.price import HourlyPrice
 
 @dataclass(frozen=True)
 class TrainerAddress:
-    """Where a trainer answers, and the bearer token it asks for."""
+    """The address of a trainer, and the bearer token it asks for."""
 
     url: str
     token: str = field(repr=False)
@@ -23,7 +23,7 @@ class TrainerHost(Protocol):
 
     @property
     def price(self) -> HourlyPrice | None:
-        """What that machine costs; None where nobody has rented it."""
+        """The price of that machine; None where it is not rented."""
 
     async def up(self) -> TrainerAddress:
         """Bring the trainer up, or find it again; doing it again has no further effect."""

@@ -61,7 +61,7 @@ class SkyPilotHost:
 
     @property
     def price(self) -> HourlyPrice | None:
-        """What it costs, once it is up."""
+        """The price of the machine, once it is up."""
         return self.cluster.price if self.cluster else None
 
     async def up(self) -> TrainerAddress:
@@ -207,7 +207,7 @@ class SkyPilotHost:
 
 
 async def answers(address: TrainerAddress) -> bool:
-    """Whether a trainer is there, and is ours."""
+    """Return whether a trainer is there, and is ours."""
     try:
         async with httpx.AsyncClient(timeout=5) as http:
             headers = {"authorization": f"Bearer {address.token}"}

@@ -24,7 +24,7 @@ Done = Literal["taken down", "kept", "failed"]
 
 @dataclass(frozen=True)
 class Swept:
-    """What was done about a machine, and why."""
+    """The action taken on a machine, and the reason."""
 
     cluster: str
     infra: str

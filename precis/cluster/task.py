@@ -28,7 +28,7 @@ _GRACE_S = 1800
 
 @dataclass(frozen=True)
 class Work:
-    """What a rented machine is rented for.
+    """The work of a rented machine.
 
     Attributes:
         backend: `local` is ART's LocalBackend.
@@ -106,7 +106,8 @@ def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
 
 
 def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
-    """What the cluster needs to reach the bucket as this machine does: secrets, and the rest."""
+    """Return the cluster's variables for reaching the bucket as this machine does: secrets, and the
+    rest."""
     environment = S3Environment()
     secrets = {}
     for name, value in environment:

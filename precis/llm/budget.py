@@ -31,7 +31,7 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Return whether there is a limit at all."""
         return self._dollars_max is not None
 
     @property

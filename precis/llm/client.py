@@ -41,7 +41,7 @@ Payload = Mapping[str, Any]
 
 
 class ClientSettings(RetryPolicy, Protocol):
-    """What a client is held to: `JudgeConfig` and `ContenderConfig` are such settings."""
+    """The limits that a client keeps to: `JudgeConfig` and `ContenderConfig` are such settings."""
 
     @property
     def limits(self) -> RateLimits: ...
@@ -157,7 +157,7 @@ class ChatClient:
     async def complete(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> T:
-        """What `read` makes of the reply; tried again as often as the settings allow.
+        """Return the result of `read` for the reply; tried again as often as the settings allow.
 
         Args:
             read: raises ProviderFailed for a reply that is not what was asked for.

@@ -15,7 +15,7 @@ class Estimate(Protocol):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What to beware of, a sentence each."""
+        """The warnings about the forecast, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Forecast:
 
     @property
     def days(self) -> int:
-        """How many days' quota the run needs; 1 where no quota was given."""
+        """The number of days' quota that the run needs; 1 where no quota was given."""
         return math.ceil(self.calls / self.requests_per_day) if self.requests_per_day else 1
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ _LOOK_S = 0.05
 
 
 class LatencyWindow:
-    """How long requests of one kind take, and therefore when one of them is late.
+    """The durations of requests of one kind, which tell when one of them is late.
 
     It is late when it has been waited for longer than `quantile` of the recent ones. Those under
     way for as long are compared with too: were it only those that have answered, every request
@@ -39,7 +39,7 @@ class LatencyWindow:
 
     @property
     def is_known(self) -> bool:
-        """Whether enough have answered to compare with."""
+        """Return whether enough have answered to compare with."""
         return len(self._waits) >= _ANSWERED_MIN
 
     @contextmanager
@@ -60,7 +60,7 @@ class LatencyWindow:
         self._waits.append(seconds)
 
     def is_late(self, began_s: float, now_s: float) -> bool:
-        """Whether a request that is under way since `began_s` is late."""
+        """Return whether a request that is under way since `began_s` is late."""
         waited_s = now_s - began_s
         quicker = sum(wait < waited_s for wait in self._waits)
         as_slow = sum(other <= began_s for other in self._under_way)

@@ -70,7 +70,7 @@ class LoopServer:
 
     @property
     def alive(self) -> bool:
-        """Whether it serves in the event loop that runs now."""
+        """Return whether the server runs in the event loop that runs now."""
         task = self._task
         return bool(task and not task.done() and task.get_loop() is asyncio.get_running_loop())
 

@@ -33,7 +33,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Provider:
-    """Who serves models for money: where, and which environment variable holds the key."""
+    """A provider that serves models for money: its URL, and the environment variable of its key."""
 
     base_url: str
     key_variable: str
@@ -76,5 +76,5 @@ def sendable(key: str, variable: str) -> str:
 
 
 def is_sendable(key: str) -> bool:
-    """Whether a header can carry this key: it is not empty, and stands on one line."""
+    """Return whether a header can carry this key: it is not empty, and is on one line."""
     return key != "" and key.isascii() and key.isprintable()

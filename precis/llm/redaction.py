@@ -89,7 +89,7 @@ class Redactor:
 
 
 def without_credentials(text: str, request: httpx.Request) -> str:
-    """What the answer to a request says, with `…` for what authorized the request."""
+    """Return the answer to a request, with `…` for what authorized the request."""
     for secret in _credentials(request.headers.get("authorization", "")):
         text = Redactor(secret).clean_text(text)
     return text

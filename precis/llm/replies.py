@@ -106,7 +106,7 @@ def strip_code_fence(content: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
-    """How long a rejection asks to wait, in seconds, or None where it does not say.
+    """Return how long a rejection asks to wait, in seconds, or None where it does not say.
 
     Reads `Retry-After` as seconds or HTTP date (RFC 9110, 10.2.3), and the `retryDelay` that
     Google puts into the error's details (google.rpc.RetryInfo).

@@ -49,7 +49,7 @@ class SilenceWatch:
 
     @property
     def is_long(self) -> bool:
-        """Whether it has lasted for so long that it was said."""
+        """Return whether it has lasted for so long that it was said."""
         return self._said
 
     @contextmanager
@@ -132,7 +132,7 @@ class SilenceWatch:
 
     @property
     def _is_held_back(self) -> bool:
-        """Whether only the limits keep anybody from asking."""
+        """Return whether only the limits keep anybody from asking."""
         return not (self._sending or self._next_tries or self._limiter.pause_s)
 
     def _say_unless_held_back(self) -> None:

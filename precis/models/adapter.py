@@ -46,7 +46,7 @@ class _Lora(BaseModel, strict=True):
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """What an adapter adds to one tensor.
+    """The product that an adapter adds to one tensor.
 
     Attributes:
         b: shape (out, r).
@@ -87,7 +87,7 @@ def rank_of(folder: Path) -> int:
 
 
 def read_adapter(folder: Path) -> dict[str, Product]:
-    """What an adapter adds, by the name of the base's tensor.
+    """Read the products of an adapter, by the name of the base's tensor.
 
     Raises:
         ConfigError: it is not a plain LoRA, or its files don't fit each other.

@@ -320,5 +320,5 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """What stands in one cell, whatever a contender or a file is called."""
+    """Write the content of one cell, whatever a contender or a file is called."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -58,7 +58,7 @@ _SYSTEM = '''SYSTEM """{system}"""
 
 
 def find_converter(given: Path | None) -> Path:
-    """Where llama.cpp's converter is: the path that was given, or the first on PATH.
+    """Find llama.cpp's converter: the path that was given, or the first on PATH.
 
     Raises:
         ConfigError: it is not there.
@@ -112,7 +112,7 @@ def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> N
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """The files that were written.
 
     Attributes:
         proof: of merged weights; None where nothing was merged.
@@ -124,7 +124,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """How a model is written.
+    """The form in which a model is written.
 
     Attributes:
         base: a folder or a name on the Hub; empty takes what the run says.

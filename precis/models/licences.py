@@ -70,8 +70,7 @@ def licence_of(base_model: str) -> Licence | None:
 
 
 async def check_licence(trainer: Trainer) -> str:
-    """What to know of the base model's licence; it fails no run, since research is
-    what some train for."""
+    """Describe the base model's licence. It fails no run, since some train for research."""
     if isinstance(trainer, EmbeddedTrainer):
         return "the embedded policy has no base model"
     base = trainer.base_model
@@ -79,7 +78,7 @@ async def check_licence(trainer: Trainer) -> str:
 
 
 def restriction_of(trainer: Trainer) -> str:
-    """What a trained model may not be used for, as a sentence; empty where nothing is known."""
+    """Say what a trained model may not be used for, in a sentence; empty where nothing is known."""
     licence = licence_of(trainer.base_model)
     if licence is None or licence.allows_commerce:
         return ""

@@ -22,7 +22,7 @@ _SMALLEST = {"F32": 2.0**-149, "F16": 2.0**-24, "BF16": 2.0**-133}
 
 @dataclass(frozen=True)
 class Proof:
-    """What comparing merged weights with their base has found.
+    """The result of comparing merged weights with their base.
 
     Attributes:
         merged: how many tensors differ from the base by the adapter's product.

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class TrainingRecord(Record):
-    """What was trained, on what, and by which code."""
+    """The base and data of a trained model, its limits and judge, and the code that trained it."""
 
     model_config = ConfigDict(extra="ignore")  # a newer version may have written more
 
@@ -57,14 +57,14 @@ class TrainingRecord(Record):
 
     @property
     def is_agent(self) -> bool:
-        """Whether it was trained to do something else than to summarize."""
+        """Return whether the model was trained to do something else than to summarize."""
         return self.environment != "summaries"
 
 
 def training_record(
     config: RunConfig, judge: str, scenarios: tuple[int, int] = (0, 0)
 ) -> TrainingRecord:
-    """What to keep of a run's settings.
+    """Build the record of a run's settings.
 
     Args:
         judge: the model that ruled; empty for none.
@@ -119,7 +119,7 @@ def _tokens_max(trainer: Trainer) -> int | None:
 
 
 def record_key(model: str) -> str:
-    """Where a model's record lies in the store."""
+    """Return the key in the store of a model's record."""
     return f"{model}/training.json"
 
 

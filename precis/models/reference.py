@@ -21,7 +21,7 @@ _KINDS: dict[str, Kind] = {"policy.json": "policy", "adapter_config.json": "adap
 
 @dataclass(frozen=True)
 class Reference:
-    """What a user names: `NAME`, `NAME@STEP`, `NAME@best` or `NAME@newest`.
+    """A user's name for a model: `NAME`, `NAME@STEP`, `NAME@best` or `NAME@newest`.
 
     Without a step it is the newest checkpoint, or the best of a run that stopped early.
     """
@@ -72,12 +72,12 @@ class NamedCheckpoint:
 
     @property
     def serving_name(self) -> str:
-        """What it is called where it is served, as the trainer calls it."""
+        """The model's name where it is served, as the trainer calls it."""
         return f"{self.name}@{self.step}"
 
     @property
     def score(self) -> str:
-        """What its validation says, `accuracy 65.4%`; empty where there is none of its step."""
+        """The score of its validation, `accuracy 65.4%`; empty where there is none of its step."""
         for one in self.ledger.validations:
             if one.step == self.step:
                 return f"{one.measure} {one.score}"
@@ -85,7 +85,7 @@ class NamedCheckpoint:
 
     @property
     def is_agent(self) -> bool:
-        """Whether it was trained to do something else than to summarize."""
+        """Return whether the model was trained to do something else than to summarize."""
         return self.record is not None and self.record.is_agent
 
     @property

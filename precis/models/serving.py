@@ -45,14 +45,14 @@ _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where a server listens."""
+    """The host and port that a server listens on."""
 
     host: str
     port: int
 
     @property
     def url(self) -> str:
-        """What `--url` of `precis summarize` takes."""
+        """The URL for `--url` of `precis summarize`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/v1"
 
@@ -151,12 +151,12 @@ def _tool_calling(folder: Path) -> list[str]:
 
 
 def is_merged(folder: Path) -> bool:
-    """Whether a folder is one that `precis model export --format merged` wrote."""
+    """Return whether a folder is one that `precis model export --format merged` wrote."""
     return (folder / "config.json").exists() and (folder / PROMPT_FILE).exists()
 
 
 def name_of(folder: Path) -> str:
-    """What an exported folder is served as: the checkpoint that it is of."""
+    """Return the name that an exported folder is served under: the checkpoint that it is of."""
     try:
         known = json.loads((folder / "verification.json").read_text(encoding="utf-8"))
         return str(known["model"])

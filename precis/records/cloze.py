@@ -14,7 +14,7 @@ CRUDE = (
 
 
 def is_by_rules(question_id: str) -> bool:
-    """Whether rules have made a question, by its id."""
+    """Return whether rules have made a question, by its id."""
     return f"-{MARK}" in question_id
 
 

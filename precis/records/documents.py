@@ -57,7 +57,7 @@ class Document:
 
     @property
     def asked(self) -> int:
-        """How many of its questions it answers; only these earn reward."""
+        """The number of its questions that it answers; only these earn reward."""
         return sum(question.answerable for question in self.questions)
 
 
@@ -146,7 +146,8 @@ def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
 
 
 def _content(document: Document) -> list[Any]:
-    """What decides a corpus's digest, field by field: a new field must not change it."""
+    """Return the values that decide a corpus's digest, field by field: a new field must not change
+    it."""
     questions = []
     for one in document.questions:
         questions.append([one.id, one.text, one.answer, one.answerable, one.long_answer])

@@ -78,7 +78,7 @@ class StepRecord(Record):
 
     @property
     def usd(self) -> float:
-        """What the step cost in all."""
+        """The cost of the step in all."""
         return self.judge.usd + self.machine_usd
 
 
@@ -117,7 +117,7 @@ class Metric(Record):
 
 
 class Validation(Record):
-    """What one adapter achieves on the held-out scenarios, greedy."""
+    """The result of one adapter on the held-out scenarios, greedy."""
 
     step: Step
     """The adapter."""
@@ -164,7 +164,7 @@ class Origin(Record):
 
 
 class Ledger(Record):
-    """What a run has committed so far."""
+    """The committed steps and validations of a run so far."""
 
     version: Count = 1
     model: Name
@@ -239,12 +239,12 @@ class Ledger(Record):
 
     @property
     def machine_usd(self) -> float:
-        """What the rented machines of all steps cost."""
+        """The cost of the rented machines of all steps."""
         return sum(record.machine_usd for record in self.steps)
 
     @property
     def machine_saved_usd(self) -> float:
-        """What spot machines have saved on all steps."""
+        """The dollars that spot machines have saved on all steps."""
         return sum(record.machine_saved_usd for record in self.steps)
 
     @property
@@ -379,7 +379,7 @@ def find_ledger(store: Store, model: str) -> tuple[Ledger, datetime] | None:
 
 
 def no_ledger(store: Store, model: str) -> UnusableRun:
-    """What to raise where there is none."""
+    """Return the error to raise where there is no ledger."""
     return UnusableRun(
         f"{store.url} holds no run {model!r}.",
         "See `precis runs list`, or train it first.",

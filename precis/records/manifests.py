@@ -85,18 +85,18 @@ class Checkpoint(Record):
         return files_digest(self.files)
 
     def key_of(self, file: File) -> str:
-        """Where the store keeps a file."""
+        """Return a file's key in the store."""
         return self.folder + file.path
 
     @property
     def folder(self) -> str:
-        """Where the store keeps the files; it ends in a slash."""
+        """The folder of the files in the store; it ends in a slash."""
         below = f"{self.attempt}/" if self.attempt else ""
         return checkpoint_key(self.model, self.step) + below
 
 
 class Pointer(Record):
-    """Which checkpoint of a model is the newest; the content of `latest.json`."""
+    """The newest checkpoint of a model; the content of `latest.json`."""
 
     step: Step
 
@@ -142,7 +142,7 @@ def steps_in(keys: Iterable[str]) -> list[int]:
 
 
 def is_step(name: str) -> bool:
-    """Whether a folder is named as the one of a step."""
+    """Return whether a folder is named as the one of a step."""
     return _STEP.fullmatch(name) is not None and f"{int(name):04d}" == name
 
 

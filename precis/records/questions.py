@@ -37,7 +37,7 @@ ANSWERS_KEY = ("run", "model", "step", "document_id", "question_id")
 
 
 def questions_key(model: str, night: str) -> str:
-    """Where the questions of one benchmark lie in the store."""
+    """Return the key in the store of one benchmark's questions."""
     return f"{model}/questions/{night}.parquet"
 
 
@@ -100,7 +100,7 @@ def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
 
 
 def were_read() -> pl.Expr:
-    """Which rows of `answers_in` are of summaries that a judge has read.
+    """Select the rows of `answers_in` whose summaries a judge has read.
 
     A benchmark has what is no prose by measure judged all the same.
     """

@@ -70,7 +70,7 @@ KEY = ("run", "model", "step", "scenario_id")
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a contender's results come from; the same for all of its rows.
+    """The origin of a contender's results; the same for all of its rows.
 
     Attributes:
         model: the contender, such as `trained` or `lead-350`.
@@ -94,12 +94,12 @@ class Provenance:
 
 
 def results_key(model: str, night: str) -> str:
-    """Where the results of one benchmark lie in the store, beside those of the other nights."""
+    """Return the key in the store of one benchmark's results, beside those of the other nights."""
     return f"{model}/results/{night}.parquet"
 
 
 def attempts_key(model: str, night: str) -> str:
-    """Where the sampled attempts of one benchmark lie in the store."""
+    """Return the key in the store of one benchmark's sampled attempts."""
     return f"{model}/attempts/{night}.parquet"
 
 

@@ -69,7 +69,7 @@ class Scenario(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Score:
-    """What a rollout earned.
+    """The score of a rollout.
 
     Attributes:
         reward: what GRPO compares within a group.

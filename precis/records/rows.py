@@ -92,7 +92,7 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
 
 
 def holds_rows(path: Path) -> bool:
-    """Whether a file, or one in a folder, is of a kind that rows are read from."""
+    """Return whether a file, or one in a folder, is of a kind that rows are read from."""
     files = [path] if path.is_file() else path.iterdir()
     return any(file.suffix.lower() in _READERS for file in files)
 
@@ -157,7 +157,7 @@ def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str,
 
 
 def _has_rows(path: Path, reader: str) -> bool:
-    """Whether there is anything to read, which datasets takes for granted."""
+    """Return whether there is anything to read, which datasets takes for granted."""
     if reader == "parquet":
         from pyarrow import parquet
 

@@ -107,7 +107,7 @@ class Spend:
     def of_call(
         cls, model: str, usage: Usage, prices: Prices = PRICES, *, given_up: bool = False
     ) -> Self:
-        """What one call cost: as its response says, or at most if it was given up."""
+        """Return the cost of one call: as its response says, or at most if it was given up."""
         dollars = usd(model, usage, prices)
         return cls(
             calls=int(not given_up),
@@ -119,7 +119,7 @@ class Spend:
         )
 
     def since(self, earlier: "Spend") -> "Spend":
-        """What was spent after `earlier`, a total of the same meter."""
+        """Return the spend after `earlier`, a total of the same meter."""
         return Spend(
             *(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True))
         )

@@ -41,12 +41,12 @@ class Scored:
 
     @property
     def asked(self) -> int:
-        """How many questions the document can answer; only these earn reward."""
+        """The number of questions that the document can answer; only these earn reward."""
         return sum(answer.answerable for answer in self.answers)
 
     @property
     def correct(self) -> int:
-        """How many of those were answered correctly from the summary alone."""
+        """The number of those that were answered correctly from the summary alone."""
         return sum(answer.correct for answer in self.answers if answer.answerable)
 
     @property

@@ -4,7 +4,7 @@ from precis.record import Amount, Count, Finite, Record, Step
 
 
 class WarmStartRecord(Record):
-    """How supervised training made an adapter."""
+    """The supervised training that made an adapter."""
 
     source: str
     """Who made the demonstrations: `best_of_n`, `teacher` or `file`."""
@@ -21,7 +21,7 @@ class WarmStartRecord(Record):
 
 
 class GroupVariance(Record):
-    """How many groups of an adapter have rewards that differ: only from those it can learn."""
+    """The number of an adapter's groups whose rewards differ: only from those it can learn."""
 
     step: Step
     """The adapter."""

@@ -42,7 +42,7 @@ def initial_state(layout: Layout, seed: int) -> TrainingState:
 
 
 def folder_of(model_folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step stands."""
+    """Return the folder of a step's checkpoint."""
     return model_folder / "checkpoints" / f"{step:04d}"
 
 
@@ -126,7 +126,7 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
 
 
 def read_metrics(folder: Path) -> dict[str, float] | None:
-    """What the training that made a checkpoint measured; None if the checkpoint is not there."""
+    """Read the metrics of the training that made a checkpoint; None if there is no checkpoint."""
     file = folder / _METRICS
     found: dict[str, float] | None = json.loads(file.read_text()) if file.exists() else None
     return found

@@ -32,7 +32,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the weights of a kind are, and how they are written down.
+    """The meaning of a kind's weights, and the way in which they are written down.
 
     Attributes:
         kind: the kind's name.
@@ -80,7 +80,7 @@ class Sample(Protocol):
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """What samples are sorted by, whenever they arrive."""
+        """The values that samples are sorted by, whenever they arrive."""
 
     def with_advantage(self, advantage: float) -> Self:
         """Return the sample with its advantage over its group."""
@@ -102,7 +102,7 @@ class Batch(Protocol):
 
     @property
     def valid(self) -> Bools:
-        """Which picks are not padding, shape (samples, picks)."""
+        """The picks that are not padding, shape (samples, picks)."""
 
     @property
     def logprobs(self) -> Floats:
@@ -127,7 +127,7 @@ class Batch(Protocol):
 
 
 class PolicyKind(Protocol):
-    """What tells one embedded policy from another."""
+    """The parts in which one embedded policy differs from another."""
 
     @property
     def layout(self) -> Layout: ...

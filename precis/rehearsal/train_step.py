@@ -86,7 +86,7 @@ def imitate(trained: TrainingState, batch: Batch, learning_rate: float) -> Pass:
 
 
 def end_imitation(trained: TrainingState) -> TrainingState:
-    """What reinforcement begins with after imitation.
+    """Return the state that reinforcement begins with after imitation.
 
     The KL penalty pulls to the policy that has imitated. Adam begins anew, as ART has it: its
     moments are those of another loss.

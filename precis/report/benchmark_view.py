@@ -102,7 +102,7 @@ class Benchmark:
         }
 
     def headlines(self) -> list[Headline]:
-        """How good the trained policy is, and how far ahead of its start and of the others."""
+        """Return the trained policy's results, and its lead over its start and over the others."""
         own = self._trained_standing()
         if own is None or own.accuracy is None:
             return []
@@ -223,7 +223,7 @@ def _merge(
 
 
 def _share(accuracy: Interval, ceiling: float, documents: int, words: Words) -> Headline:
-    """How much of what can be had at all the policy reaches."""
+    """Return the policy's share of the best that can be reached."""
     label = "Share of the ceiling"
     if not ceiling:
         return Headline(label, "–", "the ceiling is 0")

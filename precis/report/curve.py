@@ -35,7 +35,7 @@ _SMOOTH_PARTS = 50
 
 @dataclass(frozen=True)
 class StepPoint:
-    """What the learning curve needs of a step.
+    """The values of a step that the learning curve needs.
 
     Attributes:
         step: the checkpoint that sampled and was validated; 0 is the untrained start.
@@ -83,7 +83,7 @@ def interval_of(metric: Metric) -> Interval:
 
 @dataclass(frozen=True)
 class CurveWords:
-    """What a learning curve is of.
+    """The words of a learning curve.
 
     Attributes:
         title: the chart's headline.

@@ -18,7 +18,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class LatestSamples:
-    """What a run has just seen, beside its ledger.
+    """The newest rollouts of a run, beside its ledger.
 
     Attributes:
         rollouts: the last step's.
@@ -31,7 +31,7 @@ class LatestSamples:
     last: Validated | None = None
 
     def add_validation(self, step: int, rollouts: Iterable[Rollout]) -> Self:
-        """What has been seen once adapter `step` was validated."""
+        """Return the samples with the validation of adapter `step` added."""
         new = Validated(step, tuple(rollouts))
         return replace(self, first=self.first or new, last=new)
 
@@ -78,7 +78,7 @@ def most_changed(seen: LatestSamples) -> Change | None:
 
 
 def said(rollout: Rollout) -> str:
-    """What a policy wrote in the conversation of its last call, and what it had tools do."""
+    """Return what a policy wrote in the conversation of its last call, and what it had tools do."""
     words = []
     last = rollout.calls[-1:]
     for message in [message for call in last for message in (*call.messages, call.message)]:

@@ -41,7 +41,7 @@ _STYLES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2)
 
 @dataclass(frozen=True)
 class NightlyAccuracy:
-    """What a contender achieved on one night; a trained model is its newest checkpoint."""
+    """The result of a contender on one night; a trained model is its newest checkpoint."""
 
     night: datetime
     model: str
@@ -234,7 +234,7 @@ def verdict_in_words(changes: Sequence[NightlyChange], nights: int) -> str:
 def regression_payload(
     changes: Sequence[NightlyChange], nights: int, model: str, report: str
 ) -> dict[str, Any]:
-    """What the event carries: a sentence for people, and the figures for programs."""
+    """Return the payload of the event: a sentence for people, and the figures for programs."""
     return {
         "model": model,
         "report": report,

@@ -69,7 +69,8 @@ def report_files(benchmark: Benchmark, page: str) -> dict[str, bytes]:
 
 
 def _sources(benchmark: Benchmark) -> dict[str, list[str]]:
-    """Where the rows come from: one value for each, unless rows of several were put together."""
+    """Return the sources of the rows: one value for each, unless rows of several were put
+    together."""
     sources = {}
     for column in _SOURCES:
         values = benchmark.frame[column].drop_nulls().unique().sort()

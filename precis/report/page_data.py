@@ -26,7 +26,8 @@ def pack(data: dict[str, Any]) -> str:
 
 
 def reader_data(benchmark: Benchmark) -> dict[str, Any]:
-    """What the page's reader shows: documents with their questions, and all shown summaries.
+    """Return the data of the page's reader: documents with their questions, and all shown
+    summaries.
 
     Questions stand once for each document; an answer is [text, correct, spans] in their order,
     with the spans of the words that decided. The page opens with the trained policy on the left

@@ -15,7 +15,7 @@ _COLUMNS_MAX = 3
 
 
 def own_folder(folder: str, benchmark_id: str) -> str:
-    """Where one benchmark's report lies for good, below the folder of the newest."""
+    """Return the lasting folder of one benchmark's report, below the folder of the newest."""
     return f"{folder}{benchmark_id}/"
 
 

@@ -33,7 +33,7 @@ _OWN = {
 
 @dataclass
 class RolloutsData:
-    """What the page shows, as JSON.
+    """The content of the page, as JSON.
 
     Attributes:
         texts: every text once; messages name them by their place.

@@ -20,7 +20,8 @@ from precis.store import Store
 
 @dataclass(frozen=True)
 class SideBySide:
-    """What two runs wrote of one document, and the shares of its questions that were kept."""
+    """The texts that two runs wrote of one document, and the shares of its questions that were
+    kept."""
 
     document: str
     first: str
@@ -69,7 +70,7 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
 
 
 def facts_of(run: Overview) -> dict[str, str]:
-    """What there is to say of a run as a whole, by name, as it is written."""
+    """Return the facts of a run as a whole, by name, as they are written."""
     ledger = run.ledger
     best = run.best
     turns = [one.metrics[TURNS] for one in ledger.validations if TURNS in one.metrics]
@@ -84,7 +85,7 @@ def facts_of(run: Overview) -> dict[str, str]:
 
 
 def describe_differences(found: RunComparison) -> Iterator[str]:
-    """Who is ahead of whom, and how sure that is, a sentence or two each."""
+    """Say who is ahead of whom, and how sure that is, a sentence or two each."""
     first = found.runs[0].model
     for model, measured in found.differences.items():
         if measured is None:

@@ -36,7 +36,7 @@ _COLUMNS_MAX = 40
 
 
 def phases(steps: Sequence[Seconds]) -> Chart:
-    """What a faster run would have to save.
+    """Draw the phases that a faster run would have to shorten.
 
     Args:
         steps: wall time by phase of steps 0, 1, 2, …

@@ -97,7 +97,7 @@ def _draw_row(
 
 
 def _key(figure: Figure, theme: Theme, size: Size, names: Sequence[str]) -> None:
-    """Which mark is whose, above the plot: by shape, so that colour is not needed."""
+    """Write a key of the marks above the plot: by shape, so that colour is not needed."""
     keys = [("◆", theme.accent, names[0])]
     if len(names) > 1:
         keys.append(("■", theme.second, names[1]))

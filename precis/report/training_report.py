@@ -46,7 +46,7 @@ class TrainingView:
 
     @property
     def progress(self) -> str:
-        """How far the run is, in a line: `step 12 of 30, reward 0.54, held-out accuracy …`."""
+        """The progress of the run, in a line: `step 12 of 30, reward 0.54, held-out accuracy …`."""
         ledger = self.ledger
         parts = [f"step {ledger.next_step} of {self.plan.steps}"]
         if ledger.steps:
@@ -106,7 +106,7 @@ def _parts(view: TrainingView) -> Iterator[str]:
 
 
 def _is_done(view: TrainingView) -> bool:
-    """Whether the last step is committed, and its adapter validated."""
+    """Return whether the last step is committed, and its adapter validated."""
     validated = [one.step for one in view.ledger.validations]
     return view.ledger.next_step >= view.plan.steps and view.plan.steps in validated
 
@@ -128,7 +128,8 @@ def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
 
 
 def _last_validations(ledger: Ledger) -> str:
-    """What a policy that pleases its judge and nobody else would show in."""
+    """Tabulate the last validations, which would show a policy that pleases nobody but its
+    judge."""
     shown = ledger.validations[-_STEPS_SHOWN:]
     measured: dict[str, None] = {}
     for one in shown:

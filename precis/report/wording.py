@@ -62,7 +62,7 @@ class Words:
 
     @property
     def unit(self) -> str:
-        """What a difference is counted in, to follow its number."""
+        """The unit of a difference, to follow its number."""
         return " points" if self.is_share else ""
 
     def ahead(self, first: Contender, second: Contender, found: Difference) -> str:
@@ -131,14 +131,14 @@ def dollars(cost: float) -> str:
 
 
 def overlap(steps: Sequence[StepRecord]) -> str:
-    """How many steps were sampled from an older adapter than their own, and what it saved."""
+    """Say how many steps were sampled from an older adapter than their own, and what it saved."""
     stale = [step for step in steps if step.staleness]
     saved = sum(step.overlapped_s for step in stale)
     return f"{len(stale)} of {len(steps)} steps, {number(saved)} s of it beside the training"
 
 
 def warm_start(ledger: Ledger) -> str:
-    """What was imitated, and what became of the groups; empty without a warm start."""
+    """Describe what was imitated, and what became of the groups; empty without a warm start."""
     parts = []
     made = ledger.steps[0].warm_start if ledger.steps else None
     if made is not None:

@@ -297,7 +297,7 @@ def _fetch(store: Store, key: str, folder: Path, file: File) -> None:
 
 
 def files_in(folder: Path) -> tuple[File, ...]:
-    """What a manifest says of the files of a folder."""
+    """Return a manifest's entries for the files of a folder."""
     return tuple(_file(folder, path) for path in sorted(folder.rglob("*")) if path.is_file())
 
 

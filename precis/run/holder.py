@@ -20,7 +20,7 @@ _CLOCKS_DIFFER = timedelta(seconds=30)
 
 
 class Holder(Record):
-    """Who holds a lease, and until when; the content of `lease.json`."""
+    """The holder of a lease, and its time of expiry; the content of `lease.json`."""
 
     run: str
     """The run's name or id, as its user knows it."""
@@ -64,7 +64,7 @@ def this_process(run: str, now: datetime, ttl: timedelta) -> Holder:
 
 
 def is_alive(holder: Holder, now: datetime) -> bool:
-    """Whether a lease must be respected."""
+    """Return whether a lease must be respected."""
     if holder.released:
         return False
     if holder.machine and holder.machine == _machine():
@@ -81,7 +81,7 @@ def _machine() -> str:
 
 
 def _process_started(pid: int) -> str | None:
-    """When a process of this machine began; None if there is none."""
+    """Return the time at which a process of this machine began; None if there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -190,7 +190,7 @@ def lease_key(model: str) -> str:
 
 
 def read_lease(store: Store, model: str) -> Holder | None:
-    """Who holds, or last held, the lease on a model; None if nobody ever did.
+    """Read who holds, or last held, the lease on a model; None if it was never held.
 
     Raises:
         StoreError: the lease can't be read, or was written by a newer Précis.

@@ -14,7 +14,7 @@ _RECENT = 20
 
 @dataclass(frozen=True)
 class RunPlan:
-    """How far a run is to go.
+    """The plan of a run's remaining steps.
 
     Attributes:
         validations_left: how many are still to come.
@@ -26,7 +26,7 @@ class RunPlan:
 
     @classmethod
     def of(cls, config: TrainConfig, ledger: Ledger) -> Self:
-        """What is left of a run by its settings; its benchmark is not part of it."""
+        """Return what is left of a run by its settings; its benchmark is not part of it."""
         steps = config.steps if ledger.stopped_early is None else ledger.stopped_early
         adapters = range(ledger.next_step, steps + 1)
         due = {at for at in adapters if at % config.validate_every == 0 or at == steps}

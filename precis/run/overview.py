@@ -189,7 +189,7 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
 
 
 def sizes_of_run(store: Store, model: str) -> dict[str, int]:
-    """What the store holds of a run: the size of each object, by its key.
+    """Return the size of each object that the store holds of a run, by its key.
 
     Raises:
         UnusableRun: it holds nothing of it.

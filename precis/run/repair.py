@@ -127,7 +127,7 @@ def _refuse_intact(store: Store, model: str) -> None:
 
 
 def _is_newer(cause: BaseException | None) -> bool:
-    """Whether all that is wrong with a ledger are fields that this version does not know."""
+    """Return whether a ledger's only problems are fields that this version does not know."""
     if not isinstance(cause, ValidationError):
         return False
     return all(problem["type"] == _UNKNOWN_FIELD for problem in cause.errors())

@@ -16,7 +16,7 @@ _ENTROPY_LEFT_MIN = 1 / 3
 
 
 def shortcoming(ledger: Ledger) -> str | None:
-    """What a run's figures say against it, in a sentence or two; None where there is nothing.
+    """Say what a run's figures show against it, in a sentence or two; None where there is nothing.
 
     A run has learned where its last validation is above its first by more than chance: the
     difference is compared with 1.96 standard errors, taken from the two 95 % intervals.

@@ -37,7 +37,7 @@ class Divergence:
 
 
 def gain(before: Validation, after: Validation) -> Interval | None:
-    """How much higher the score is, over the scenarios that have one in both.
+    """Return the gain of the score, over the scenarios that have one in both.
 
     None where those are too few to say.
     """
@@ -64,7 +64,7 @@ def last_gain(validations: Sequence[Validation], now: Validation) -> int:
 
 
 def divergence(validations: Sequence[Validation]) -> Divergence | None:
-    """Whether reward and second judge part ways at the newest validation.
+    """Return the divergence of reward and second judge at the newest validation; None without one.
 
     It is compared with the first, for a policy that went astray from the beginning, and with the
     one that the second judge liked best since, for one that did so later. Three things have to

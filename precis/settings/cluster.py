@@ -11,7 +11,7 @@ Infra = Annotated[str, StringConstraints(pattern=r"^[a-z][a-zA-Z0-9-]*(/[^/\s]+)
 
 
 class ClusterConfig(Record):
-    """Which machine the trainer runs on, for how long, and what becomes of it."""
+    """The machine that the trainer runs on, for how long, and what becomes of it."""
 
     where: Literal["local", "sky"] = "local"
     """`local` runs the trainer beside the flow; `sky` on a machine that SkyPilot rents."""
@@ -49,7 +49,7 @@ class ClusterConfig(Record):
 
     @property
     def gpus(self) -> int:
-        """How many of them."""
+        """The number of GPUs."""
         return int(self.gpu.partition(":")[2] or 1)
 
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Effect(Enum):
-    """What a setting has to do with the result."""
+    """The effect of a setting on the result."""
 
     DECIDES = "decides"
     MAY_CHANGE = "may change"
@@ -43,7 +43,7 @@ ByIdentity = Annotated[T, Effect.BY_IDENTITY]
 
 
 def effect_of(field: FieldInfo) -> Effect | None:
-    """How a setting is marked; None where somebody forgot."""
+    """Return the mark of a setting; None where somebody forgot it."""
     marks = [mark for mark in field.metadata if isinstance(mark, Effect)]
     return marks[0] if marks else None
 

@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """What is wrong: `steps: Input should be …`, or what settings that don't go together say."""
+    """List what is wrong: `steps: Input should be …`, or the sentence of settings that disagree."""
     found = []
     for problem in error.errors(include_url=False):
         where = ".".join(map(str, problem["loc"]))

@@ -141,7 +141,7 @@ class TinkerTrainer(Record, title="Tinker"):
 
     @property
     def address(self) -> str | None:
-        """Where the API is served; None for the client's own default."""
+        """The URL of the API; None for the client's own default."""
         return self.base_url or (_SKYRL_URL if self.service == "skyrl" else None)
 
     @property
@@ -166,10 +166,10 @@ class TinkerTrainer(Record, title="Tinker"):
 
     @property
     def backend(self) -> Literal["tinker"]:
-        """What the trainer server hosts for it."""
+        """The backend that the trainer server hosts for it."""
         return "tinker"
 
     @property
     def options(self) -> dict[str, Any]:
-        """What each call of `precis.trainer.tinker.backend.TinkerBackend.train` is given."""
+        """The options of each call of `precis.trainer.tinker.backend.TinkerBackend.train`."""
         return self.model_dump(include=_TRAIN_OPTIONS, exclude_none=True)

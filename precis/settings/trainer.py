@@ -27,7 +27,7 @@ meaning."""
 
 
 class _TrainerSettings(Record):
-    """What holds for each kind that does not say otherwise."""
+    """The settings of each kind that does not say otherwise."""
 
     @property
     def internal_config(self) -> dict[str, Any] | None:
@@ -41,7 +41,7 @@ class _TrainerSettings(Record):
 
 
 class EmbeddedTrainer(_TrainerSettings):
-    """How an embedded policy is trained on a CPU."""
+    """The training of an embedded policy on a CPU."""
 
     learning_rate: Decides[BoundedFloat] = Field(0.02, gt=0)
     """Adam's step size."""
@@ -61,7 +61,7 @@ class EmbeddedTrainer(_TrainerSettings):
 
     @property
     def options(self) -> Options:
-        """What each call of `art.Backend.train` is given."""
+        """The options of each call of `art.Backend.train`."""
         return self.model_dump(exclude={"kind"})
 
 
@@ -77,7 +77,7 @@ class ExtractiveTrainer(EmbeddedTrainer, title="Embedded, summaries"):
 
     @property
     def backend(self) -> BackendName:
-        """What the trainer server hosts for it."""
+        """The backend that the trainer server hosts for it."""
         return "extractive"
 
 
@@ -93,12 +93,13 @@ class ToolCallTrainer(EmbeddedTrainer, title="Embedded, agents"):
 
     @property
     def backend(self) -> BackendName:
-        """What the trainer server hosts for it."""
+        """The backend that the trainer server hosts for it."""
         return "tool_calls"
 
 
 class EngineConfig(Record):
-    """How vLLM and the training share the GPU; the defaults are for 3 billion weights on 80 GB."""
+    """The division of the GPU between vLLM and training; the defaults are for 3 billion weights on
+    80 GB."""
 
     tokens_max: Decides[BoundedInt] = Field(4096, ge=512)
     """Longest prompt and answers together, in tokens."""
@@ -179,12 +180,12 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
 
     @property
     def backend(self) -> BackendName:
-        """What the trainer server hosts for it."""
+        """The backend that the trainer server hosts for it."""
         return "local"
 
     @property
     def options(self) -> Options:
-        """What each call of `precis.trainer.gpu.backend.GpuBackend.train` is given."""
+        """The options of each call of `precis.trainer.gpu.backend.GpuBackend.train`."""
         chosen = self.model_dump(exclude={"kind", "base_model", "engine"})
         return {name: value for name, value in chosen.items() if value is not None}
 
@@ -209,12 +210,12 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
 
     @property
     def backend(self) -> BackendName:
-        """What the trainer server hosts for it."""
+        """The backend that the trainer server hosts for it."""
         return "serverless"
 
     @property
     def options(self) -> Options:
-        """What each call of `art.ServerlessBackend.train` is given."""
+        """The options of each call of `art.ServerlessBackend.train`."""
         chosen = self.model_dump(include={"learning_rate", "epsilon", "scale_rewards"})
         return {name: value for name, value in chosen.items() if value is not None}
 

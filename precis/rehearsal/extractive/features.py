@@ -52,7 +52,7 @@ NAMES: tuple[str, ...] = (*MARKS, "redundancy")
 
 
 def count_marks(sentence: str, tokens: Sequence[str]) -> list[int]:
-    """How often each of MARKS occurs in a sentence with these tokens (`precis.text.tokens`)."""
+    """Count each of MARKS in a sentence with these tokens (`precis.text.tokens`)."""
     counts = [len(pattern.findall(sentence)) for pattern in _PATTERNS.values()]
     for words in _WORDS.values():
         counts.append(sum(token in words for token in tokens))

@@ -8,7 +8,7 @@ from precis.rehearsal.kind import Bools, Integers
 
 
 def candidates(words: Integers, picks: Sequence[int], words_max: int) -> Bools:
-    """Which sentences each pick was drawn from: unpicked and still fitting.
+    """Mark the sentences that each pick was drawn from: unpicked and still fitting.
 
     Returns:
         Shape (picks, sentences).

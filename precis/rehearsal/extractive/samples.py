@@ -33,7 +33,7 @@ class PickedSample:
 
     @property
     def order(self) -> tuple[tuple[str, ...], tuple[int, ...], float]:
-        """What samples are sorted by."""
+        """The values that samples are sorted by."""
         return self.features.sentences, self.picks, self.reward
 
     def with_advantage(self, advantage: float) -> Self:

@@ -46,7 +46,7 @@ _VERDICT = re.compile(r"\W*(yes|no)\b(?=\s*[,.;:!\u2013\u2014]|\s*$)", re.IGNORE
 
 @dataclass(frozen=True)
 class _Statement:
-    """What a sentence or several say, as far as words tell.
+    """The meaning of one or several sentences, as far as words tell.
 
     Attributes:
         stems: of all content words.
@@ -70,7 +70,7 @@ class _Statement:
 
 
 def grade(question: str, gold: str, answer: str) -> bool:
-    """Whether an answer says what the golden answer says.
+    """Return whether an answer says what the golden answer says.
 
     Args:
         question: what was asked; its own words count for neither side.
@@ -107,7 +107,7 @@ def grade(question: str, gold: str, answer: str) -> bool:
 
 
 def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
-    """Whether a sentence says the same as the golden answer, but for one denial."""
+    """Return whether a sentence says the same as the golden answer, but for one denial."""
     mine = _plain(part, asked)
     golden = _plain(wanted, asked)
     if len(mine & golden) < _SAME * max(len(mine), len(golden)):
@@ -116,7 +116,7 @@ def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
 
 
 def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
-    """Whether a sentence is a version of the golden answer with something else for a fact."""
+    """Return whether a sentence is a version of the golden answer with another fact."""
     mine = _plain(part, asked)
     golden = _plain(wanted, asked)
     shared = len(mine & golden)
@@ -143,12 +143,12 @@ def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
 
 
 def _is_first_name(word: str) -> bool:
-    """Whether a word before a surname is no title, and none that begins a sentence."""
+    """Return whether a word before a surname is neither a title nor the beginning of a sentence."""
     return word not in title_stems() and word not in common_stems() and not synonyms(word)
 
 
 def _counts_something_else(given: _Statement, wanted: _Statement) -> bool:
-    """Whether one of the golden numbers stands there with nothing but other units."""
+    """Return whether one of the golden numbers is in the sentence with nothing but other units."""
     for number in {number for number, _ in wanted.counted}:
         golden = {unit for other, unit in wanted.counted if other == number}
         mine = {unit for other, unit in given.counted if other == number}

@@ -32,7 +32,7 @@ _WORDS_MIN = 100
 
 @dataclass(frozen=True)
 class Rules:
-    """How a judge of rules reads and grades.
+    """The rules by which a judge of rules reads and grades.
 
     Attributes:
         answer: what a text says to a question.
@@ -90,7 +90,7 @@ def _judged(data: dict[str, Any], rules: Rules) -> dict[str, Any]:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a text says its commonest words as often as prose does, in any language.
+    """Return whether a text says its commonest words as often as prose does, in any language.
 
     What it says of itself counts for nothing. This knows a long list of words; of one that has some
     of its small words left the environment's own measure knows more, since it has the document.

@@ -46,7 +46,8 @@ _SHOWN: dict[Kind, re.Pattern[str]] = {
 
 
 def kind_asked(question: str) -> Kind:
-    """What kind of thing a question asks for; the question word that comes first decides."""
+    """Return the kind of thing that a question asks for; the question word that comes first
+    decides."""
     found = [
         (match.start(), rank, kind)
         for rank, (kind, pattern) in enumerate(_ASKED)
@@ -57,5 +58,5 @@ def kind_asked(question: str) -> Kind:
 
 @lru_cache(maxsize=65_536)
 def shows(sentence: str, kind: Kind) -> bool:
-    """Whether a sentence has something of a kind; of a `thing` none has."""
+    """Return whether a sentence has something of a kind; for a `thing`, always False."""
     return kind != "thing" and bool(_SHOWN[kind].search(sentence))

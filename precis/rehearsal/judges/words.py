@@ -51,7 +51,7 @@ _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
 
 
 def is_content(token: str) -> bool:
-    """Whether a lower-case token carries meaning of its own."""
+    """Return whether a lower-case token carries meaning of its own."""
     return token not in _STOP and token not in SIGN_WORDS
 
 
@@ -152,7 +152,7 @@ def content_stems(text: str) -> list[str]:
 
 
 def is_variant(stem: str, other: str) -> bool:
-    """Whether two stems begin alike enough to be of one word: `conclud` and `conclusion`."""
+    """Return whether two stems begin alike enough to be of one word: `conclud` and `conclusion`."""
     if stem[:VARIANT_PREFIX] != other[:VARIANT_PREFIX]:
         return False
     least = max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
@@ -165,7 +165,7 @@ def is_variant(stem: str, other: str) -> bool:
 
 
 def has_digit(word: str) -> bool:
-    """Whether a word has a digit in it."""
+    """Return whether a word has a digit in it."""
     return any(character.isdigit() for character in word)
 
 

@@ -48,7 +48,7 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What the policy sees of a request's options.
+    """The policy's view of a request's options.
 
     Attributes:
         features: the weights of each option, shape (options, features).

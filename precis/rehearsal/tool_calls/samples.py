@@ -34,7 +34,7 @@ class CallSample:
 
     @property
     def order(self) -> tuple[tuple[int, ...], int, float]:
-        """What samples are sorted by."""
+        """The values that samples are sorted by."""
         return self.prompt, self.token, self.reward
 
     def with_advantage(self, advantage: float) -> Self:
