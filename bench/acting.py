@@ -293,7 +293,7 @@ async def _learn(
 
 @dataclass
 class _Run:
-    """What a run is made of; each method says what it measured."""
+    """The parts of a run; each method says what it measured."""
 
     home: Path
     seed: int

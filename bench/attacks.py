@@ -35,7 +35,7 @@ _JUDGES = {"lexical": LEXICAL, "passages": PASSAGES}
 
 @dataclass(frozen=True)
 class Earned:
-    """What texts of some documents earn, by document."""
+    """The scores that the texts of some documents earn, by document."""
 
     right: dict[str, list[float]]
     prose: list[float]

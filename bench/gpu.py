@@ -40,7 +40,7 @@ _TOKENS_A_WORD = 1.4
 
 @dataclass
 class Usage:
-    """What the GPUs do and hold, four times a second, while the program runs.
+    """The use and memory of the GPUs, four times a second, while the program runs.
 
     Attributes:
         gpus: the first so many of those that the trainer sees.

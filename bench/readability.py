@@ -52,6 +52,7 @@ IRREGULAR = {
     "worn",
     "written",
 }
+QUESTION_WORDS = {"how", "what", "when", "where", "whether", "which", "who", "whose", "why"}
 NO_PARTICIPLES = {"bed", "feed", "need", "red", "seed", "shed", "speed", "embed"}
 
 
@@ -66,6 +67,8 @@ class Measures:
     participles: int = 0
     public: int = 0
     documented: int = 0
+    docstrings: int = 0
+    questions: int = 0
     comments: int = 0
     one_use: int = 0
     packed: int = 0
@@ -116,7 +119,7 @@ def used_once(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def is_private(name: str) -> bool:
-    """Whether a name begins with one underscore."""
+    """Return whether a name begins with one underscore."""
     return name.startswith("_") and not name.startswith("__")
 
 
@@ -151,14 +154,18 @@ def add_function(measures: Measures, node: ast.FunctionDef | ast.AsyncFunctionDe
 def add_docstring(
     measures: Measures, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 ) -> None:
-    """Count a public name, and whether it is documented."""
+    """Count a public name, and the docstring of any name by its first word."""
+    text = ast.get_docstring(node)
     if not node.name.startswith("_"):
         measures.public += 1
-        measures.documented += ast.get_docstring(node) is not None
+        measures.documented += text is not None
+    if text:
+        measures.docstrings += 1
+        measures.questions += text.split()[0].strip(",:;").lower() in QUESTION_WORDS
 
 
 def is_participle(word: str) -> bool:
-    """Whether a function's first word is a past participle, by suffix and a list."""
+    """Return whether a function's first word is a past participle, by suffix and a list."""
     if word in IRREGULAR:
         return True
     return word.endswith("ed") and word not in NO_PARTICIPLES
@@ -184,6 +191,8 @@ def report(measures: Measures) -> str:
             f"{percentile(functions):.0f}, max {max(functions)}",
             f"typed returns              {measures.typed_returns / measures.functions:.0%}",
             f"public docstrings          {measures.documented / measures.public:.0%}",
+            f"docstrings that ask        {measures.questions / max(1, measures.docstrings):.1%} "
+            f"({measures.questions} of {measures.docstrings} begin with a question word)",
             f"comments                   {measures.comments / measures.lines:.1%} of lines",
             f"private, used once         {measures.per_thousand(measures.one_use):.1f} per 1,000",
             f"packed assignments         {measures.per_thousand(measures.packed):.1f} per 1,000",
@@ -218,7 +227,7 @@ class House:
             self.trees[name] = ast.parse(path.read_text("utf-8"))
 
     def imports(self, module: str) -> dict[str, tuple[str, str]]:
-        """What a module's names stand for: another module, and a name in it ("" for all of it)."""
+        """Map a module's names to another module, and a name in it ("" for all of it)."""
         names = {}
         for node in ast.walk(self.trees[module]):
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -232,7 +241,7 @@ class House:
         return {name: target for name, target in names.items() if target[0] in self.trees}
 
     def packages(self) -> dict[str, set[str]]:
-        """Which other packages each package imports."""
+        """Return the other packages that each package imports."""
         graph: dict[str, set[str]] = {}
         for module in self.trees:
             own = package_of(module)
@@ -252,7 +261,7 @@ class House:
         return {self.paths[module] for module, _ in seen}
 
     def called_by(self, module: str, name: str) -> set[tuple[str, str]]:
-        """What a definition calls or hands on, by module and name."""
+        """Return the definitions that one calls or hands on, by module and name."""
         imports = self.imports(module)
         own = definitions(self.trees[module])
         if name not in own:  # a package's front door hands it on
@@ -287,7 +296,8 @@ def definitions(tree: ast.Module) -> dict[str, ast.AST]:
 
 
 def code_of(definition: ast.AST) -> Iterator[ast.AST]:
-    """What a definition does: a function's body without annotations, a class's constructor."""
+    """Yield the code of a definition: a function's body without annotations, a class's
+    constructor."""
     if isinstance(definition, ast.ClassDef):
         for node in definition.body:
             if isinstance(node, ast.FunctionDef) and node.name in ("__init__", "__post_init__"):
@@ -336,7 +346,7 @@ def reach(graph: dict[str, set[str]], start: str) -> set[str]:
 
 
 def floors(graph: dict[str, set[str]]) -> int:
-    """How many floors the packages stand on; those of a cycle share one."""
+    """Count the floors that the packages stand on; those of a cycle share one."""
     reached = {name: reach(graph, name) for name in graph}
     # A package reaches more than any below it, so that these have their height before it.
     height: dict[str, int] = {}
@@ -347,7 +357,7 @@ def floors(graph: dict[str, set[str]]) -> int:
 
 
 def house_report() -> str:
-    """How the house of this project is built, as lines of text."""
+    """Describe how the house of this project is built, as lines of text."""
     house = House()
     graph = house.packages()
     found = cycles(graph)

@@ -35,7 +35,7 @@ from precis.statistics.intervals import share_interval
 
 
 class PolicyModel:
-    """What a rollout is given as its model; asks the policy itself."""
+    """The model that a rollout receives; asks the policy itself."""
 
     def __init__(self, policy: Policy, seed_of: Callable[[int], int] | None) -> None:
         self._policy = policy

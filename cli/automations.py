@@ -50,7 +50,7 @@ async def _apply(client: PrefectClient, path: Path, channel: str | None) -> str:
 
 
 def _settings(automation: AutomationCore) -> dict[str, Any]:
-    """What an automation does, without what the server adds.
+    """Return the settings of an automation, without what the server adds.
 
     One that is the same must be left alone: an update forgets which runs it waits to hear from.
     """
@@ -80,7 +80,7 @@ async def _action(
 
 
 async def _channel() -> str | None:
-    """Where notifications go, as a block of Prefect's; None where nothing is configured.
+    """Save the channel of notifications as a block of Prefect's; None where nothing is configured.
 
     The block of Slack's webhooks takes any address that Apprise knows, `mailtos://…` among them.
     """

@@ -56,7 +56,7 @@ async def delete_from_prefect(model: str, store: str) -> int:
 
 
 def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:
-    """Whether a flow run with these parameters worked on a model in a store."""
+    """Return whether a flow run with these parameters worked on a model in a store."""
     given = {**parameters, **dict(parameters.get("config") or {})}
     named = given.get("model") or RunConfig.model_fields["model"].default
     url = open_store(given.get("store") or Environment().store).url

@@ -187,7 +187,8 @@ def _checks_of_benchmark(config: BenchmarkConfig, problem: PrecisError | None) -
 
 
 def _checks_of_machines(config: RunConfig) -> dict[str, Check]:
-    """What the trainer needs: a service, a GPU of this machine, or one to rent."""
+    """Return the checks of what the trainer needs: a service, a GPU of this machine, or one to
+    rent."""
     trainer = config.trainer
     if isinstance(trainer, TinkerTrainer):
         return {
@@ -241,7 +242,7 @@ async def _check_run(config: TrainConfig) -> str:
 
 @asynccontextmanager
 async def _environment_of(config: TrainConfig) -> AsyncIterator[RunEnvironment]:
-    """What a run trains for, as far as it decides what the run is: nobody is asked anything."""
+    """Provide a run's environment, as far as it decides what the run is: no request is made."""
     if config.environment.kind != "summaries":
         agent = await asyncio.to_thread(load_agent, config.environment)
         if agent.rubric:

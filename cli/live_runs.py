@@ -100,7 +100,7 @@ async def _read_all(client: PrefectClient, wanted: FlowRunFilter) -> list[FlowRu
 
 
 def _is_part(run: FlowRun) -> bool:
-    """Whether a run is within another's process, as the benchmark at a training's end."""
+    """Return whether a run is within another's process, as the benchmark at a training's end."""
     return run.parent_task_run_id is not None and run.deployment_id is None
 
 

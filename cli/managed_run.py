@@ -77,7 +77,7 @@ async def reopen(client: PrefectClient, run_id: UUID) -> FlowRun:
 
 
 def _is_over(run: FlowRun) -> bool:
-    """Whether nothing is left to do."""
+    """Return whether nothing is left to do."""
     return run.state is not None and (run.state.is_completed() or run.state.is_cancelled())
 
 

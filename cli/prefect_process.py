@@ -107,7 +107,8 @@ def stop() -> bool:
 
 
 def is_up() -> bool:
-    """Whether the process that was started last is alive, whatever else has its id by now."""
+    """Return whether the process that was started last is alive, whatever else has its id by
+    now."""
     try:
         with (home() / "server.pid").open() as pid:
             fcntl.flock(pid, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -119,7 +120,7 @@ def is_up() -> bool:
 
 
 def has_died() -> bool:
-    """Whether it ended although nobody has stopped it."""
+    """Return whether the server ended without being stopped."""
     return (home() / "server.pid").exists() and not is_up()
 
 

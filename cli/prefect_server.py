@@ -46,7 +46,7 @@ class PrefectServer:
 
     @property
     def password_file(self) -> Path | None:
-        """Where the `user:password` lies that its pages ask for, if it is ours."""
+        """The file of the `user:password` that its pages ask for, if it is ours."""
         return process.home() / "password" if self.ours else None
 
     def wait(self) -> None:
@@ -71,7 +71,7 @@ class PrefectServer:
                 last = time.monotonic()
 
     def answers(self) -> bool:
-        """Whether it answers now."""
+        """Return whether the server answers now."""
         return _is_healthy(self.api)
 
     def _is_there(self) -> bool:
@@ -84,7 +84,7 @@ def find() -> str | None:
 
 
 async def check() -> str:
-    """What is found of the server that we would use; none at all is well too.
+    """Check the server that we would use; none at all is well too.
 
     Raises:
         PrecisError: it does not answer, is no Prefect server, or refuses our password.

@@ -20,7 +20,7 @@ def server_password() -> str | None:
 
 
 def on_postgres() -> bool:
-    """Whether a server that we start keeps its data in PostgreSQL."""
+    """Return whether a server that we start keeps its data in PostgreSQL."""
     address = Environment().prefect_server_database_connection_url
     return address is not None and address.get_secret_value().startswith("postgresql")
 

@@ -120,7 +120,7 @@ def _model_of(documents: str, seed: int) -> str:
 
 
 def _to_be_said_later(_: str) -> None:
-    """What is left out of the documents, the run itself says."""
+    """Leave a sentence out: the run itself says what is left out of the documents."""
 
 
 def forget(config: TrainConfig) -> None:

@@ -10,7 +10,7 @@ _POINTS_MAX = 60
 
 
 def runs_side_by_side(found: RunComparison) -> PlainTable:
-    """What there is to say of each run as a whole, with its curves."""
+    """Tabulate the facts of each run as a whole, with its curves."""
     columns = []
     for run in found.runs:
         steps, *others = facts_of(run).items()
@@ -26,7 +26,7 @@ def runs_side_by_side(found: RunComparison) -> PlainTable:
 
 
 def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
-    """What the first two wrote of the documents on which they differ most."""
+    """Yield the summaries of the first two runs for the documents on which they differ most."""
     first, second, *_ = (run.model for run in found.runs)
     for one in found.documents[:count]:
         yield f"── {one.document}"

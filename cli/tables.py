@@ -31,7 +31,7 @@ def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
 
 
 def facts(run: Overview) -> list[tuple[str, str]]:
-    """What there is to say of a run as a whole, its settings included, with its names."""
+    """Return the facts of a run as a whole, its settings included, with their names."""
     ledger = run.ledger
     origin = run.ledger.origin
     begun = "untrained" if ledger.rebuilt_at is None else "unknown, the ledger was rebuilt"

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ShutdownStage(IntEnum):
-    """How far a worker is on its way out."""
+    """The stage of a worker's shutdown."""
 
     WORKING = 0
     DRAINING = 1
@@ -67,7 +67,7 @@ class WorkerShutdown:
         self._changed.clear()
 
     async def result_before_signal(self, call: Coroutine[Any, Any, T]) -> T | None:
-        """What the call returns; the next signal cancels it, for None.
+        """Return the call's result, or None if a signal came first and cancelled it.
 
         Without a server Prefect's client tries on for two minutes.
         """

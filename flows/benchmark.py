@@ -59,7 +59,7 @@ async def run_benchmark(
     trainer: TrainerConnection | None = None,
     launch: Launch = child_service,
 ) -> BenchmarkReport:
-    """What the flow does, inside a flow run.
+    """Do the flow's work, inside a flow run.
 
     Args:
         trainer: serves the checkpoints; without one, one is started where any takes part.

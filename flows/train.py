@@ -32,7 +32,7 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
 async def run_training(
     config: TrainConfig, launch: Launch = child_service
 ) -> BenchmarkReport | None:
-    """What the flow does, inside a flow run.
+    """Do the flow's work, inside a flow run.
 
     Args:
         launch: starts the trainer, where it is local, and the judge's stand-in.

@@ -39,7 +39,7 @@ _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check found.
+    """The result of one check.
 
     Attributes:
         detail: what is there, or what is wrong.
@@ -115,7 +115,7 @@ async def check_python() -> str:
 
 
 async def check_packages() -> str:
-    """Whether the installed packages are those that Précis asks for."""
+    """Check that the installed packages are those that Précis asks for."""
     wrong = []
     for line in importlib.metadata.requires("precis") or []:
         wanted = Requirement(line)
@@ -130,7 +130,7 @@ async def check_packages() -> str:
 
 
 async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
-    """Whether the disk under a folder has room for a run's files."""
+    """Check that the disk under a folder has room for a run's files."""
     there = folder
     while not there.exists():  # it is made by the first run
         there = there.absolute().parent
@@ -144,7 +144,7 @@ async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
 
 
 async def check_server(api: str | None) -> str:
-    """Whether a Prefect server answers, and takes our password if it wants one."""
+    """Check that a Prefect server answers, and takes our password if it wants one."""
     if api is None:
         return "no server is up; `precis up` starts one"
     try:
@@ -182,7 +182,7 @@ def _prefect_auth() -> httpx.BasicAuth | None:
 
 
 def _server_version(answer: httpx.Response) -> str:
-    """What Prefect's API says of itself.
+    """Return the version that Prefect's API reports.
 
     Raises:
         ConfigError: this is something else.
@@ -201,14 +201,14 @@ def _server_version(answer: httpx.Response) -> str:
 
 
 async def check_store(url: str) -> str:
-    """Whether the store takes, keeps and forgets what it is given."""
+    """Check that the store takes, keeps and forgets what it is given."""
     store = open_store(url)
     await asyncio.to_thread(store.check)
     return f"{store.url} can be written"
 
 
 async def check_judge(config: JudgeConfig, own_key: str = OWN_KEY) -> str:
-    """Whether the judge's key is there and its model answers a trial question; costs one call.
+    """Check that the judge's key is there and its model answers a trial question; costs one call.
 
     Args:
         own_key: the variable that the key of provider `url` is read from.
@@ -222,7 +222,7 @@ async def check_judge(config: JudgeConfig, own_key: str = OWN_KEY) -> str:
 
 
 async def check_documents(config: DocumentsConfig) -> str:
-    """Whether the corpus can be read, and is large enough for its split."""
+    """Check that the corpus can be read, and is large enough for its split."""
     left_out: list[str] = []
     corpus = await asyncio.to_thread(load_corpus, config, left_out.append)
     found = f"{len(corpus.train)} to train on, {len(corpus.validation)} held out"

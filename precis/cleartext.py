@@ -54,7 +54,7 @@ def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address means this machine, wherever it is read."""
+    """Return whether an address means this machine, wherever it is read."""
     return urlsplit(address).hostname in _LOOPBACK
 
 

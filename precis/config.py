@@ -48,7 +48,7 @@ def _refuse_password(address: str, name: str, variable: str) -> None:
 
 
 class DocumentSource(Record):
-    """Where documents and their questions are."""
+    """The place of documents and their questions."""
 
     source: str = "bundled"
     """`bundled`, a data set on the Hub (`ServiceNow/repliqa`), or a parquet, JSONL or CSV file
@@ -67,7 +67,7 @@ class OtherDocuments(DocumentSource):
 
 
 class DocumentsConfig(DocumentSource):
-    """Which documents to train on, and which to hold out."""
+    """The documents to train on, and those to hold out."""
 
     train_size: BoundedInt = Field(
         default_factory=lambda: Environment().train_size, ge=1, examples=[3500]
@@ -83,7 +83,7 @@ class DocumentsConfig(DocumentSource):
 
 
 class RolloutsConfig(Record):
-    """How a step samples, and what it does with rollouts that have no score."""
+    """The sampling of a step, and the treatment of rollouts that have no score."""
 
     groups_per_step: Decides[BoundedInt] = Field(5, ge=1)
     """Scenarios of a step; each makes one group."""
@@ -128,7 +128,7 @@ class RolloutsConfig(Record):
 
 
 class RateLimits(Record):
-    """What the judge's account allows.
+    """The limits of the judge's account.
 
     `RateLimits(requests_per_minute=1000, tokens_per_minute=1_000_000, in_flight=32)`
     """
@@ -145,7 +145,7 @@ class RateLimits(Record):
 
 
 class JudgeConfig(Record):
-    """Who answers and grades."""
+    """The judge: the model that answers and grades."""
 
     provider: Decides[Literal["lexical", "openrouter", "google", "url"]] = "lexical"
     """`lexical` runs a judge on this machine, for rehearsals; `openrouter` needs
@@ -195,7 +195,7 @@ class JudgeConfig(Record):
 
 
 class Retention(Record):
-    """Which checkpoints stay in the store; the first and the newest always do."""
+    """The checkpoints that stay in the store; the first and the newest always do."""
 
     keep_last: BoundedInt = Field(5, ge=1)
     """Newest checkpoints to keep."""
@@ -250,12 +250,12 @@ class ContenderConfig(Record):
 
     @property
     def called(self) -> str:
-        """What the results call it."""
+        """Its name in the results."""
         return self.name or self.model.rpartition("/")[2]
 
 
 class RunConfig(Record):
-    """What training and benchmark of one model have in common."""
+    """The settings that training and benchmark of one model have in common."""
 
     model: MayChange[Name] = "rehearsal"
     """Name of the model; its checkpoints, ledger and results lie under it in the store."""
@@ -424,7 +424,7 @@ class WarmStartConfig(Record):
         return self
 
     def identity(self, shown: str) -> dict[str, Any]:
-        """What decides the result, by what it stands for.
+        """Return the settings that decide the result, by what they stand for.
 
         Args:
             shown: digest of the file's demonstrations, wherever it lies.

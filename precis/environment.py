@@ -73,8 +73,8 @@ class Environment(BaseSettings):
 
 
 class S3Environment(BaseSettings):
-    """How a bucket is reached. For keys that are not set, boto3 looks where AWS's own tools look:
-    a profile, or the role of the machine."""
+    """The access to a bucket. For keys that are not set, boto3 looks where AWS's own tools look: a
+    profile, or the role of the machine."""
 
     model_config = SettingsConfigDict(
         env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True

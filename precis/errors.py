@@ -188,7 +188,7 @@ class NoCapacity(ClusterError):
 
 
 class ModelError(PrecisError):
-    """What was trained can't be used."""
+    """The trained model can't be used."""
 
 
 class SummaryError(ModelError):

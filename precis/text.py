@@ -141,7 +141,7 @@ def copied_share(text: str, source: str, run: int = 5) -> float:
 
 
 def _goes_on(piece: str, after: str) -> bool:
-    """Whether a stop is none: that of an abbreviation, or one before a small letter."""
+    """Return whether a stop ends no sentence: an abbreviation's, or one before a small letter."""
     return bool(_ABBREVIATION.search(piece)) or after.lstrip(_OPENING)[:1].islower()
 
 

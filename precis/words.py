@@ -46,7 +46,8 @@ def count_words(text: str) -> int:
 
 
 def count_glued(text: str, vocabulary: Collection[str]) -> int:
-    """How many more words a text has if those that are several of a vocabulary's in one count so.
+    """Count the words that a text has more if those that join several of a vocabulary's count as
+    several.
 
     `thefox` is one more where the vocabulary holds `the` and `fox`, but not `thefox`.
 

@@ -8,7 +8,7 @@ import logging
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a task's log line says more than that the task went well, as nearly all do."""
+    """Return whether a task's log line says more than that the task went well, as nearly all do."""
     return record.levelno > logging.INFO or not str(record.msg).startswith("Finished in state")
 
 

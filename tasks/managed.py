@@ -86,7 +86,7 @@ async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:
 
 
 async def _may_be_taken(name: str) -> bool:
-    """Whether there may be a job of this name: SkyPilot says so, or can't be asked."""
+    """Return whether there may be a job of this name: SkyPilot says so, or can't be asked."""
     try:
         return await jobs.find(name) is not None
     except ClusterError:

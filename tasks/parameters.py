@@ -58,7 +58,7 @@ def named(template: str) -> Callable[[], str]:
 
 
 async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
-    """What a run was given, laid over what its deployment says, if it has one."""
+    """Lay the parameters of a run over those of its deployment, if it has one."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     if run is None or run.deployment_id is None:

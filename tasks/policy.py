@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def worth_retrying(_: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
-    """Whether another try may end differently."""
+    """Return whether another try may end differently."""
     return not isinstance(state.data, HOPELESS)
 
 

@@ -35,7 +35,8 @@ async def preflight(config: TrainConfig, environment: Environment) -> None:
 
 
 def _worth_checking_again(task: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
-    """Whether another try may end differently; the judge's client has tried for long enough."""
+    """Return whether another try may end differently; the judge's client has tried for long
+    enough."""
     return worth_retrying(task, run, state) and not isinstance(state.data, JudgeUnavailable)
 
 
@@ -64,7 +65,7 @@ async def announce_cost(run: Run) -> None:
 
 
 async def _check_shared_limit(config: RunConfig) -> str:
-    """Whether a step that asks for its slots would ever get them."""
+    """Check that a step that asks for its slots would ever get them."""
     name = config.judge_concurrency_limit
     wanted = config.judge.limits.in_flight
     if not name:

@@ -53,7 +53,7 @@ def says_why_it_stops(
 
 
 def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
-    """What a flow returns at its end: its report, or a state that says what is to say as well.
+    """Return a flow's result: its report, or a state that says what is to say as well.
 
     The state keeps the usual name and type, and whoever called the flow gets the report.
 

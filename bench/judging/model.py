@@ -37,7 +37,7 @@ def answer(text: str, question: str, sentences: float = SENTENCES) -> str:
 
 
 def grade(gold: str, given: str) -> bool:
-    """Whether a given answer has the golden one's words, in their order and together."""
+    """Return whether a given answer has the golden one's words, in their order and together."""
     if UNANSWERABLE in (gold, given):
         return gold == given
     return f" {' '.join(tokens(gold))} " in f" {' '.join(tokens(given))} "

@@ -15,7 +15,7 @@ from precis.words import WORDS_MAX
 
 @dataclass(frozen=True)
 class Share:
-    """How many of how many, by document.
+    """A share of questions, by document.
 
     Attributes:
         counts: for each document how many, and of how many.
@@ -79,7 +79,7 @@ def false_accepts(documents: Sequence[Document], rules: Rules = LEXICAL) -> Iter
 
 
 def correct(document: Document, text: str) -> int:
-    """How many of a document's answerable questions are answered right from a text."""
+    """Count a document's answerable questions that are answered right from a text."""
     return right(document, text, LEXICAL)
 
 

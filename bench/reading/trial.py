@@ -30,7 +30,7 @@ Group = list[PickedSample]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training came to, on the held-out documents.
+    """The result of a training, on the held-out documents.
 
     Attributes:
         second: accuracy by the second judge.
@@ -65,7 +65,7 @@ def train(config: TrainConfig, corpus: Corpus) -> Outcome:
 
 
 def untrained(config: TrainConfig, corpus: Corpus) -> Outcome:
-    """What the policy is that a training with these settings begins with."""
+    """Measure the policy that a training with these settings begins with."""
     return _measure(initial_state(SENTENCES.layout, config.seed).policy, corpus.validation, [])
 
 

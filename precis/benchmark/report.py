@@ -111,7 +111,7 @@ async def publish(
 def regression_of(
     run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
 ) -> dict[str, Any]:
-    """Return the payload of the event about contenders worse than before, with the report's address."""
+    """Return the event's payload on contenders worse than before, with the report's address."""
     steps = trained.ledger.next_step if trained else 0
     folder = report_folder(run.name, steps, run.config, run.environment.digest)
     report = f"{run.store.url}/{own_folder(folder, run.id.id)}report.html"

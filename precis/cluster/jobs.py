@@ -94,7 +94,7 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
 
 
 def _is_here(controller: Any) -> bool:
-    """Return whether it is part of this machine's API server, which SkyPilot calls consolidation."""
+    """Return whether it is part of this machine's API server (SkyPilot's "consolidation")."""
     from sky.backends import LocalResourcesHandle
     from sky.server.common import is_api_server_local
 

@@ -85,7 +85,7 @@ class LocalHost:
 
 
 async def _answers(trainer: ChildService) -> bool:
-    """Return whether it is there; its supervisor may run on for seconds, ending what it has left."""
+    """Return whether it is up; its supervisor may run on for seconds, ending what it has left."""
     if not is_running(trainer.pid):
         return False
     try:

@@ -180,7 +180,7 @@ async def _judge(
 
 @asynccontextmanager
 async def _endpoint(config: JudgeConfig, home: Path) -> AsyncIterator[Endpoint]:
-    """Where the judge is; the lexical one runs for as long as the block does."""
+    """Provide the judge's endpoint; the lexical one runs for as long as the block does."""
     if config.provider != "lexical":
         yield endpoint_for(config, Environment().keys())
         return

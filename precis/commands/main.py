@@ -13,7 +13,7 @@ from precis import __version__
 
 
 class Command(NamedTuple):
-    """Where a command is, and what it is for in the words of its own help.
+    """The place of a command, and its purpose in the words of its own help.
 
     Attributes:
         target: `module:name` of a function, or of a Typer with commands of its own.

@@ -47,7 +47,7 @@ Judge = Literal["lexical", "openrouter", "google", "url"]
 
 @dataclass(frozen=True)
 class Options:
-    """What the command was told besides its files."""
+    """The command's options besides its files."""
 
     words: int | None
     model: str
@@ -59,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one file, as `--json` prints it.
+    """The result of one file, as `--json` prints it.
 
     Attributes:
         facts: one for each question; empty where none was given.
@@ -172,7 +172,7 @@ async def _run(
 
 @asynccontextmanager
 async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int, str]]:
-    """Who summarizes, in how many words, and what to call it."""
+    """Open the summarizer; return it with the number of words and the name to print."""
     if options.url:
         async with _open_named(options) as (summarizer, words):
             yield summarizer, words, summarizer.model
@@ -252,8 +252,8 @@ async def _open_served(
 
 
 def _record_of(options: Options, served: str) -> TrainingRecord | None:
-    """How a served model was trained; None for one that is not served as ours are, NAME@STEP, and
-    where the store knows nothing of it."""
+    """Read the record of a served model; None for one that is not served as ours are, NAME@STEP,
+    and where the store knows nothing of it."""
     name, _, step = served.partition("@")
     if not step.isdecimal():
         return None

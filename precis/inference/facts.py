@@ -74,7 +74,7 @@ def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuesti
 async def check_facts(
     judge: JudgeClient, text: str, summary: str, asked: Sequence[FileQuestion]
 ) -> list[FactCheck]:
-    """What became of each fact.
+    """Check each fact.
 
     Raises:
         JudgeError: the judge can't be used, or gave no verdict.

@@ -65,7 +65,7 @@ async def find_or_start_server(
 
 
 async def can_serve(model: NamedCheckpoint) -> bool:
-    """Whether a server of this machine has an adapter, or one can be started for it."""
+    """Return whether a server of this machine has an adapter, or one can be started for it."""
     for up in own_servers():
         if not await _why_unfit(up, model.serving_name):
             return True
@@ -73,7 +73,7 @@ async def can_serve(model: NamedCheckpoint) -> bool:
 
 
 async def _why_unfit(server: Server, name: str) -> str:
-    """Why a server is not one that has the model, as a sentence; empty if it is."""
+    """Say why a server is not one that has the model, as a sentence; empty if it is."""
     try:
         names = await list_models(server.url, server.key, _ANSWER_TIMEOUT_S)
     except ConfigError as error:
@@ -86,7 +86,7 @@ async def _why_unfit(server: Server, name: str) -> str:
 
 
 async def _find_lacking() -> str:
-    """What a server can't be started without and is not here, as a sentence; empty for nothing."""
+    """Say what a server needs to start and is not here, as a sentence; empty for nothing."""
     if find_vllm() is None:
         return "vLLM is not on PATH."
     try:

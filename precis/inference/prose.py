@@ -81,7 +81,7 @@ def _named(kind: str, text: str) -> Iterator[_Block]:
 
 
 def _words(inline: Token) -> str:
-    """What a reader sees of a paragraph."""
+    """Return the text that a reader sees of a paragraph."""
     shown = ""
     for token in inline.children or ():
         if token.type == "softbreak":

@@ -29,7 +29,7 @@ _PLAIN = "Save it as plain text, and give that."
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """What one file may take: `ReadLimits(memory_bytes=2 * 2**30)`.
+    """The limits of one file: `ReadLimits(memory_bytes=2 * 2**30)`.
 
     Attributes:
         file_bytes: its size.
@@ -141,7 +141,7 @@ def _too_slow(asked: Mapping[str, Any]) -> DocumentsError:
 
 
 def _describe_death(asked: Mapping[str, Any], status: int | None) -> DocumentsError:
-    """What to say of a file that the process has died of."""
+    """Build the error for a file that the process has died of."""
     if status == -signal.SIGXCPU:
         return _too_slow(asked)
     what = f"{asked['name']} can't be read: the process that read it ended ({status})."

@@ -48,11 +48,12 @@ class Summarizer(Protocol):
 
     @property
     def model(self) -> str:
-        """What writes."""
+        """The name of the model or method that writes."""
 
     @property
     def picks_sentences(self) -> bool:
-        """Whether its summary consists of the text's own sentences, and reads as those do."""
+        """Return whether its summary consists of the text's own sentences, and reads as those
+        do."""
 
     @property
     def context_tokens(self) -> int | None:

@@ -120,7 +120,8 @@ def unwrap(text: str) -> str:
 
 
 def _is_full(line: str, width: int) -> bool:
-    """Whether a line goes to the edge of the page, so that its paragraph may go on below."""
+    """Return whether a line goes to the edge of the page, so that its paragraph may continue
+    below."""
     return _FULL_LINE * width <= len(line) <= _WIDTH_MAX and not line.startswith(("#", "|"))
 
 
@@ -200,7 +201,7 @@ def without_running_lines(pages: Sequence[str]) -> list[str]:
 
 
 def _edge(lines: Sequence[str]) -> int:
-    """How many lines at either end of a page may be a header or footer."""
+    """Return how many lines at either end of a page may be a header or footer."""
     return max(1, min(_EDGE_MAX, len(lines) // 4))
 
 

@@ -23,7 +23,7 @@ _OK = 1
 
 @dataclass(frozen=True)
 class Langfuse:
-    """Where Langfuse is, and the project's pair of keys."""
+    """The address of Langfuse, and the project's pair of keys."""
 
     url: str
     public_key: str = field(repr=False)

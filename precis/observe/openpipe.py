@@ -17,7 +17,7 @@ from precis.observe.sender import post
 
 @dataclass(frozen=True)
 class OpenPipe:
-    """Where OpenPipe is, and its key."""
+    """The address of OpenPipe, and its key."""
 
     url: str
     key: str = field(repr=False)

@@ -35,7 +35,7 @@ class Service(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The service's address."""
 
     @property
     def key(self) -> str:
@@ -43,7 +43,7 @@ class Service(Protocol):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What its client is made with: headers, authorization."""
+        """The options that its client is made with: headers, authorization."""
 
     async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         """Report some rollouts by `post`; raises httpx.HTTPError where it fails."""
@@ -154,7 +154,7 @@ def _calls_in(batch: Sequence[RolloutRecord]) -> int:
 
 
 def _passes(error: httpx.HTTPError) -> bool:
-    """Whether another try may help."""
+    """Return whether another try may help."""
     if not isinstance(error, httpx.HTTPStatusError):
         return True
     return error.response.status_code == 429 or error.response.status_code >= 500

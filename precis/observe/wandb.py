@@ -141,7 +141,7 @@ async def wandb_log(
 
 
 async def unreachable() -> str | None:
-    """What is wrong where W&B's server can't be reached; None where it can, or need not be."""
+    """Say what is wrong if W&B's server can't be reached; None if it can, or need not be."""
     mode = os.environ.get("WANDB_MODE") or "online"
     if Environment().wandb_api_key is None or mode != "online":
         return None

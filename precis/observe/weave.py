@@ -19,7 +19,7 @@ from precis.observe.sender import post
 
 @dataclass(frozen=True)
 class Weave:
-    """Where Weave is, the project as `entity/project`, and the key of W&B."""
+    """The address of Weave, the project as `entity/project`, and the key of W&B."""
 
     url: str
     project: str

@@ -55,13 +55,14 @@ class Child:
     log_began: int
 
     def output(self) -> str:
-        """What it and its own children have printed, or the end of that."""
+        """Return the output of it and its own children, or the end of that."""
         with self.log.open("rb") as file:
             return _read_since(file.fileno(), self.log_began)
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process of this machine is alive; one that only waits to be reaped is not."""
+    """Return whether a process of this machine is alive; one that only waits to be reaped is
+    not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state not in "ZX"
@@ -193,7 +194,7 @@ def _open_log(log: Path) -> BinaryIO:
 
 
 async def _read_port(reader: int) -> int | None:
-    """What the child says; None if it ended, or took too long."""
+    """Read the port that the child prints; None if it ended, or took too long."""
     pipe = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(pipe), os.fdopen(reader, "rb")
@@ -215,13 +216,14 @@ def free_port() -> int:
 
 
 def log_end() -> int:
-    """Where this process's log ends now: its standard error, if that is a file."""
+    """Return where this process's log ends now: its standard error, if that is a file."""
     status = os.fstat(2)
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def output_since(began: int) -> str:
-    """What this process and its children printed since its log ended there; empty without one."""
+    """Return the output of this process and its children since its log ended there; empty without
+    one."""
     if not stat.S_ISREG(os.fstat(2).st_mode):
         return ""
     try:

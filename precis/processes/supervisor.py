@@ -63,7 +63,7 @@ class Process:
 
 
 def processes() -> list[Process]:
-    """What runs on this machine; nothing where there is no /proc."""
+    """List the processes of this machine; none where there is no /proc."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         process = _read(int(entry.name))

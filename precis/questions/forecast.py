@@ -15,7 +15,7 @@ _TYPICAL = WrittenQuestion("q" * 90, "a" * 60, "p" * 150, answerable=True)
 
 
 def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
-    """What the model that writes will take, in a sentence.
+    """Say what the model that writes will take, in a sentence.
 
     Args:
         texts: those that it has not written for yet.
@@ -34,7 +34,7 @@ def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
 
 
 def forecast_judge(config: JudgeConfig, model: str, texts: Sequence[Text]) -> str:
-    """What trying the questions will take, from each document and without it, in a sentence."""
+    """Say what trying the questions will take, from each document and without it, in a sentence."""
     questions = [_TYPICAL] * (ANSWERED + UNANSWERED)
     documents = [document_of(text, questions) for text in texts]
     return str(forecast(config, model, documents, summaries=len(documents), summary_words=0))

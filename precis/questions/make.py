@@ -32,7 +32,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class DocumentQuestions:
-    """What became of a document.
+    """The questions of a document.
 
     Attributes:
         answered: questions that only the document answers.
@@ -53,7 +53,7 @@ class Writer(Protocol):
 
     @property
     def model(self) -> str:
-        """Which one; what another has written is not taken for its own."""
+        """Its name; questions of another model are not taken for its own."""
 
     async def write(self, text: str) -> list[WrittenQuestion]:
         """The questions of a document.
@@ -190,7 +190,7 @@ def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuesti
 
 
 def are_alike(first: str, second: str) -> bool:
-    """Whether two questions are nearly the same, whatever their case and punctuation."""
+    """Return whether two questions are nearly the same, whatever their case and punctuation."""
     matcher = SequenceMatcher(None, _letters(first), _letters(second), autojunk=False)
     return matcher.ratio() >= ALIKE
 

@@ -121,7 +121,7 @@ def _stretches(told: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _weight(sentence: str, spoken_of: Counter[str]) -> float:
-    """How much a sentence says of what the whole text speaks of: words that others have too."""
+    """Weigh a sentence by the words that others have too: the subject of the whole text."""
     words = set(tokens(sentence))
     known = sum(spoken_of[word] - 1 for word in words if len(word) > 3)
     return known / math.sqrt(max(1, len(words)))

@@ -28,7 +28,7 @@ _CHARACTERS_WRITTEN = (ANSWERED + UNANSWERED) * 360
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """How the model that writes is asked.
+    """The settings by which the model that writes is asked.
 
     Attributes:
         document_timeout_s: for all tries at a document together.
@@ -79,7 +79,7 @@ class QuestionWriter:
 
     @property
     def spend(self) -> Spend:
-        """What it has cost."""
+        """The cost so far."""
         return self._client.spend
 
     async def write(self, text: str) -> list[WrittenQuestion]:

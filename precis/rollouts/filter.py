@@ -89,7 +89,7 @@ def split_groups(
 
 
 def why_dropped(group: Sequence[Rollout], config: RolloutsConfig) -> str | None:
-    """Why a group is not trained on; None where it is."""
+    """Say why a group is not trained on; None where it is."""
     rewards = rewards_of(group)
     if len(rewards) < config.scored_min:
         return "too_few_scored"
@@ -127,7 +127,7 @@ def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
 
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
-    """How many rollouts have no score, by cause."""
+    """Count the rollouts without a score, by cause."""
     return Counter(one.score.cause for one in rollouts if isinstance(one.score, Unscored))
 
 

@@ -25,7 +25,7 @@ Pair = tuple[Contender, Contender]
 def differences(
     frame: pl.DataFrame, reference: Contender, others: Iterable[Contender]
 ) -> dict[Contender, Difference]:
-    """How far the reference is ahead of each of the others, on the documents they share.
+    """Compare the reference with each of the others, on the documents they share.
 
     The p-values are corrected for the number of comparisons. A contender that shares no scored
     document with the reference is left out.
@@ -42,7 +42,7 @@ def differences(
 
 
 def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair, Difference]:
-    """How far each contender is ahead of each of those named after it.
+    """Compare each contender with each of those named after it.
 
     The p-values are corrected for the number of all pairs: nobody asked about any one of them
     beforehand.
@@ -80,7 +80,7 @@ def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
 def documents_to_see(
     first: pl.DataFrame, second: pl.DataFrame, difference: float = 0.03
 ) -> int | None:
-    """How many documents it takes to see a difference between two contenders such as these.
+    """Return how many documents it takes to see a difference between two contenders such as these.
 
     Args:
         first: the rows of one contender.

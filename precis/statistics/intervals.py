@@ -47,7 +47,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """What separates two contenders on the documents that both were scored on.
+    """The difference of two contenders on the documents that both were scored on.
 
     Attributes:
         accuracy: the first's accuracy minus the second's.
@@ -61,7 +61,7 @@ class Difference:
 
     @property
     def is_none(self) -> bool:
-        """Whether the two are alike on every single document."""
+        """Return whether the two are alike on every single document."""
         return self.accuracy == Interval(0.0, 0.0, 0.0)
 
 
@@ -186,7 +186,7 @@ def documents_needed(
     difference: float = 0.03,
     power: float = POWER,
 ) -> int:
-    """How many documents a paired comparison needs to see a difference, as often as `power`.
+    """Return how many documents a paired comparison needs to see a difference, as often as `power`.
 
     Args:
         first: correct answers of the first contender, one number for each document of a pilot.

@@ -15,7 +15,7 @@ COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
 
 @dataclass(frozen=True)
 class NightlyChange:
-    """What became of a contender since the nights before.
+    """The change of a contender since the nights before.
 
     Attributes:
         contender: as it was measured tonight.

@@ -18,7 +18,7 @@ UNSCORED_SHARE_MAX = 0.1
 
 @dataclass(frozen=True)
 class Contender:
-    """Whose rollouts they are: a model, and its checkpoint's step where it is trained here."""
+    """The author of rollouts: a model, and its checkpoint's step where it is trained here."""
 
     model: str
     step: int | None = None
@@ -122,7 +122,7 @@ def contenders(frame: pl.DataFrame) -> list[Contender]:
 
 
 def contenders_of(standings: Iterable[Standing]) -> list[Contender]:
-    """Whose standings they are, in their order."""
+    """Return the contenders of some standings, in their order."""
     return [standing.contender for standing in standings]
 
 

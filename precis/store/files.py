@@ -35,8 +35,8 @@ def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
 
 @contextmanager
 def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
-    """What a data set's files are read through, where None is this machine's own file system, and
-    the store's root there; what fails while the block lasts becomes a sentence."""
+    """Provide the file system of a data set's files, where None is this machine's own, and the
+    store's root there; what fails while the block lasts becomes a sentence."""
     if store.url.startswith(_S3):
         with _objects(store) as found:
             yield found

@@ -14,7 +14,7 @@ _PART_BYTES_MAX = 255
 
 
 def fault_of(path: str) -> str:
-    """What keeps a string from being a key, to be said after it; empty where nothing does."""
+    """Say what keeps a string from being a key, as words to follow it; empty where nothing does."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         return "leads out of the store"

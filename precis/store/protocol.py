@@ -27,11 +27,11 @@ class Blob:
 
 
 class Store(Protocol):
-    """What a run needs of a store. Every method raises StoreError."""
+    """The methods that a run needs of a store. Every method raises StoreError."""
 
     @property
     def url(self) -> str:
-        """Where the store is, in the form that `open_store` takes."""
+        """The address of the store, in the form that `open_store` takes."""
 
     def check(self) -> None:
         """Prove that the store takes, keeps and forgets what it is given.
@@ -63,7 +63,8 @@ class Store(Protocol):
         """All keys that begin with `prefix`, sorted."""
 
     def folders(self) -> list[str]:
-        """What stands before the first slash of its keys, sorted; what is below is not listed."""
+        """Return the parts of its keys before the first slash, sorted; what is below is not
+        listed."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of every key that begins with `prefix`; no content is read."""

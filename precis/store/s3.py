@@ -194,7 +194,7 @@ class S3Store:
             return Blob(answer["Body"].read(), answer["ETag"], written)
 
     def _head(self, key: str) -> dict[str, Any] | None:
-        """What the server says of an object, its version among it; None where there is none."""
+        """Ask the server about an object, its version among it; None where there is none."""
         with self._explaining(f"look at {self._at(key)}"):
             try:
                 found: dict[str, Any] = self._s3.head_object(Bucket=self.bucket, Key=self._key(key))
@@ -227,7 +227,8 @@ class S3Store:
         return int(found["ContentLength"])
 
     def _patience_s(self, size: int) -> float:
-        """How long a transfer may take in all: timeouts alone let a dripping one go on."""
+        """Return how long a transfer may take in all: timeouts alone let a dripping one
+        continue."""
         return 4 * self.settings.timeout_s + size / _SLOWEST_BYTES_PER_S
 
     def _write_options(self) -> dict[str, str]:
@@ -256,7 +257,7 @@ class S3Store:
 
 
 def _condition(version: str | None, tries: int) -> dict[str, str]:
-    """How to say, on a write's next try, that the object must be at this version."""
+    """Return the condition, for a write's next try, that the object must be at this version."""
     if version is None:
         return {"IfNoneMatch": "*"}
     # The standard wants the ETag in its quotes; Ceph (16) knows it only without.

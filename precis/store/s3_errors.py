@@ -45,7 +45,7 @@ _SAME = {
 
 
 def is_absent(error: ClientError) -> bool:
-    """Whether the server says that the object, or the bucket looked for, is not there."""
+    """Return whether the server says that the object, or the bucket looked for, is not there."""
     return code_of(error) in _ABSENT
 
 

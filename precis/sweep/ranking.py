@@ -28,7 +28,7 @@ SEEDS_MIN = 3
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What became of a trial.
+    """The result of a trial.
 
     Attributes:
         start: accuracy of the untrained policy on the held-out documents; None if not measured.
@@ -53,7 +53,7 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class SettingsResult:
-    """What some settings achieved over their seeds.
+    """The result of some settings over their seeds.
 
     Attributes:
         accuracy: mean over the seeds, with its interval; None where no seed was measured. Of fewer
@@ -76,7 +76,7 @@ class SettingsResult:
 
     @property
     def is_share(self) -> bool:
-        """Whether what is measured is between 0 and 1."""
+        """Return whether the measure is between 0 and 1."""
         return all(one.is_share for one in self.trials)
 
     @property
@@ -85,12 +85,12 @@ class SettingsResult:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether they are behind the best settings by more than chance."""
+        """Return whether they are behind the best settings by more than chance."""
         return self.behind is not None and self.behind.low > 0
 
 
 def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
-    """What the store holds of a trial.
+    """Read the result of a trial from the store.
 
     Args:
         failure: why its run did not end well; empty where it did.
@@ -102,7 +102,7 @@ def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
 
 
 def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
-    """What a trial's ledger says of it."""
+    """Return the result of a trial by its ledger."""
     untrained = [one.score.value for one in ledger.validations if one.step == 0]
     last = ledger.final if any(one.step for one in ledger.validations) else None
     dropped = sum(sum(one.groups_dropped.values()) for one in ledger.steps)
@@ -160,7 +160,7 @@ def _summarize(trials: list[TrialResult]) -> SettingsResult:
 
 
 def _gaps(best: SettingsResult, other: SettingsResult) -> tuple[float, ...]:
-    """How far ahead the best settings are, on each seed that both were measured with."""
+    """Return the lead of the best settings, on each seed that both were measured with."""
     theirs = {one.trial.seed: one.accuracy for one in other.trials}
     gaps = []
     for one in best.trials:

@@ -20,7 +20,7 @@ _OF_TWO = (
 
 
 def report_folder(name: str) -> str:
-    """Where in a store a sweep's report lies. No model's name begins like that."""
+    """Return the folder of a sweep's report in a store. No model's name begins like that."""
     return f"_sweeps/{name}/"
 
 
@@ -125,7 +125,7 @@ def _fields(result: TrialResult) -> dict[str, object]:
 
 
 def _words(ranked: Sequence[SettingsResult]) -> Words:
-    """What the trials are measured by, as their ledgers say."""
+    """Return the words for the trials' measure, as their ledgers say."""
     for one in ranked:
         for trial in one.trials:
             if trial.accuracy is not None:
@@ -155,7 +155,7 @@ def _measured(one: SettingsResult) -> list[float]:
 
 
 def _failure(result: TrialResult) -> str:
-    """Why a run failed, and what of it is ranked all the same."""
+    """Say why a run failed, and what of it is ranked all the same."""
     if result.accuracy is None:
         return result.failure
     return f"{result.failure} Ranked by its newest validation; it has come to step {result.steps}."
@@ -172,7 +172,7 @@ def _accuracy(one: SettingsResult, words: Words) -> str:
 
 
 def _points(one: SettingsResult, words: Words) -> str:
-    """How far behind the best they are; of one seed nothing is said."""
+    """Say how far behind the best they are; empty for one seed."""
 
     def written(gap: float) -> str:
         return f"{100 * gap:.1f}" if words.is_share else f"{gap:.3g}"

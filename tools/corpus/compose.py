@@ -92,7 +92,7 @@ def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
 
 
 def _length(text: str) -> int:
-    """What stands between white space: however words are counted, the corpus stays the same."""
+    """Count the words between white space: however words are counted, the corpus stays the same."""
     return len(text.split())
 
 
