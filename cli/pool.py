@@ -29,7 +29,7 @@ def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
     """A build step of prefect.yaml: a deployment's schedule, whether active and under which slug.
 
     `prefect deploy` makes schedules anew, and would switch on what somebody has switched off.
-    Where what it needs is not installed it is off, under a slug of its own: it is switched on once
+    Where what it needs is not installed it is off, under its own slug: it is switched on once
     that is installed, unless somebody has switched it off since.
 
     Args:

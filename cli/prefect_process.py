@@ -42,7 +42,7 @@ SETTINGS = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
 }
-"""What the server, and whoever uses it, is told by the environment."""
+"""The environment variables of the server, and of its clients."""
 
 
 def home() -> Path:

@@ -14,7 +14,7 @@ def find_api_url() -> str | None:
 
 
 def server_password() -> str | None:
-    """The `user:password` that a server which we start is told to ask for."""
+    """The `user:password` that a server started by us asks for."""
     given = Environment().prefect_server_api_auth_string
     return given.get_secret_value() if given else None
 

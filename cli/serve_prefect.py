@@ -2,7 +2,7 @@
 
 It asks everybody for a password, lets the pages of its own origin read its answers, and lets nobody
 else's show its pages in a frame. One that listens on the loopback answers to its own names alone: a
-page on the internet may point a name of its own at 127.0.0.1, so that a browser takes the server
+page on the internet may point its own name at 127.0.0.1, so that a browser takes the server
 for that page's.
 
 One that a command has started and left up (`--lock`) ends by itself: when its folder is gone, and
@@ -165,7 +165,7 @@ def main(
     def end(reason: str) -> None:
         print(f"The server ends: {reason}", file=sys.stderr, flush=True)
         server.should_exit = True
-        # Without its database it may not come to an end of its own.
+        # Without its database it may not end by itself.
         time.sleep(_FAREWELL_S)
         os._exit(0)
 

@@ -106,7 +106,7 @@ def serve(limit: int, query_s: float = 2.0) -> None:
 async def work(limit: int, query_s: float, say: Say) -> None:
     """Run what is scheduled in the work pool until a signal ends it; makes the pool if need be.
 
-    A server that is out costs nothing but time: runs go on, and it is asked again.
+    A server that is out costs nothing but time: runs continue, and it is asked again.
 
     Args:
         limit: runs at the same time.

@@ -232,7 +232,7 @@ async def check_documents(config: DocumentsConfig) -> str:
 async def check_wandb(trainer: Trainer) -> str:
     """Check that W&B's key can be one, and is there where W&B trains.
 
-    A run goes on where W&B can't be reached.
+    A run continues where W&B can't be reached.
     """
     key = Environment().wandb_api_key
     if key is None and trainer.kind == "serverless":

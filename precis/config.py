@@ -451,7 +451,7 @@ class TrainConfig(RunConfig):
     ceiling_min: MayChange[float] = Field(0.2, ge=0, le=1)
     """Least ceiling of the reward, where the environment measures one (of summaries the share of
     the questions that the judge answers from the full documents): below it the run stops before it
-    trains, since no rollout could earn a reward. 0 lets it go on."""
+    trains, since no rollout could earn a reward. 0 lets it continue."""
 
     steps: MayChange[BoundedInt] = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
@@ -465,7 +465,7 @@ class TrainConfig(RunConfig):
     patience: MayChange[BoundedInt] = Field(0, ge=0)
     """Stop early after so many validations in a row without a gain beyond chance, paired over the
     held-out scenarios: the best checkpoint is then the run's. The validation right after a warm
-    start is not counted. 0 goes on to the last step."""
+    start is not counted. 0 continues to the last step."""
     second_judge: MayChange[JudgeConfig | None] = Field(None, title="Second Judge")
     """Another judge, which rules on every validation beside the reward's, and earns nothing: where
     the two part ways, the policy learns to please the first. Empty asks none."""

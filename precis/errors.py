@@ -25,8 +25,8 @@
     │       └── LeaseLost        another run has taken the model over
     ├── LockHeld                 another process of this machine does not give a lock back
     ├── ClusterError             the machine can't be had, or was lost
-    │   └── NoCapacity           nobody has such a machine to rent now
-    └── ModelError               what was trained can't be used
+    │   └── NoCapacity           no place has such a machine to rent now
+    └── ModelError               the trained model can't be used
         ├── SummaryError         a document can't be summarized; others may be
         ├── MergeError           merged weights are not what they should be
         ├── ConversionError      llama.cpp's converter has failed

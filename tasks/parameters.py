@@ -1,7 +1,7 @@
 """A flow's settings as its parameters: each can be given alone, over those of a deployment.
 
 Prefect puts what a run is given in place of the deployment's parameters one by one, and looks
-into none of them. So every setting is a parameter of its own, with its type and its help in the
+into none of them. So every setting is its own parameter, with its type and its help in the
 form, and `documents={"val_size": 8}` or `config={"steps": 3}` are laid over what the deployment
 says by us.
 """

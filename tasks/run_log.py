@@ -23,7 +23,7 @@ class _RunLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             logger = get_run_logger()
-        except MissingContextError:  # a thread of its own
+        except MissingContextError:  # its own thread
             logging.getLogger().handle(record)
             return
         told = {"logged_by": record.name}  # the terminal shows some (`cli/rehearsal.py`)

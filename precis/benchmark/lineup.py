@@ -120,7 +120,7 @@ class TrainedLineup:
 def line_up_trained(
     store: Store, config: BenchmarkConfig, environment: Environment, warn: Callable[[str], None]
 ) -> TrainedLineup | None:
-    """Choose the checkpoints of the trained model that take part; None where none is to.
+    """Choose the checkpoints of the trained model that take part; None where none takes part.
 
     Args:
         warn: told where the figures may flatter the model.

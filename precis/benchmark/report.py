@@ -1,4 +1,4 @@
-"""A benchmark's end: its page, its report in store and W&B, and what is told of a regression."""
+"""A benchmark's end: its page, its report in store and W&B, and the news of a regression."""
 
 import asyncio
 from dataclasses import dataclass

@@ -145,7 +145,7 @@ async def open_benchmark(
 
 
 async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
-    """Return the checkpoints that take part; None where none is to.
+    """Return the checkpoints that take part; None where none takes part.
 
     Raises:
         ConfigError: a hosted model's key is not set, or the model was trained on other scenarios

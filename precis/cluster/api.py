@@ -184,7 +184,7 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
 
 
 def follow_log(name: str, job: int, log: Log) -> None:
-    """Pass on what a job prints, until it ends; for a thread of its own."""
+    """Pass on what a job prints, until it ends; to be run in its own thread."""
     sdk().tail_logs(name, job, follow=True, output_stream=_LineStream(log))
 
 

@@ -16,7 +16,7 @@ _RENT = "Rent a machine (cluster.where: sky), or train the embedded policy."
 
 @dataclass(frozen=True)
 class Gpu:
-    """One of them; `memory` is told with its unit."""
+    """One of them; `memory` includes its unit."""
 
     index: str
     uuid: str

@@ -1,6 +1,6 @@
 """SkyPilot's managed jobs as Précis uses them, in the manner of `precis.cluster.api`.
 
-A managed job is a task with a machine of its own. SkyPilot's jobs controller rents the machine,
+A managed job is a task with its own machine. SkyPilot's jobs controller rents the machine,
 rents another one when it is lost, and takes it down when the task ends.
 """
 

@@ -27,7 +27,7 @@ class LocalHost:
 
     Args:
         folder: its checkpoints and what it remembers of them; a trainer that is started again
-            goes on from there. One trainer at a time works in it: a second one waits.
+            continues from there. One trainer at a time works in it: a second one waits.
         seed: of the untrained policy.
         log: takes what it prints.
         backend: what it hosts; `local`, which is ART's, needs a GPU here.

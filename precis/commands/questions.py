@@ -61,7 +61,7 @@ def make(
 ) -> None:
     """Have a model write questions about documents, or rules, and keep those that are of use.
 
-    What was paid for lies beside the corpus: the same command goes on from there.
+    What was paid for lies beside the corpus: the same command continues from there.
     """
     with sentences():
         if out.suffix != ".parquet":

@@ -142,7 +142,7 @@ def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
 async def _run(
     files: Sequence[Path], options: Options, asked: Sequence[FileQuestion], judged_by: JudgeConfig
 ) -> int:
-    """Summarize each file; one that can't be is named, and the others go on.
+    """Summarize each file; one that can't be is named, and the others continue.
 
     Returns:
         How many could not be.

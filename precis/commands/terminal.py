@@ -34,7 +34,7 @@ def sentences() -> Iterator[None]:
 
 
 def say(sentence: str) -> None:
-    """Print what is wrong, and go on."""
+    """Print what is wrong, and continue."""
     _print_error(sentence, "red")
 
 
@@ -59,6 +59,6 @@ def _print_error(sentence: str, style: str) -> None:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Print why the command can't go on, and end it."""
+    """Print why the command can't continue, and end it."""
     say(sentence)
     raise typer.Exit(1) from None

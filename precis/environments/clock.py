@@ -61,7 +61,7 @@ class Clock:
 def clock_stopped() -> Iterator[None]:
     """Leave the time that the block takes out of the rollout's; outside of one, do nothing.
 
-    For what has a deadline of its own, and in the flow's event loop.
+    For what has its own deadline, and in the flow's event loop.
     """
     clock = _clock.get(None)
     if clock is None:

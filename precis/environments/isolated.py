@@ -1,4 +1,4 @@
-"""A module whose functions run in a process of its own: packages that others have written.
+"""A module whose functions run in their own process: packages that others have written.
 
 That process has none of our keys, no network, and writes no file (`isolated_process`). It ends with
 ours; a call that takes too long ends it, and the next one starts another.

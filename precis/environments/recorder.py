@@ -76,7 +76,7 @@ class Recorder:
                 f"The recorder can't listen at {self._host}: {error.strerror}.",
                 "Give `environment.workers.recorder_host` an address of this machine.",
             ) from error
-        # Shared: a client of its own for each rollout would take 44 ms to make.
+        # Shared: a client for each rollout would take 44 ms to make.
         self._http = httpx.AsyncClient(
             transport=SessionTransport(self._sessions), timeout=None, trust_env=False
         )

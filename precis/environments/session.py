@@ -232,7 +232,7 @@ class Session:
     def _fail(self, error: PrecisError) -> Answer:
         """Say that the policy did not answer, and end the rollout or the step where that must be.
 
-        A run depends on its own adapter: where that is lost, or is none, the step can't go on.
+        A run depends on its own adapter: where that is lost, or is none, the step can't continue.
         """
         model = self._policy.client.endpoint.model
         own = self._policy.step is not None

@@ -1,4 +1,4 @@
-"""Threads in which a user's functions may block, while the flow goes on.
+"""Threads in which a user's functions may block, while the flow continues.
 
 A thread can't be ended from outside. One that is still at work when nobody waits for it any more
 is left alone, and after too many of these nothing new is begun.

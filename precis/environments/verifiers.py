@@ -119,7 +119,7 @@ class _Children:
         Raises:
             RolloutError: the children have died too often.
         """
-        with clock_stopped():  # a start has a deadline of its own
+        with clock_stopped():  # a start has its own deadline
             child = await self.running()
         said = await child.play(asked)
         if not said:

@@ -50,7 +50,7 @@ class Conversation(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
     http: httpx.AsyncClient
-    """Shared by all rollouts: a client of its own for each would take 44 ms to make."""
+    """The client of all rollouts: one for each would take 44 ms to make."""
 
     async def launch(
         self,
@@ -97,7 +97,7 @@ class Conversation(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
 
 
 def _problem_of(name: str, given: str, names: Mapping[str, Any]) -> str:
-    """Return what the policy is told of a call that no tool can take; empty if one can."""
+    """Return the reply to the policy about a call that no tool can take; empty if one can."""
     if name not in names:
         return f"error: unknown tool {name!r}"
     try:

@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class Player:
-    """One worker; Ray makes it, in a process of its own.
+    """One worker; Ray makes it, in its own process.
 
     Args:
         load: returns the environment; it is called in the folder of the files that were sent.

@@ -98,7 +98,7 @@ async def play(
     """Have a served model attempt a scenario, greedily and within a run's usual limits.
 
     Raises:
-        PrecisError: the model can't be asked, or the environment can't go on.
+        PrecisError: the model can't be asked, or the environment can't continue.
     """
     rollouts = RolloutsConfig()
     limits = Limits(rollouts.timeout_s, rollouts.turns_max, rollouts.tokens_max)

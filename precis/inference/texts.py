@@ -1,6 +1,6 @@
 """From files to text: plain text, Markdown, PDF, HTML and Word documents.
 
-What a file holds is not trusted: `precis.inference.reader` has it read in a process of its own.
+What a file holds is not trusted: `precis.inference.reader` has it read in a separate process.
 """
 
 import logging
@@ -142,7 +142,7 @@ def _is_shown(file: Path, folder: Path) -> bool:
 
 def _plain(name: str, content: bytes) -> tuple[str, str]:
     text = unwrap(_decode(name, content))
-    # What is one line now is a paragraph, a heading or a row, and no line goes on in the next.
+    # What is one line now is a paragraph, a heading or a row, and no line continues in the next.
     return text, prose(text.replace("\n", "\n\n"))
 
 
@@ -178,7 +178,7 @@ def _pdf(name: str, content: bytes) -> tuple[str, str]:
         raise DocumentsError(
             f"{name} has no text in it, only pictures of pages.", "Run OCR on it first."
         )
-    # One text of all pages; a sentence may go on from one to the next.
+    # One text of all pages; a sentence may continue from one to the next.
     joined = ""
     for page in without_running_lines(pages):
         goes_on = page.lstrip()[:1].islower()

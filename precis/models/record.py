@@ -124,7 +124,7 @@ def record_key(model: str) -> str:
 
 
 def write_record(store: Store, model: str, record: TrainingRecord) -> None:
-    """Keep the record of a run; one that goes on with other documents or code replaces it."""
+    """Keep the record of a run; one that continues with other documents or code replaces it."""
     data = record.model_dump_json(indent=1).encode()
     present = store.get(record_key(model))
     if present is None or present.data != data:

@@ -1,4 +1,4 @@
-"""Observers: they are told what happens, and whatever happens to them, the run goes on.
+"""Observers: they receive what happens, and whatever happens to them, the run continues.
 
 `async with observing() as observers: observers.rollouts(...)` reports rollouts wherever there is
 a key for it: OpenPipe, Langfuse, Weave. W&B (`wandb_log`) takes metrics, tables of
@@ -6,8 +6,8 @@ samples, charts and results. None of them is on without its key, and none is eve
 a bounded time at the end.
 
     rollouts     a rollout with its calls, and what became of it
-    observers    all services that are told of them, as one
+    observers    all services that receive them, as one
     sender       a queue with a bound, and the thread that empties it
     openpipe, langfuse, weave   what each of them is sent
-    wandb        W&B, in a process of its own
+    wandb        W&B, in its own process
 """

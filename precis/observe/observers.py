@@ -17,7 +17,7 @@ FLUSH_S = 10.0
 
 
 class Observers:
-    """Whoever is told of rollouts; nobody at all without a key."""
+    """The services that receive rollouts; none without a key."""
 
     def __init__(self, senders: Sequence[Sender]) -> None:
         self._senders = senders

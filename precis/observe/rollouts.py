@@ -1,4 +1,4 @@
-"""A rollout as every observer is told of it: all its calls, with the score at the end."""
+"""A rollout as every observer receives it: all its calls, with the score at the end."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -64,9 +64,9 @@ async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:
 
 
 class Sender:
-    """Feeds a service from a thread of its own.
+    """Feeds a service from its own thread.
 
-    Trouble is told twice at most: when it begins, and at the end with what was lost.
+    Trouble is reported twice at most: when it begins, and at the end with what was lost.
     """
 
     def __init__(self, service: Service, queue_max: int = QUEUE_MAX) -> None:

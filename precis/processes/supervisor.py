@@ -1,6 +1,6 @@
 """Whatever ends a trainer, the processes that it started end with it.
 
-A trainer on a GPU is a tree: the server, `precis-gpu`, and in a session of its own vLLM's
+A trainer on a GPU is a tree: the server, `precis-gpu`, and in a separate session vLLM's
 `VLLM::EngineCore`, which holds the GPU's memory. So the server runs under a supervisor
 (`python -m precis.processes.supervisor MODULE …`, or `--program PROGRAM …`), to which Linux gives
 every orphan of the tree.

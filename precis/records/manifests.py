@@ -4,7 +4,7 @@
     m/checkpoints/0007/9f86d081884c7d65/…     its files, in a folder of the attempt that wrote them
     m/latest.json                             the pointer: which checkpoint is the newest
 
-Each attempt at a commit has a folder of its own, so that none can alter what another one's
+Each attempt at a commit has its own folder, so that none can alter what another one's
 manifest vouches for. Before there were attempts, the files lay beside the manifest.
 
 A manifest comes from a bucket that others may be able to write to. What it says is checked here,

@@ -3,7 +3,7 @@
 The engine says which tokens it read and sampled, so nothing is tokenized again and no chat template
 is applied. Where a call's prompt begins with all of an earlier call, it continues that call's
 sample; where it does not (a template that drops thinking, a sub-agent, a compaction, another set of
-tools), it begins a sample of its own.
+tools), it begins its own sample.
 """
 
 import math

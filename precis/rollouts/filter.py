@@ -1,4 +1,4 @@
-"""Which groups are trained on, and when too few rollouts have a score to go on.
+"""Which groups are trained on, and when too few rollouts have a score to continue.
 
 Neither `StepRollouts` nor `TrainingBatch` is a dataclass: Prefect walks through those, and all they
 hold, on every task call.

@@ -31,7 +31,7 @@ _CALL_TIMEOUT_S = 1200.0
 
 
 class Named(Protocol):
-    """Something with an id of its own."""
+    """Something with its own id."""
 
     @property
     def id(self) -> str: ...

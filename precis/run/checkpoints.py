@@ -182,7 +182,7 @@ def complete_around(
             found[step] = complete_manifest(store, model, step, sizes, expected.get(step, ""))
         except CorruptCheckpoint as error:
             warn(str(error))
-        # The steps run from the newest down: what is older is not needed to go on from `at`.
+        # The steps run from the newest down: what is older is not needed to continue from `at`.
         if step <= at and step in found:
             break
     return found

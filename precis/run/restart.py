@@ -1,6 +1,6 @@
 """Going back to an earlier step of a run, for good.
 
-On resume a run goes on from whatever its store and its trainer hold beyond the ledger
+On resume a run continues from whatever its store and its trainer hold beyond the ledger
 (`precis.training.reconcile`), as far as it is the run's own. So the ledger is written first, and
 names another run, to which no later checkpoint belongs, wherever it is. Until that one write the
 old run can be resumed, and after it the restarted one:
@@ -29,7 +29,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
     Cut off anywhere, it leaves a run that can be resumed, and can be done again.
 
     Returns:
-        The ledger that the run goes on from.
+        The ledger that the run continues from.
 
     Raises:
         ConfigError: the run never came to that step.

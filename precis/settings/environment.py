@@ -94,7 +94,7 @@ class VerifiersSettings(Record, title="Verifiers"):
     """An environment of verifiers 0.4, in the virtual environment that it is installed in."""
 
     kind: Decides[Literal["verifiers"]] = "verifiers"
-    """It is played in a process of its own, on the flow's machine."""
+    """It is played in its own process, on the flow's machine."""
     id: Decides[str] = Field(min_length=1)
     """The installed package, as verifiers names it. What a run is depends on its code, too."""
     python: ByIdentity[str] = Field(".venv-verifiers/bin/python", min_length=1)
@@ -156,7 +156,7 @@ class OpponentSettings(Record):
     """Endpoint that ends in /v1, for provider `url`; its key, where it asks for one, is read from
     OPPONENT_API_KEY."""
     temperature: Decides[float] = Field(0.0, ge=0, le=2)
-    """How freely it plays; at 0 two games that begin alike go on alike, if the provider keeps to
+    """How freely it plays; at 0 two games that begin alike continue alike, if the provider keeps to
     that."""
     tokens_max: Decides[BoundedInt] = Field(1024, ge=1)
     """Tokens of one of its moves, thoughts included."""

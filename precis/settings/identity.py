@@ -2,7 +2,7 @@
 
 seed: Decides[int] = 1       a run can be resumed only with the same one
 steps: MayChange[int] = 30   it may change when a run is resumed
-judge: ByIdentity[JudgeConfig]   what it stands for decides, and has a digest of its own
+judge: ByIdentity[JudgeConfig]   what it stands for decides, and has its own digest
 
 A setting that decides and was added when stores held runs already says what they ran with, and
 runs that still do have the same digest as ever:

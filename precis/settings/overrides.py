@@ -20,7 +20,7 @@ def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]
     """Return the settings of a run that is given some of its own, over those of its deployment.
 
     A deployment's settings of summaries are left out where the run has another environment, which
-    takes a model of its own: the deployment's is that of the summaries.
+    takes its own model: the deployment's is that of the summaries.
 
     Raises:
         ConfigError: a run of another environment names no model of its own.

@@ -20,7 +20,7 @@ class SweepConfig(Record):
 
     name: SweepName = "sweep"
     """Name of the sweep: its trials are models of this name and more. A sweep that is run again
-    under its name goes on with the trials that it has."""
+    under its name continues with the trials that it has."""
     deployment: str = Field("train/trial", pattern=r"^train/[^/]+$")
     """The deployment of training that is tried: its settings hold where a trial has no other, and
     its concurrency limit says how many trials run at the same time. Its `budget_usd` holds for

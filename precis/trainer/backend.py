@@ -14,7 +14,7 @@ class TrainerBackend(art.Backend, Protocol):
     """ART's `Backend`, with progress, and with a memory that survives a kill and can be emptied.
 
     Checkpoints lie in ART's layout, `{path}/{project}/models/{name}/checkpoints/0007/`. A backend
-    puts each there in one move, and goes on from the highest.
+    puts each there in one move, and continues from the highest.
     """
 
     async def train(

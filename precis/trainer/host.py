@@ -157,7 +157,7 @@ class TrainerService:
             request.lease,
         )
         # Only now: until the store has this checkpoint, an older one may be needed here.
-        # Drop local checkpoints that are not needed to go on from what was just committed.
+        # Drop local checkpoints that are not needed to continue from what was just committed.
         model = self.models.get(request.model.name)
         if model is not None:
             folder = self._journal(request.model).folder / "checkpoints"

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Job:
-    """A long operation: it goes on when its client is gone, and can be attached to again."""
+    """A long operation: it continues when its client is gone, and can be attached to again."""
 
     task: asyncio.Task[Json]
     progress: list[Json] = field(default_factory=list)

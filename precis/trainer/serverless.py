@@ -46,7 +46,7 @@ class WandbBackend(ServerlessBackend):
         the model may be in training.
 
         Raises:
-            TrainerError: W&B holds another model of this name, or lacks the checkpoint to go on
+            TrainerError: W&B holds another model of this name, or lacks the checkpoint to continue
                 from.
         """
         await super().register(model)

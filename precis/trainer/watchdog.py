@@ -15,7 +15,7 @@ it better."""
 _LAST_WORDS_S = NOTICE_S + 2
 """How long the process outlives a training that failed, so that the client still hears why."""
 _BROKEN = 70
-"""Exit status of a trainer that can't go on (EX_SOFTWARE)."""
+"""Exit status of a trainer that can't continue (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)
 
 

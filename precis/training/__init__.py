@@ -1,1 +1,1 @@
-"""A training run at work: its state, its steps, and where it goes on."""
+"""A training run at work: its state, its steps, and where it continues."""

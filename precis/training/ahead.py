@@ -1,4 +1,4 @@
-"""The sampling of the next step, which goes on while a step is trained."""
+"""The sampling of the next step, which continues while a step is trained."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -20,7 +20,7 @@ class CommitPipeline:
 
     @property
     def step(self) -> int | None:
-        """The step whose commit nobody has waited for yet; None without one."""
+        """The step whose commit has not been awaited yet; None without one."""
         return self._step
 
     def start(self, step: int, commit: Coroutine[Any, Any, None]) -> None:

@@ -28,7 +28,7 @@ class TrainerConnection:
         self._start = start
 
     async def bring_up(self) -> None:
-        """Bring it up again, and go on with it wherever it is now; it knows no model any more.
+        """Bring it up again, and continue with it wherever it is now; it knows no model any more.
 
         Raises:
             TrainerError: it did not start.

@@ -20,7 +20,7 @@ from precis.trainer.client import Model
 
 
 class RunLog:
-    """Everybody who is told of a run beside its ledger, and its latest samples.
+    """The receivers of a run's news beside its ledger, and its latest samples.
 
     ART's files are always written; W&B and the observers hear of what happens while `open` lasts.
     """

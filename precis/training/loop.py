@@ -41,7 +41,7 @@ from precis.training.warm_start import (
 )
 
 COMMIT_GRACE_S = 20.0
-"""How long a run that is told to end waits for its commit; Prefect kills it after 30 s."""
+"""The time that a run waits for its commit when it has to end; Prefect kills it after 30 s."""
 
 _log = logging.getLogger(__name__)
 

@@ -113,7 +113,7 @@ async def _bring_stale_adapter(run: Run, plan: ResumePlan) -> None:
     run.oldest_adapter = run.first_adapter
     at = run.ledger.next_step
     adapter = run.adapter_for(at)
-    # A trainer that is ahead goes on from the ledger's adapter, which it holds.
+    # A trainer that is ahead continues from the ledger's adapter, which it holds.
     if adapter >= at or plan.ahead:
         return
     digest = run.ledger.checkpoints.get(adapter, "")

@@ -117,7 +117,7 @@ class Run:
         self._ledger_version = version
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
-        """Commit a ledger that says what `spend` says, and go on from it.
+        """Commit a ledger that says what `spend` says, and continue from it.
 
         Args:
             spend: of what is no step; what a step has cost stands in its record.

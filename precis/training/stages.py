@@ -47,7 +47,7 @@ from precis.training.run import Run
 
 _log = logging.getLogger(__name__)
 
-# Of a checkpoint that could not be uploaded, kept on this machine until the run goes on.
+# Of a checkpoint that could not be uploaded, kept on this machine until the run continues.
 _FILES = "files"
 _RECORD = "record.json"
 

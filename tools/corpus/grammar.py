@@ -7,7 +7,7 @@ may have; `local` where it is left out). A line is one passage. In it, `[this|th
 and `{slot}` a value: one of the story's own names, which a document draws once, or one of
 `tools.corpus.names.SLOTS`.
 
-A fact is a block of lines: `cause := one | another` draws a value of its own, `* ` starts a way
+A fact is a block of lines: `cause := one | another` draws its own value, `* ` starts a way
 to tell it, `? ` a way to ask for it, and `= ` the answer.
 """
 

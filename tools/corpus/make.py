@@ -29,7 +29,7 @@ def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
 
     Args:
         documents: how many to make.
-        seed: of everything that is drawn; each document has a generator of its own, so a
+        seed: of everything that is drawn; each document has its own generator, so a
             document does not change when others are added.
     """
     topics = _by_topic(read_stories(_STORIES))

@@ -1,1 +1,1 @@
-"""Puzzles of reasoning-gym: `puzzles` makes and scores them in a process of its own."""
+"""Puzzles of reasoning-gym: `puzzles` makes and scores them in its own process."""

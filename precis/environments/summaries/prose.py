@@ -36,7 +36,7 @@ _TOGETHER = (0.12, 0.25)
 """The same for the neighbours that the document has too, of pairs of its words. Words of one's own
 come to 0.28 at least; sentences with common words sprinkled among the others to 0.2."""
 _DROPPED_COMMONEST = 40
-"""How many of a document's words count as dropped where a copy of it goes on without them."""
+"""How many of a document's words count as dropped where a copy of it continues without them."""
 _DROPPED_MAX = 6
 """As many of them in a row; of any other words, one."""
 _COPIED_MIN = 12

@@ -128,7 +128,7 @@ def _counts(passage: str) -> Counter[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Every four neighbouring letters of each word; a shorter word is a piece of its own."""
+    """Every four neighbouring letters of each word; a shorter word is one piece."""
     for token in tokens(text):
         last = max(1, len(token) - _PIECE + 1)
         yield from (token[start : start + _PIECE] for start in range(last))

@@ -307,7 +307,7 @@ class GpuBackend(LocalBackend):
     async def _check_served(self, model: Model, step: int) -> None:
         """Compare the adapter that vLLM has under the step's name with the step's checkpoint.
 
-        ART can go on serving an old one without a word (its issue 661).
+        ART can continue serving an old one without a word (its issue 661).
         """
         name = self._model_inference_name(model, step)
         folder = get_step_checkpoint_dir(str(self._folder(model)), step)

@@ -1,4 +1,4 @@
-"""vLLM as it serves the policy: in a process of its own, with the adapter of each step."""
+"""vLLM as it serves the policy: in its own process, with the adapter of each step."""
 
 import os
 import sys

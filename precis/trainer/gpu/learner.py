@@ -48,7 +48,7 @@ class Learner:
 
     Args:
         base_model: a name on the Hub or a folder.
-        checkpoint: of the adapter to go on from; None begins a new one.
+        checkpoint: of the adapter to continue from; None begins a new one.
         seed: of the new one.
         device: where to load it.
     """
@@ -117,7 +117,7 @@ class Learner:
         Args:
             config: learning rate, and weight of the KL penalty to the adapter that the first update
                 of reinforcement began with.
-            dev_config: what `art.loss.loss_fn` is told.
+            dev_config: the options of `art.loss.loss_fn`.
 
         Returns:
             The update's metrics, under ART's names.

@@ -1,4 +1,4 @@
-"""What holds the GPU, in a process of its own: the learner, and vLLM that serves what it learned.
+"""What holds the GPU, in its own process: the learner, and vLLM that serves what it learned.
 
 vLLM and the learner are imported there alone: the trainer's own process only calls. Both stay on
 the GPU together where they fit, so that nothing is moved between sampling and training; with
@@ -37,7 +37,7 @@ _GPU = "cuda:0"
 
 @dataclass
 class GpuService:
-    """One model on the GPU. ART's LocalBackend moves it into a process of its own and calls it.
+    """One model on the GPU. ART's LocalBackend moves it into its own process and calls it.
 
     Args:
         name: of the model; vLLM serves its adapters as `name@step`.

@@ -1,5 +1,5 @@
 """What is kept of a step: where the service has its weights and its optimizer, and a copy of the
-weights. The service takes no weights from elsewhere, so a run goes on from what it has itself.
+weights. The service takes no weights from elsewhere, so a run continues from what it has itself.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ class Kept(Record):
     """The place of a step at the service."""
 
     state: str = Field(pattern=r"^tinker://")
-    """Weights and optimizer, to go on from."""
+    """Weights and optimizer, to continue from."""
     sampler: str = Field("", pattern=r"^(tinker://.*)?$")
     """Weights alone, to sample from and to copy; empty where they are needed for neither."""
     fresh_optimizer: bool = False
-    """Whether to go on without the optimizer's state: what it learned of imitation is of no use to
-    reinforcement."""
+    """Whether to continue without the optimizer's state: what it learned of imitation is of no
+    use to reinforcement."""
 
 
 def checkpoint_folder(model_folder: Path, step: int) -> Path:

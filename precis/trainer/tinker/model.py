@@ -244,7 +244,7 @@ class TinkerModel:
         take = _moving(incoming)
         await asyncio.to_thread(write_checkpoint, self.folder_of(step), take, metrics)
         if fresh_optimizer:
-            # The optimizer that this model has is not the one to go on with.
+            # The optimizer that this model has is not the one to continue with.
             await self.leave(session)
         else:
             session.note_move(model, self.folder_of(step))

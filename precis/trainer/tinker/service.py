@@ -5,7 +5,7 @@ deadline here. What it raises is translated in one place:
 
     the key is refused            ConfigError: a person has to act
     the request is refused        TrainerError: the same request would be refused again
-    anything else                 TrainerLost: a new session may well go on from what was saved
+    anything else                 TrainerLost: a new session may well continue from what was saved
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A session with the service, and what was opened in it: models to train, weights to sample from.
 
-Once anything of it is lost, all of it is left alone, and a new session goes on from what the
+Once anything of it is lost, all of it is left alone, and a new session continues from what the
 service has saved: then nothing that was half done can count.
 """
 
@@ -109,7 +109,7 @@ class TinkerSession:
             del self._samplers[at]
 
     def note_copy(self, checkpoint: Path, to: Path) -> None:
-        """A checkpoint was copied: the model that stands there goes on from the copy."""
+        """A checkpoint was copied: the model that stands there continues from the copy."""
         if checkpoint in self._models:
             self._models[to] = self._models.pop(checkpoint)
 

@@ -120,7 +120,7 @@ class _KnownDocuments:
         if text in self._train_by_text:
             return self._train_by_text[text]
         if one.document_id in self._train:
-            # As a document of its own it would be imitated, and the steps would draw the other.
+            # As a separate document it would be imitated, and the steps would draw the other.
             return "other_text"
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         return Document(f"warm-start-{name}", "", one.text, ())
