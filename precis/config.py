@@ -160,9 +160,9 @@ class JudgeConfig(Record):
     """`batched` asks and grades all of a document's questions in two calls; `per_question` takes
     up to two calls a question, as ART's notebook does, for comparison with its table."""
     reasoning_effort: MayChange[Literal["", "none", "low", "medium", "high"]] = ""
-    """How much the judge thinks before it answers; empty leaves that to the provider."""
+    """The effort of the judge's thinking before it answers; empty leaves that to the provider."""
     limits: MayChange[RateLimits] = RateLimits()
-    """What the judge's account allows; of the `lexical` judge, which has none, only `in_flight`
+    """The limits of the judge's account; of the `lexical` judge, which has none, only `in_flight`
     counts."""
     call_timeout_s: MayChange[BoundedFloat] = Field(60, gt=0)
     """Deadline of one request with its whole response, in seconds."""
@@ -211,23 +211,23 @@ class ContenderConfig(Record):
     model: str = Field(min_length=1)
     """Its name at the endpoint, such as `openai/gpt-4o`."""
     name: str = ""
-    """What the results call it; empty takes the model's name without its vendor."""
+    """Its name in the results; empty takes the model's name without its vendor."""
     provider: Literal["openrouter", "openai", "url"] = "openrouter"
     """`openrouter` needs OPENROUTER_API_KEY, `openai` OPENAI_API_KEY; `url` is any endpoint."""
     base_url: str = ""
     """Endpoint that ends in /v1, for provider `url`; its key is read from CONTENDER_API_KEY."""
     reasoning: bool = False
-    """Whether it thinks before it answers: such a model is asked without a temperature, and is
+    """True for a model that thinks before it answers: it is asked without a temperature, and is
     given tokens to think with."""
     reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = ""
-    """How much it thinks; empty leaves that to the provider."""
+    """The effort of its thinking; empty leaves that to the provider."""
     thinking_tokens_max: BoundedInt = Field(8192, ge=0)
     """Tokens that a reasoning model may think with in each call, on top of those of its answer."""
     prices: tuple[Amount, Amount] | None = None
     """USD for a million prompt tokens and for a million completion tokens; empty takes what the
     endpoint says, or else the built-in table."""
     limits: RateLimits = RateLimits(in_flight=8)
-    """What the account allows for this model."""
+    """The limits of the account for this model."""
     call_timeout_s: BoundedFloat = Field(180, gt=0)
     """Deadline of one request with its whole response, in seconds."""
     rollout_timeout_s: BoundedFloat = Field(600, gt=0)
@@ -264,21 +264,21 @@ class RunConfig(Record):
     environment: Annotated[Decides[EnvironmentSettings], Since(SummariesSettings())] = (
         SummariesSettings()
     )
-    """What the policy is trained to do: `summaries`, the path of a Python file with `scenarios` and
-    `rollout`, or the settings of another kind."""
+    """The task that the policy is trained for: `summaries`, the path of a Python file with
+    `scenarios` and `rollout`, or the settings of another kind."""
     documents: ByIdentity[DocumentsConfig] = Field(default_factory=DocumentsConfig)
-    """Which documents to train on, and which to hold out; of summaries alone."""
+    """The documents to train on, and those to hold out; of summaries alone."""
     trainer: Decides[Trainer] = ExtractiveTrainer()
-    """What is trained, and how."""
+    """The kind of policy that is trained, and the settings of its training."""
     cluster: MayChange[ClusterConfig] = ClusterConfig()
-    """Which machine the trainer runs on."""
+    """The machine that the trainer runs on."""
     rollouts: Decides[RolloutsConfig] = RolloutsConfig()
-    """How rollouts are sampled."""
+    """The sampling of rollouts."""
     recoveries_max: MayChange[BoundedInt] = Field(5, ge=0)
-    """How often in a row, with no step committed in between, a lost trainer is brought up again
-    before the run stops; in a benchmark, how often in all."""
+    """The number of times in a row, with no step committed in between, that a lost trainer is
+    brought up again before the run stops; in a benchmark, the number in all."""
     judge: ByIdentity[JudgeConfig] = JudgeConfig()
-    """Who answers and grades."""
+    """The judge: the model that answers and grades."""
     judge_concurrency_limit: MayChange[str] = ""
     """A Prefect global concurrency limit that the flows with one judge's key share: each
     takes as many of its slots as `judge.limits.in_flight`. Empty shares none."""
@@ -372,15 +372,15 @@ class FromCheckpoint(Record):
     step: Decides[BoundedInt | None] = Field(None, ge=0)
     """Its step; empty takes the newest whole checkpoint."""
     store: Decides[str] = ""
-    """Where it lies: a folder or s3://bucket/prefix; empty is the run's own store."""
+    """The store that it is in: a folder or s3://bucket/prefix; empty is the run's own store."""
 
 
 class WarmStartConfig(Record):
     """Supervised training on rollouts worth imitating, before the first step of reinforcement."""
 
     source: Decides[Literal["best_of_n", "teacher", "file"]] = "best_of_n"
-    """Who makes the demonstrations: `best_of_n` samples several rollouts of each scenario from the
-    policy itself and takes the one that earns most; `teacher` asks another model; `file` reads
+    """The source of the demonstrations: `best_of_n` samples several rollouts of each scenario from
+    the policy itself and takes the one that earns most; `teacher` asks another model; `file` reads
     them."""
     scenarios: Decides[BoundedInt | None] = Field(None, ge=1)
     """Training scenarios to set apart for it, which no step draws then; empty takes 200, or a
@@ -445,8 +445,8 @@ class TrainConfig(RunConfig):
     """Dollars that the run may spend in all; it stops after the step that reaches them, and
     continues where it was once given more. Empty sets no limit."""
     judge_patience_s: MayChange[BoundedInt] = Field(900, ge=0)
-    """How long a run whose judge is out waits, paused, for somebody to press Resume, in seconds;
-    0 fails at once."""
+    """The seconds for which a run whose judge is out waits, paused, for somebody to press Resume; 0
+    fails at once."""
 
     ceiling_min: MayChange[float] = Field(0.2, ge=0, le=1)
     """Least ceiling of the reward, where the environment measures one (of summaries the share of
@@ -470,9 +470,9 @@ class TrainConfig(RunConfig):
     """Another judge, which rules on every validation beside the reward's, and earns nothing: where
     the two part ways, the policy learns to please the first. Empty asks none."""
     benchmark: MayChange[bool] = True
-    """Whether to run the benchmark at the end."""
+    """Run the benchmark at the end."""
     retention: MayChange[Retention] = Retention()
-    """Which checkpoints stay in the store."""
+    """The checkpoints that stay in the store."""
     from_checkpoint: Annotated[Decides[FromCheckpoint | None], Since(None)] = Field(
         None, title="From Checkpoint"
     )
@@ -622,7 +622,7 @@ class BenchmarkConfig(RunConfig):
     """Documents of its own to benchmark on, whatever the model was trained on; empty takes those
     that `documents` holds out."""
     checkpoints: Literal["every", "ends", "last", "none"] = "every"
-    """Which checkpoints take part: `every` n-th with the first and the last, the `ends` (the
+    """The checkpoints that take part: `every` n-th with the first and the last, the `ends` (the
     untrained base and the newest), the `last` alone, or `none`."""
     every: BoundedInt = Field(1, ge=1)
     """Take every n-th checkpoint; the first and the last are always there."""

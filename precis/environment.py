@@ -90,7 +90,7 @@ class S3Environment(BaseSettings):
         None, validation_alias=AliasChoices("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     )
     create_bucket: bool = Field(False, validation_alias="PRECIS_S3_CREATE_BUCKET")
-    """Whether preflight makes a bucket that is not there."""
+    """True lets preflight make a bucket that is not there."""
     sse: Literal["AES256", "aws:kms"] | None = Field(None, validation_alias="PRECIS_S3_SSE")
     """Server-side encryption to ask for; the bucket's own default if not given."""
     checksum: Literal["SHA256", "none"] = Field("SHA256", validation_alias="PRECIS_S3_CHECKSUM")
@@ -100,7 +100,7 @@ class S3Environment(BaseSettings):
         default_factory=lambda known: "path" if known["aws_endpoint_url"] else "auto",
         validation_alias="PRECIS_S3_ADDRESSING",
     )
-    """Whether the bucket stands in the URL's path, as most servers other than AWS expect."""
+    """The place of the bucket's name: in the URL's path, as most servers other than AWS expect."""
     tries_max: int = Field(8, ge=1, validation_alias="PRECIS_S3_TRIES_MAX")
     """Tries of one request; the pauses between eight of them add up to a minute at most."""
     timeout_s: float = Field(30, gt=0, validation_alias="PRECIS_S3_TIMEOUT_S")

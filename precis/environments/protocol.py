@@ -56,9 +56,9 @@ class Environment(Protocol):
     """
 
     warm_start: WarmStart | None = None
-    """What is imitated before the first step."""
+    """The scenarios and demonstrations to imitate before the first step."""
     takes_random_player: bool = True
-    """Whether a benchmark compares with a player that picks any of the calls that tools allow."""
+    """True if a benchmark compares with a player that picks any of the calls that tools allow."""
 
     @property
     def nouns(self) -> Nouns:

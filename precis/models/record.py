@@ -38,8 +38,8 @@ class TrainingRecord(Record):
     tokens_max: int | None = None
     """Longest prompt and summary together, in tokens; None where nothing limits them."""
     documents: str
-    """What it was trained on: `bundled`, a data set on the Hub, or the name of a file, which for an
-    agent is that of its environment."""
+    """The source of its training data: `bundled`, a data set on the Hub, or the name of a file,
+    which for an agent is that of its environment."""
     documents_split: str = ""
     """The split of a data set on the Hub."""
     train_size: int
@@ -49,7 +49,7 @@ class TrainingRecord(Record):
     seed: int
     """Seed of the run."""
     judge: str
-    """Who judged: the model and its provider; empty where nobody did."""
+    """The judge: the model and its provider; empty without one."""
     version: str
     """Of Précis."""
     commit: str = ""

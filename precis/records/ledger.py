@@ -45,7 +45,7 @@ class StepRecord(Record):
     reward_std: Finite
     """Mean within-group standard deviation of the reward."""
     metrics: dict[str, Finite] = Field({})
-    """What else was measured of the scored rollouts, by name: the mean of each."""
+    """Other measures of the scored rollouts, by name: the mean of each."""
     groups_trained: Count
     """Groups that carried an advantage."""
     groups_dropped: dict[str, Count]
@@ -64,16 +64,16 @@ class StepRecord(Record):
     """Seconds of its sampling that passed while the step before was trained; its `seconds` have
     only what was waited for after that."""
     commit_s: Amount = 0.0
-    """How long its commit took, most of it beside the next step's gathering."""
+    """The seconds that its commit took, most of it beside the next step's gathering."""
     judge: Annotated[Spend, AfterValidator(_check_spend)]
-    """What its judging took; after a crash the cache pays for what was asked before."""
+    """The spend on its judging; after a crash the cache pays for what was asked before."""
     machine_usd: Amount = 0.0
-    """What the rented machine cost since the step before, by SkyPilot's price; or a service that
-    trains, by the prices that the settings give."""
+    """The cost of the rented machine since the step before, by SkyPilot's price; or of a service
+    that trains, by the prices that the settings give."""
     machine_saved_usd: Amount = 0.0
-    """What it would have cost more on demand; nothing where it is no spot machine."""
+    """The further cost that it would have had on demand; nothing where it is no spot machine."""
     warm_start: WarmStartRecord | None = None
-    """How the adapter was made, if by imitation; its reward is then what `GroupVariance` says of
+    """The imitation that made the adapter, if any; its reward is then what `GroupVariance` says of
     the adapter before it, and its metrics are those of what was imitated."""
 
     @property
@@ -92,16 +92,17 @@ class Metric(Record):
     high: Finite | None = None
     """Upper end."""
     is_share: bool = False
-    """Whether it is a share, 0 to 1, which reports show as a percentage."""
+    """True for a share, 0 to 1, which reports show as a percentage."""
     scores: tuple[Finite | None, ...] = ()
     """Of each held-out scenario, in their order; None where it has no score. Empty where only the
     mean is kept."""
     weights: tuple[Finite | None, ...] = ()
-    """What each score counts out of: the value is the sum of the scores over that of these."""
+    """The denominator of each score: the value is the sum of the scores over that of these."""
     judge: str = ""
     """The model that ruled; empty where that is whoever the reward comes from."""
     rollouts: Count | None = None
-    """How many rollouts have it, where that is fewer than were scored: the value is their mean."""
+    """The number of rollouts that have it, where that is fewer than were scored: the value is their
+    mean."""
 
     def __str__(self) -> str:
         written = f"{self.value:.1%}" if self.is_share else f"{self.value:.4g}"
@@ -124,7 +125,7 @@ class Validation(Record):
     measure: str
     """The name of the metric that says how good the adapter is."""
     metrics: dict[str, Metric]
-    """What was measured, by name."""
+    """The measures, by name."""
     seconds: Amount
     """Wall time it took."""
     unscored: dict[str, Count]
@@ -185,14 +186,14 @@ class Ledger(Record):
     checkpoints: dict[Step, Sha256] = Field({})
     """The digest of each committed checkpoint, by step: one with other files is not the run's."""
     origin: Origin | None = None
-    """Where checkpoint 0 is from; None where it is the untrained policy."""
+    """The origin of checkpoint 0; None where it is the untrained policy."""
     stopped_early: Step | None = None
     """The step at which the run stopped since its validations gained nothing more; None where it
     is at work or went to its end."""
     run_id: str = ""
     """Names this run: to W&B, and to a trainer that holds checkpoints of it."""
     usd: Amount = 0.0
-    """What the run has spent so far."""
+    """The run's spend so far."""
     rebuilt_at: Step | None = None
     """The step at which the ledger was rebuilt from the checkpoints' manifests; None where it never
     was. Before it, steps without a checkpoint have no record, and there are no validations."""

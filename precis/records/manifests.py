@@ -40,7 +40,7 @@ def _plain(path: str) -> str:
 
 
 FilePath = Annotated[str, AfterValidator(_plain)]
-"""Where a file lies in its checkpoint's folder; it can't lead out of it."""
+"""The path of a file in its checkpoint's folder; it can't lead out of it."""
 
 
 class File(Record):
@@ -64,7 +64,7 @@ class Checkpoint(Record):
     """The folder of the files; empty where they lie beside the manifest."""
     files: tuple[File, ...] = Field(min_length=1, max_length=_FILES_MAX)
     record: StepRecord | None = None
-    """What the ledger says, or should say, of the step that made it; None for the first."""
+    """The ledger's record, present or to come, of the step that made it; None for the first."""
 
     @model_validator(mode="after")
     def _files_fit_a_folder(self) -> Self:

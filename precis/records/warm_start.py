@@ -7,7 +7,7 @@ class WarmStartRecord(Record):
     """The supervised training that made an adapter."""
 
     source: str
-    """Who made the demonstrations: `best_of_n`, `teacher` or `file`."""
+    """The source of the demonstrations: `best_of_n`, `teacher` or `file`."""
     scenarios: Count
     """Training scenarios that were set apart for it."""
     demonstrations: Count
@@ -17,7 +17,7 @@ class WarmStartRecord(Record):
     reward: Finite | None
     """Mean reward of the imitated rollouts; None where none has a score."""
     usd: Amount = 0.0
-    """What collecting them cost, judge or teacher, as far as its price is known."""
+    """The cost of collecting them, judge or teacher, as far as its price is known."""
 
 
 class GroupVariance(Record):

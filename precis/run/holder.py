@@ -29,15 +29,16 @@ class Holder(Record):
     machine: str
     """Boot and process namespace, where `pid` means the same process; empty if not known."""
     process_started: str
-    """When the process began, in the kernel's count; a later process can have the same pid."""
+    """The time at which the process began, in the kernel's count; a later process can have the same
+    pid."""
     since: AwareDatetime
-    """When the lease was taken."""
+    """The time at which the lease was taken."""
     expires: AwareDatetime
-    """When it ends unless renewed, by the holder's clock."""
+    """The time at which it ends unless renewed, by the holder's clock."""
     renewals: Count = 0
     """Times it was renewed, so that no two writes of a lease are the same."""
     released: bool = False
-    """Whether the holder gave it back."""
+    """True once the holder gave it back."""
 
     @property
     def id(self) -> str:

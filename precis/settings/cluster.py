@@ -16,13 +16,13 @@ class ClusterConfig(Record):
     where: Literal["local", "sky"] = "local"
     """`local` runs the trainer beside the flow; `sky` on a machine that SkyPilot rents."""
     infra: tuple[Infra, ...] = Field(("runpod",), min_length=1)
-    """Where to rent, in order of preference, as SkyPilot names it: a cloud (`runpod`), a region
-    (`aws/us-east-1`), a cluster (`slurm/lab`, `kubernetes`)."""
+    """The places to rent at, in order of preference, as SkyPilot names them: a cloud (`runpod`), a
+    region (`aws/us-east-1`), a cluster (`slurm/lab`, `kubernetes`)."""
     gpu: str = Field("H100:1", pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$")
     """The GPU, and how many; see `sky show-gpus`."""
     spot: Literal["never", "first", "only"] = "never"
-    """Whether to rent machines that the cloud may take back: `first` tries each place for one,
-    then all of them on demand."""
+    """The use of machines that the cloud may take back: `first` tries each place for one, then all
+    of them on demand."""
     disk_gb: BoundedInt = Field(200, ge=50)
     """Disk of the machine, in GB."""
     autostop_minutes: BoundedInt = Field(10, ge=1)

@@ -156,8 +156,8 @@ class OpponentSettings(Record):
     """Endpoint that ends in /v1, for provider `url`; its key, where it asks for one, is read from
     OPPONENT_API_KEY."""
     temperature: Decides[float] = Field(0.0, ge=0, le=2)
-    """How freely it plays; at 0 two games that begin alike continue alike, if the provider keeps to
-    that."""
+    """Its sampling temperature; at 0 two games that begin alike continue alike, if the provider
+    keeps to that."""
     tokens_max: Decides[BoundedInt] = Field(1024, ge=1)
     """Tokens of one of its moves, thoughts included."""
     call_timeout_s: MayChange[BoundedFloat] = Field(60, gt=0)
@@ -188,16 +188,16 @@ class TextArenaSettings(Generated, title="TextArena"):
     game: Decides[str] = Field(min_length=1)
     """Its name there, such as `ConnectFour-v0`."""
     opponent: Decides[Literal["random"] | OpponentSettings] = "random"
-    """Who has the other seats: `random` makes any move that the game allows, as far as moves can be
-    read from what the game says; or a model, by `{"model": …}`. A game for one has none."""
+    """The player of the other seats: `random` makes any move that the game allows, as far as moves
+    can be read from what the game says; or a model, by `{"model": …}`. A game for one has none."""
     players: Decides[int] = Field(0, ge=0, le=15)
     """Seats of the game; 0 takes the fewest that it can be played with."""
     moves_max: Decides[BoundedInt] = Field(50, ge=1)
     """Moves of the policy after which a game that is not over ends, and earns 0. A run allows a
     rollout `rollouts.turns_max` of them."""
     show_moves: Decides[bool] = False
-    """Whether each message of the game ends with the moves that are allowed, in brackets. The
-    embedded policy needs that where the game does not say them itself."""
+    """End each message of the game with the moves that are allowed, in brackets. The embedded
+    policy needs that where the game does not say them itself."""
 
     @property
     def label(self) -> str:

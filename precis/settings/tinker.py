@@ -51,11 +51,10 @@ class TinkerTrainer(Record, title="Tinker"):
 
     kind: Decides[Literal["tinker"]] = "tinker"
     service: MayChange[Literal["thinking-machines", "skyrl"]] = "thinking-machines"
-    """Who serves the API. SkyRL's server trains with `importance_sampling` alone, samples from the
-    newest weights alone, and keeps what it saves for good."""
+    """The service behind the API. SkyRL's server trains with `importance_sampling` alone, samples
+    from the newest weights alone, and keeps what it saves for good."""
     base_url: MayChange[str] = ""
-    """Where it is served: empty for Thinking Machines' own address, or port 8000 of this machine
-    with SkyRL."""
+    """Its address: empty for Thinking Machines' own, or port 8000 of this machine with SkyRL."""
     base_model: Decides[BaseModelName] = "Qwen/Qwen3-8B"
     """The model to begin with, as the service names it."""
     tokenizer: Decides[str] = ""
@@ -68,8 +67,8 @@ class TinkerTrainer(Record, title="Tinker"):
     learned from by the weights that wrote them; each further update also takes a turn of the
     service's clock, some ten seconds."""
     weighting: Decides[Literal["token", "sequence"]] = "token"
-    """What counts the same in the loss: each token (DAPO), or each rollout, whose tokens then count
-    the less the longer it is (GRPO as it was published)."""
+    """The unit that counts the same in the loss: each token (DAPO), or each rollout, whose tokens
+    then count the less the longer it is (GRPO as it was published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
     loss: Decides[Loss] = "importance_sampling"

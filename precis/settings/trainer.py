@@ -162,8 +162,8 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     """Adam moves once for so many rollouts: a step of 5 scenarios with 8 rollouts each is 5
     updates, however long the rollouts are."""
     weighting: Decides[Literal["token", "sequence"]] = "token"
-    """What counts the same in the loss: each token (DAPO), or each rollout, whose tokens then count
-    the less the longer it is (GRPO as it was published)."""
+    """The unit that counts the same in the loss: each token (DAPO), or each rollout, whose tokens
+    then count the less the longer it is (GRPO as it was published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
     kl_penalty_coef: Decides[BoundedFloat] = Field(0.0, ge=0)
@@ -176,7 +176,7 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     """Upper clip of the importance weight, above 1: tokens count at most 1 + epsilon_high, however
     much likelier they have become since they were sampled. ART's own if empty, which is 4."""
     engine: Decides[EngineConfig] = EngineConfig()
-    """How vLLM and the training share the GPU."""
+    """The division of the GPU between vLLM and training."""
 
     @property
     def backend(self) -> BackendName:

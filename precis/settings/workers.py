@@ -12,7 +12,7 @@ class WorkersSettings(Record):
     """Processes of a Ray cluster that play rollouts, in place of the flow's own."""
 
     count: MayChange[int] = Field(2, ge=1, le=10_000)
-    """How many workers there are, spread over the nodes of the cluster."""
+    """The number of workers, spread over the nodes of the cluster."""
     rollouts_each: MayChange[int] = Field(8, ge=1, le=1000)
     """The rollouts that each plays at once."""
     cpus_each: MayChange[float] = Field(1.0, gt=0, le=10_000)

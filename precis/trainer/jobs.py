@@ -24,7 +24,7 @@ class Job:
     progress: list[Json] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     began: int = field(default_factory=log_end)
-    """Where the log ended when it was started."""
+    """The end of the log when it was started."""
 
     async def events(self) -> AsyncIterator[bytes]:
         """Heartbeats and progress until the end, then the result or the error."""

@@ -75,11 +75,11 @@ class StoredModel(Message):
     store: str
     """URL of the store."""
     name: Name
-    """What the store calls the model."""
+    """The model's name in the store."""
     config: str = ""
     """Digest of the run's settings, for a commit."""
     run: str = ""
-    """Who commits, or whose the model is from here on after a restore."""
+    """The run that commits, or that owns the model from here on after a restore."""
     lease: str = ""
     """Id of the lease that who commits must still hold; empty where nobody else can write."""
 
@@ -90,7 +90,7 @@ class CheckpointRequest(StoredModel):
     model: ModelSpec
     step: Step
     record: StepRecord | None = None
-    """What the ledger will say of the step, for a commit."""
+    """The ledger's record of the step, for a commit."""
     digest: str = ""
     """The digest that a checkpoint to fetch or restore must have; empty takes any."""
 
@@ -119,7 +119,7 @@ class TrainerState(Message):
     checkpoints: dict[Step, tuple[File, ...]] = {}
     """The files of each whole checkpoint, by step."""
     trained: dict[Step, TrainedStep] = {}
-    """What is remembered of each step that made one of them."""
+    """The record of each step that made one of them."""
 
 
 class Event(Message):

@@ -31,7 +31,7 @@ class Collected(Record):
     """Digest of the run's settings; what others have collected is not this run's."""
     demonstrations: tuple[Demonstration, ...] = Field(())
     usd: Amount = 0.0
-    """What they cost."""
+    """The cost of collecting them."""
 
 
 class DemonstrationJournal:

@@ -44,8 +44,8 @@ class Kept(Record):
     sampler: str = Field("", pattern=r"^(tinker://.*)?$")
     """Weights alone, to sample from and to copy; empty where they are needed for neither."""
     fresh_optimizer: bool = False
-    """Whether to continue without the optimizer's state: what it learned of imitation is of no
-    use to reinforcement."""
+    """True to continue without the optimizer's state: what it learned of imitation is of no use to
+    reinforcement."""
 
 
 def checkpoint_folder(model_folder: Path, step: int) -> Path:
