@@ -23,7 +23,7 @@ from precis.run.outlook import in_words
 _AT_WORK = [StateType.RUNNING, StateType.PENDING, StateType.PAUSED, StateType.CANCELLING]
 _PAGE = 200
 _BY_HAND = "by hand"
-"""What stands for the deployment of a run that a command has started, as `make rehearse` does."""
+"""The stand-in for the deployment of a run that a command has started, as `make rehearse` does."""
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,8 @@ _SHOWN = {
     "precis.processes.file_lock",
     "precis.run.lease",
 }
-"""Whose warnings the terminal shows: of documents and judge, and of what holds the run up."""
+"""The modules whose warnings the terminal shows: of documents and judge, and of what holds the run
+up."""
 
 
 class _Warnings(logging.Handler):

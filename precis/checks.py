@@ -1,4 +1,4 @@
-"""What can be found out before any work is done: the checks of `precis doctor`.
+"""The checks of `precis doctor`, made before any work is done.
 
 A check is a plain async function that returns what it found, or raises a `PrecisError`, whose
 message says what is wrong and what to do. To add one, write the function and name it in
@@ -34,7 +34,7 @@ _SERVER_TIMEOUT_S = 10.0
 _FREE_GB_MIN = 2.0
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*", re.ASCII)
 _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
-"""What W&B's client takes for a key: 40 characters or more, or a web token in three parts."""
+"""The keys that W&B's client accepts: 40 characters or more, or a web token in three parts."""
 
 
 @dataclass(frozen=True)

@@ -220,4 +220,4 @@ HOPELESS = (
     Unauthorized,
     UnusableRun,
 )
-"""What fails the same way however often it is tried."""
+"""The errors that stay the same however often a call is tried."""

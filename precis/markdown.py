@@ -13,7 +13,7 @@ _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark
 """Other punctuation becomes references. These marks stay: Prefect's page shows references in bold
 text as they are written, and they are in most figures."""
 _SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
-"""Where they are syntax all the same: a list, a table's rule, an address."""
+"""The places where they are syntax all the same: a list, a table's rule, an address."""
 _BOLD = "\ue000"
 """Begins and ends bold text until it is escaped; of the private use, so that it is in no text."""
 _WITHIN_WORD = re.compile(r"(?<=[^\W_])&#95;(?=[^\W_])")

@@ -1,4 +1,4 @@
-"""What all settings and records have in common."""
+"""The common base of all settings and records."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Step = Annotated[int, Field(ge=0, le=1_000_000)]
 """A step of a run, or the checkpoint that it begins with."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
-"""How many there are of something; the most that JSON carries exactly."""
+"""The number of something; the most that JSON carries exactly."""
 BoundedInt = Annotated[int, Field(le=2**53)]
 """Any whole number of a setting: Prefect's server stores those of more than 64 bits, and then can't
 list its runs any more. Each setting says what its least is; one that says what its most is, is an

@@ -43,7 +43,7 @@ _CONTROLS = re.compile(
 
 
 Spans = list[tuple[int, int]]
-"""Where words begin and end in a text."""
+"""The places where words begin and end in a text."""
 
 _WORD = re.compile(r"\w+(?:['’.,:]\w+)*")
 _COMMON_SHARE = 0.05

@@ -124,7 +124,7 @@ STAGES = Stages(
     show_state=show_running_as,
     watch=watch_run,
 )
-"""What a run in Prefect is made of."""
+"""The stages of a run in Prefect."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What a machine costs by the hour, and how a managed job's machine knows it."""
+"""The price of a machine by the hour, and how a managed job's machine knows it."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 VARIABLE = "PRECIS_PRICES"
 """In a managed job: the price at each cloud that its machine may be rented from, as JSON."""
 _SKYPILOT_VARIABLE = "SKYPILOT_CLUSTER_INFO"
-"""Where SkyPilot says which cloud the machine is from."""
+"""SkyPilot's variable that names the cloud of the machine."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from precis.errors import ClusterError, NoCapacity
 from precis.settings.cluster import ClusterConfig
 
 _FOUND_S = 12.0
-"""How long a trainer that should be up already gets to answer through a new tunnel."""
+"""The time that a trainer that should be up already gets to answer through a new tunnel."""
 _PING_S = 5.0
 _JOB_S = 5.0
 _JOB_ENDED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}

@@ -23,7 +23,7 @@ _LOCKS: dict[BackendName, str] = {
     "tool_calls": "requirements.lock",
 }
 _GRACE_S = 1800
-"""How long after the run's own limit of hours the machine ends the trainer by itself."""
+"""The time after the run's own limit of hours at which the machine ends the trainer by itself."""
 
 
 @dataclass(frozen=True)

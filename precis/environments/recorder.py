@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from precis.config import RunConfig
 
 _GRACE_S = 5.0
-"""How long an agent may take to end after its rollout has ended."""
+"""The time that an agent may take to end after its rollout has ended."""
 _DETAIL_MAX = 300
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,10 @@ from precis.errors import RolloutError
 
 ABANDONED_MAX = 8
 _GRACE_S = 4.0
-"""How long a cancelled function may take to end; the recorder waits a little longer."""
+"""The time that a cancelled function may take to end; the recorder waits a little longer."""
 _OF_ANOTHER_LOOP = "event loop"
-"""What Python's complaints about clients and locks of another event loop have in common."""
+"""The words that Python's complaints about clients and locks of another event loop have in
+common."""
 
 
 class UserThreads:

@@ -38,7 +38,8 @@ _DESCRIBE_S = 600.0
 """A taskset may load a data set."""
 _START_S = 120.0
 _ANSWER_S = 4.0
-"""How long a child may take to say that it has cancelled; the recorder waits a little longer."""
+"""The time that a child may take to say that it has cancelled; the recorder waits a little
+longer."""
 _DEATHS_MAX = 3
 _LINE_MAX = 64 * 1024 * 1024
 _SHOWN = 500

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import art
 
 _START_S = 180.0
-"""How long the workers may take to be up: each imports what the environment does."""
+"""The time that the workers may take to be up: each imports what the environment does."""
 _NONE_UP_S = 180.0
 _CLOSE_S = 5.0
 _CONNECT_S = 10.0

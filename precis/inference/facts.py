@@ -1,4 +1,4 @@
-"""Which facts a summary kept: the questions that a judge can still answer from it alone."""
+"""The facts that a summary kept: the questions that a judge can still answer from it alone."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ from precis.records.documents import Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
 
 Fate = Literal["kept", "lost", "not in the document"]
-"""What became of a fact; the last where the judge can't answer from the whole document either."""
+"""The fate of a fact; the last where the judge can't answer from the whole document either."""
 
 
 @dataclass(frozen=True)

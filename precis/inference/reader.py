@@ -22,7 +22,7 @@ from precis.inference.texts import INPUT_NAME, STANDARD_INPUT, Text, kind_of
 
 _MODULE = "precis.inference.reader_process"
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
-"""What the process is given of the environment, which holds keys."""
+"""The variables that the process receives of the environment, which holds keys."""
 _DEATH_S = 5.0
 _PLAIN = "Save it as plain text, and give that."
 

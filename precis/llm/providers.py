@@ -1,4 +1,4 @@
-"""Where a model is served, and which key it wants."""
+"""The addresses of the providers of models, and the keys they want."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 NO_KEY = "none"
-"""What a server of one's own is sent where no key is set: one that asks for none takes any."""
+"""The key for a server of one's own where none is set: one that asks for none takes any."""
 
 
 def key_of_server() -> str | None:

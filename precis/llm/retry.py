@@ -12,7 +12,8 @@ from precis.llm.silence import SilenceWatch
 
 OWN_TRIES_MAX = 3
 OWN_BACKOFF_S = 0.3
-"""How a server that the run itself has started is tried: that it is gone is to be noticed soon."""
+"""The pause between tries of a server that the run itself has started: its loss is to be noticed
+soon."""
 
 T = TypeVar("T")
 

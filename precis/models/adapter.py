@@ -30,7 +30,7 @@ _REFUSED = {
     "lora_bias": "with biases (lora_bias)",
     "layer_replication": "of repeated layers (layer_replication)",
 }
-"""What an adapter may be that is no plain product, and so is not merged here."""
+"""The kinds of adapter that are no plain product, and so are not merged here."""
 
 
 class _Lora(BaseModel, strict=True):

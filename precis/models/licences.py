@@ -1,4 +1,4 @@
-"""What the makers of base models allow: it holds for whatever is trained from them."""
+"""The permissions of the makers of base models: they hold for whatever is trained from them."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from precis.settings.trainer import EmbeddedTrainer, Trainer
 
 _MIRRORED = re.compile(r"(-unsloth)?-bnb-4bit$")
-"""What mirrors append to the name of a model whose weights they have packed."""
+"""The suffix of mirrors for the name of a model whose weights they have packed."""
 
 _HUB = "https://huggingface.co"
 

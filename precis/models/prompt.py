@@ -13,7 +13,7 @@ from precis.words import WORDS_MAX
 
 PROMPT_FILE = "prompt.json"
 DOCUMENT = "{document}"
-"""What stands for the document's text in the messages of a prompt file."""
+"""The placeholder of the document's text in the messages of a prompt file."""
 
 
 def words_of(record: TrainingRecord | None) -> int:

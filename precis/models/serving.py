@@ -33,10 +33,10 @@ from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
 
 CONTEXT_TOKENS = 4096
-"""What a server reads at once where nothing says otherwise, the summary included."""
+"""The tokens that a server reads at once where nothing says otherwise, the summary included."""
 
 VLLM_KEY_VARIABLE = "VLLM_API_KEY"
-"""Where vLLM reads the key that it asks for."""
+"""The variable from which vLLM reads the key that it asks for."""
 
 _VLLM = "vllm"
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -58,7 +58,7 @@ class ServerAddress:
 
 
 DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
-"""Where `precis model serve` serves if nobody says otherwise."""
+"""The address of `precis model serve` where none is given."""
 
 
 def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:

@@ -13,7 +13,7 @@ from precis.observe.sender import Sender, Service
 from precis.observe.weave import Weave
 
 FLUSH_S = 10.0
-"""How long a run waits at its end for all services together."""
+"""The time that a run waits at its end for all services together."""
 
 
 class Observers:

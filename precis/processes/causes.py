@@ -1,4 +1,4 @@
-"""Why a process failed, in one sentence, from what it printed.
+"""The reason why a process failed, in one sentence, from what it printed.
 
 vLLM and ART end in an exception that only points at another one (`Engine core initialization
 failed. See root cause above.`), after hundreds of lines; the one that it points at is looked for.
@@ -7,7 +7,7 @@ failed. See root cause above.`), after hundreds of lines; the one that it points
 import re
 
 _PREFIX = re.compile(r"^\([\w:]+ pid=\d+\) (?:[A-Z]+ [\d-]+ [\d:]+ \[[^\]]*\] ?)?")
-"""What vLLM puts before each line that one of its processes prints."""
+"""The prefix that vLLM puts before each line that one of its processes prints."""
 _EXCEPTION = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Refused|Lost|Conflict): \S.*"
 )

@@ -27,7 +27,7 @@ from precis.processes.causes import cause_of
 from precis.processes.supervisor import end_own, wait_for_parent
 
 SUPERVISOR = ("precis.processes.supervisor", "--with-parent")
-"""What stands before a module so that all that it starts ends with it, and with its parent."""
+"""The words before a module that make all that it starts end with it, and with its parent."""
 TOKEN_VARIABLE = "PRECIS_TOKEN"
 _PORT_VARIABLE = "PRECIS_PORT_DESCRIPTOR"
 """The number of the descriptor that a child writes its port to."""
@@ -184,7 +184,7 @@ async def run_child(
 
 
 Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
-"""How a service of this package is started: `child_service`, or what stands in for it."""
+"""The way in which a service of this package is started: `child_service`, or a stand-in for it."""
 
 
 def _open_log(log: Path) -> BinaryIO:

@@ -36,11 +36,11 @@ from types import FrameType
 from typing import TextIO
 
 SUPERVISE = (sys.executable, "-m", "precis.processes.supervisor", "--with-parent", "--program")
-"""What stands before a program so that all that it starts ends with it, and with its parent."""
+"""The words before a program that make all that it starts end with it, and with its parent."""
 _MARK = "PRECIS_TRAINER_FOLDER"
 _PR_SET_CHILD_SUBREAPER = 36
 _STOP_S = 8
-"""How long a server that was told to stop may take."""
+"""The time that a server may take to stop."""
 _TERM_S = 2.0
 _KILL_S = 5.0
 _WATCH_S = 0.5

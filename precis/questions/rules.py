@@ -17,7 +17,7 @@ from precis.questions.prompts import WrittenQuestion
 from precis.text import count_words, sentences, tokens
 
 MODEL = "rules v1"
-"""What wrote the questions; raised with every change to what is written."""
+"""The name of the questions' writer; raised with every change to what is written."""
 Kind = Literal["name", "date", "number"]
 
 _ASKED: dict[Kind, str] = {
@@ -45,7 +45,7 @@ _NO_UNIT = (
     "and|are|but|for|from|had|has|have|into|per|than|that|the|their|they|was|were|when|which|who"
     "|will|with|would"
 )
-"""What may stand behind a number, and says nothing of what there are so many of."""
+"""The words that may follow a number, and say nothing of what there are so many of."""
 _NUMBER = (
     rf"(?<![\w.,-])(?:[$€£¥] ?)?\d+(?:[.,:]\d+)*(?: ?%| (?!(?:{_NO_UNIT})\b)[^\W\d_]{{3,}})?"
     r"|(?<=[^\x00-\x7f])\d+(?:[.,]\d+)*"

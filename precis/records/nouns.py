@@ -7,7 +7,7 @@ from precis.records.rollout import Score
 
 REWARD = "reward of a rollout"
 SUCCESS = "success of a rollout"
-"""What a figure is of where the environment names none of its metrics; no name of one."""
+"""The subject of a figure where the environment names none of its metrics; no name of one."""
 PREFERRED = "preferred_to_start"
 COMPARED = "compared"
 """Metrics of an attempt that a judge has compared with the run's first one at its scenario."""

@@ -30,10 +30,10 @@ _KEY = ("run", "model", "step", "scenario_id", "question_id")
 _ROLLOUT = ("run", "model", "step", "scenario_id")
 
 _UNREAD: tuple[Disqualified, ...] = ("empty", "over_length", "wrong_script")
-"""Why a benchmark gives zero without asking the judge."""
+"""The reasons for which a benchmark gives zero without asking the judge."""
 
 ANSWERS_KEY = ("run", "model", "step", "document_id", "question_id")
-"""What makes a row of `answers_in` unique."""
+"""The columns that make a row of `answers_in` unique."""
 
 
 def questions_key(model: str, night: str) -> str:

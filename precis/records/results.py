@@ -25,7 +25,7 @@ from precis.store.files import files_of
 Row = dict[str, Any]
 
 TRAINED = "trained"
-"""What the model that is trained here is called among the contenders."""
+"""The name, among the contenders, of the model that is trained here."""
 
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
     "run": pl.String,
@@ -65,7 +65,7 @@ ATTEMPTS = pl.Schema({**_COLUMNS, "attempt": pl.Int64})
 of the attempt. These lie in a file of their own: no measure is of them but pass@k."""
 
 KEY = ("run", "model", "step", "scenario_id")
-"""What makes a row unique, and the order of a file's rows."""
+"""The columns that make a row unique, and the order of a file's rows."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the judge's calls cost, in tokens and dollars.
+"""The cost of the judge's calls, in tokens and dollars.
 
 A price that is not known is never a silent zero: such calls are counted in `Spend.unpriced`,
 so that a total of dollars can be shown as the lower bound it then is.
@@ -11,7 +11,7 @@ from typing import Any, Self
 from precis.config import JudgeConfig
 
 PRICES_AS_OF = "2026-11"
-"""When the figures below were last compared with the providers' price pages."""
+"""The month in which the figures below were last compared with the providers' price pages."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a judge says of a summary. A missing score is a type, never a number.
+"""The verdict of a judge on a summary. A missing score is a type, never a number.
 
 Every verdict has a `reward` (None where there is none), a `cause` (None where there is a reward)
 and `answers` (none but where questions were asked).
@@ -12,8 +12,8 @@ from precis.records.rollout import Unscored
 __all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Verdict"]
 
 Disqualified = Literal["empty", "over_length", "wrong_script", "not_prose", "judged_not_prose"]
-"""Why a summary scores zero: before any judge is asked or, the last, because the judge says that it
-is no prose."""
+"""The reasons for which a summary scores zero: before any judge is asked or, the last, because the
+judge says that it is no prose."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which groups are trained on, and when too few rollouts have a score to continue.
+"""The groups that are trained on, and the point at which too few rollouts have a score to continue.
 
 Neither `StepRollouts` nor `TrainingBatch` is a dataclass: Prefect walks through those, and all they
 hold, on every task call.
@@ -15,10 +15,10 @@ from precis.records.rollout import Rollout, Score, Unscored
 from precis.records.spend import Spend
 
 ZERO_VARIANCE = "zero_variance"
-"""Why a group is dropped whose rollouts all earned the same."""
+"""The cause of dropping a group whose rollouts all earned the same."""
 
 _NOT_THE_JUDGE = ("generation_", "agent_", "no_", "turns", "tokens", "rollout_timeout")
-"""How the causes begin that policy or agent are to blame for, and not what scores them."""
+"""The beginnings of the causes that policy or agent are to blame for, and not the judge."""
 
 Group = list[Rollout]
 

@@ -1,4 +1,4 @@
-"""What a policy is trained to do: the settings of each kind of environment.
+"""The task of a policy: the settings of each kind of environment.
 
 environment: {kind: summaries}                       # of the documents of `documents`
 environment: {kind: python, file: my_agent.py}       # of a file of one's own
@@ -21,7 +21,7 @@ from precis.settings.identity import ByIdentity, Decides, MayChange
 from precis.settings.workers import WorkersSettings
 
 SENT_TO = "~/precis_agent"
-"""Where an agent's file and the modules beside it lie on a managed job's machine."""
+"""The folder of an agent's file and the modules beside it on a managed job's machine."""
 
 
 class SummariesSettings(Record, title="Summaries"):

@@ -13,7 +13,7 @@ Given = Mapping[str, Any]
 CONFIG = "config"
 """The parameter of a flow that holds any of its settings."""
 _OF_SUMMARIES = ("documents", "judge", "second_judge", "warm_start", "judge_concurrency_limit")
-"""What a deployment says of summaries, and means of no other environment."""
+"""The parameters of a deployment that speak of summaries, and mean no other environment."""
 
 
 def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:

@@ -18,7 +18,8 @@ _FIRST = (
     "model", "environment", "steps", "documents", "store", "budget_usd", "validate_every",
     "benchmark", "seed",
 )  # fmt: skip
-"""What people change first, in the order of the form; the rest follows as the model has it."""
+"""The settings that people change first, in the order of the form; the rest follows as the model
+has it."""
 _DEEPEST = 5
 """So many objects and lists are within each other in the settings."""
 _CONFIG_HELP = """Any of these settings as one JSON object, for programs; it goes before those that

@@ -41,7 +41,7 @@ _TRAIN_OPTIONS = {
     "epsilon_high",
 }
 KEPT_FILE = "tinker.json"
-"""What says, in a checkpoint, where the service has it."""
+"""The file in a checkpoint that says where the service has it."""
 _SKYRL_URL = "http://127.0.0.1:8000"
 
 

@@ -1,4 +1,4 @@
-"""How good a contender is, and how sure one can be of it.
+"""The quality of a contender, and how sure one can be of it.
 
 The five questions of a document stand or fall together, so everything here resamples whole
 documents (a cluster bootstrap), never single questions: questions drawn one by one would make
@@ -19,7 +19,7 @@ RESAMPLES = 4000
 DOCUMENTS_MIN = 5
 """With fewer documents no figure is worth printing that rests on how much they differ."""
 POWER = 0.8
-"""How often a difference that is there is to be seen."""
+"""The share of experiments in which a difference that is there is to be seen."""
 
 # Random swaps of the permutation test: no p-value can be smaller than one in so many.
 _SWAPS = 20_000

@@ -10,7 +10,7 @@ from precis.statistics.intervals import CONFIDENCE, Difference
 from precis.statistics.standings import Contender, contenders, newest, rows_by
 
 COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
-"""What must be the same on two nights for their figures to be comparable."""
+"""The columns that must be the same on two nights for their figures to be comparable."""
 
 
 @dataclass(frozen=True)

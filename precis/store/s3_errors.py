@@ -1,4 +1,4 @@
-"""What S3 and the way to it can fail with, as sentences. None of them contains a key."""
+"""The failures of S3 and the way to it, as sentences. None of them contains a key."""
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -13,7 +13,7 @@ from s3transfer.exceptions import CancelledError, RetriesExceededError
 from precis.errors import StoreConflict, StoreError, StoreRefused
 
 Failure = (BotoCoreError, ClientError, HTTPClientError, RetriesExceededError, CancelledError)
-"""What boto3 and its transfers raise."""
+"""The errors that boto3 and its transfers raise."""
 
 _ABSENT = {"NoSuchKey", "404", "NotFound", "NoSuchUpload"}
 _CONFLICT = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}

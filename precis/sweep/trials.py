@@ -20,7 +20,7 @@ Changes = Mapping[str, Any]
 """Settings by their dotted names, such as `trainer.learning_rate`."""
 
 _OWN = {"model", "seed", "store", "benchmark"}
-"""What a sweep gives to its trials itself."""
+"""The settings that a sweep gives to its trials itself."""
 _LAUNCHER = "flows/managed.py:"
 
 

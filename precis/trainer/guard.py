@@ -1,4 +1,5 @@
-"""What stands before a trainer: the token, the limit of a request's body, and who counts as there.
+"""The guard before a trainer: the token, the limit of a request's body, and the presence of
+clients.
 
 It is one layer around the whole app, so that no path is left out, and nothing of a request is read
 or parsed before its token is seen to be right. Only a request that was served says that a client
@@ -37,7 +38,7 @@ _TOO_LARGE = JSONResponse(
 
 
 _STOP_S = 15.0
-"""How long it may take to stop in order."""
+"""The time that it may take to stop in order."""
 _log = logging.getLogger(__name__)
 
 

@@ -43,7 +43,7 @@ from precis.trainer.protocol import (
 )
 
 _LOCK_PATIENCE_S = 30.0
-"""How long to wait for a trainer whose flow was killed to be gone."""
+"""The time to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
 _STATUSES: dict[type[PrecisError], int] = {StepConflict: 409}
 _NO_JSON = "The request's body is no JSON that can be read."
@@ -198,7 +198,7 @@ _HANDLERS: dict[str, Callable[..., Awaitable[Any]]] = {
     "/file": file,
     "/checkpoints_to_keep": keep,
 }
-"""What clients post to."""
+"""The paths that clients post to, with their handlers."""
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -10,10 +10,10 @@ from precis.errors import TrainerError
 STALL_S = 1200.0
 """A training without progress for so long is hung; the first gradient step compiles for minutes."""
 NOTICE_S = 2.0
-"""How long the answer to a training that failed waits for the loss of a process, which explains
-it better."""
+"""The time that the answer to a training that failed waits for the loss of a process, which
+explains it better."""
 _LAST_WORDS_S = NOTICE_S + 2
-"""How long the process outlives a training that failed, so that the client still hears why."""
+"""The time that the process outlives a training that failed, so that the client still hears why."""
 _BROKEN = 70
 """Exit status of a trainer that can't continue (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ QUESTIONS = 5
 _WORDS_MIN = 620
 _WORDS_MAX = 1030
 _UNANSWERABLE = (0, 1, 1, 1, 2)
-"""How many of a document's questions it does not answer: one in five on average."""
+"""The number of a document's questions that it does not answer: one in five on average."""
 _UNASKED = (2, 3, 3, 4)
 _HEADED_SHARE = 0.45
 _ASIDES = 9

@@ -84,7 +84,7 @@ SLOTS: dict[str, Callable[[Random], str]] = {
     "millions": lambda rng: f"${rng.randint(11, 97) / 10} million",
     "phone": lambda rng: f"extension {rng.randint(101, 988)}",
 }
-"""What a `{slot}` of a story may ask for: one drawing function each.
+"""The slots that a `{slot}` of a story may ask for: one drawing function each.
 
 `{person2}` is another person than `{person}`: a digit after a slot's name makes another draw.
 """

@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 USUAL_BASELINES = ("lead-350", "random-350", "centroid", "telegraph-350")
 """All but the empty summary, whose figures say what a judge answers without one."""
 _REDUNDANCY = 0.5
-"""How much a sentence loses by being just like one already chosen; relevance is at most 1."""
+"""The loss of a sentence just like one already chosen; relevance is at most 1."""
 
 
 def baselines() -> dict[str, Complete]:

@@ -1,4 +1,4 @@
-"""How far a summary is prose, by its own document and in any language.
+"""The measure of prose in a summary, by its own document and in any language.
 
 A judge finds answers in a list of names and numbers as well as in sentences, so a reward by
 answers alone pays for leaving out all other words. What is left out shows in three ways, none of
@@ -25,7 +25,7 @@ from statistics import fmean
 from precis.words import pieces
 
 _COMMONEST = 25
-"""How many of a document's words are taken for those that hold it together."""
+"""The number of a document's words that are taken for those that hold it together."""
 _WINDOW = 50
 """Words that are looked at together."""
 _COMMON_SHARE = (0.22, 0.34)
@@ -36,7 +36,7 @@ _TOGETHER = (0.12, 0.25)
 """The same for the neighbours that the document has too, of pairs of its words. Words of one's own
 come to 0.28 at least; sentences with common words sprinkled among the others to 0.2."""
 _DROPPED_COMMONEST = 40
-"""How many of a document's words count as dropped where a copy of it continues without them."""
+"""The number of a document's words that count as dropped where a copy continues without them."""
 _DROPPED_MAX = 6
 """As many of them in a row; of any other words, one."""
 _COPIED_MIN = 12
@@ -50,7 +50,7 @@ _UNBROKEN_MIN = 6
 """A gap does not count in a sentence that the document has without it too, in so many words."""
 _DROPPED_FREE = 0.005
 _DROPPED_COST = 6.0
-"""What a summary loses for each word that was dropped beyond one in two hundred, in words: more
+"""The loss of a summary for each word that was dropped beyond one in two hundred, in words: more
 than its room is worth. A judge of rules finds 23 % more answers where 7 % of the words are left
 out."""
 _LIST_COST = 2.0
@@ -63,7 +63,7 @@ stand together in the document. Pairs with a word of one's own are not counted; 
 left."""
 _MIXED_FREE = 0.02
 _MIXED_COST = 4.0
-"""What a summary loses for the share of its short windows that are mixed beyond 0.02. Summaries in
+"""The loss of a summary for the share of its short windows that are mixed beyond 0.02. Summaries in
 words of their own have 0.022 at most; those with ten mixed words behind each sentence 0.13."""
 _NO_COPY = (0, 0)
 _EXPECTED = 5

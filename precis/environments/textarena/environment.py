@@ -37,7 +37,7 @@ _OF_ONE_REQUEST = (400, 413, 422)
 """Statuses that are about one request: a conversation that has grown too long."""
 _THOUGHT_ENDS = "</think>"
 _LOST = "LookupError: The game was lost"
-"""How the error begins of a game whose process has died meanwhile."""
+"""The beginning of the error of a game whose process has died meanwhile."""
 _SHOWN = 200
 
 

@@ -20,7 +20,7 @@ from textarena.envs.registration import ENV_REGISTRY
 
 _PLAYERS_MAX = 15
 _OF_A_MODEL = ("-raw", "-train")
-"""How the names of a game's other wrappings end."""
+"""The endings of the names of a game's other wrappings."""
 _TRIES_MAX = 200
 """Moves that are tried on a copy, at most, to find those that the game allows."""
 _SLOTS_MAX = 4

@@ -1,4 +1,4 @@
-"""Whether an answer says what the golden answer says, by rules.
+"""The test whether an answer says what the golden answer says, by rules.
 
 What counts is the content of the golden answer that the question does not give already. Enough of
 it has to be there, and nothing may contradict it: another number, date or name in the place of the
@@ -30,9 +30,9 @@ UNANSWERABLE = "UNANSWERABLE"
 _SHARE_MIN = 0.3
 """The least share of the golden answer's content that an answer must have."""
 _FACT = 2.0
-"""What a number, a date or a name counts for; any other word counts for one."""
+"""The weight of a number, a date or a name; any other word counts for one."""
 _SYNONYM = 0.7
-"""What another word of the same meaning, or the same beginning, counts for."""
+"""The weight of another word of the same meaning, or the same beginning."""
 _ALIKE = 0.5
 """The share of words from which a sentence counts as a version of the golden answer, whose facts
 are compared one by one."""

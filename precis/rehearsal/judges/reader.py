@@ -35,20 +35,20 @@ _SENTENCE_WORDS = 36
 _KNOWN_MIN = 0.05
 """The least share of a question that its best sentence has, or there is no answer."""
 _COMMON = 0.7
-"""What a word that stands in many questions counts for: it says little about this one."""
+"""The weight of a word that stands in many questions: it says little about this one."""
 _SURNAME = 0.9
-"""What the rest of a full name counts for where its last word stands alone."""
+"""The weight of the rest of a full name where its last word stands alone."""
 _SYNONYM = 0.8
 _VARIANT = 0.7
-"""What another word with the same meaning, or the same beginning, counts for."""
+"""The weight of another word with the same meaning, or the same beginning."""
 _CARRIED = 0.95
 _PARAGRAPH = 0.6
-"""How much of a sentence's words is left one sentence further, and across paragraphs, unless the
-one before is a question: an interview's answers are paragraphs of their own."""
+"""The share of a sentence's words that is left one sentence further, and across paragraphs, unless
+the one before is a question: an interview's answers are paragraphs of their own."""
 _BEFORE = 0.75
 _AFTER = 0.3
 _AROUND = 0.55
-"""What words count for that stand before a sentence, after it, and in its paragraph."""
+"""The weights of words that stand before a sentence, after it, and in its paragraph."""
 _KIND_BONUS = 0.15
 _NUMBER_BONUS = 0.35
 """For something of the kind that is asked for, and for a number where one is asked for."""
@@ -57,7 +57,7 @@ _LENGTH_BONUS = 0.2
 _FAR_BEHIND = 0.5
 """A second sentence that is so far behind the best says nothing that was asked."""
 _PART_WORDS = 8
-"""How many words there have to be before and after the end of a part."""
+"""The number of words that there have to be before and after the end of a part."""
 _PART_END = re.compile(
     r"(?<=[;:\u2013\u2014]) |(?<=\.) (?=\()"
     r"|(?<=,) (?=(?:and|but|because|which|who|while|since|so|although|where|when|as)\b)"

@@ -1,4 +1,4 @@
-"""What numbers count: three days are not three hours, and 2,500 pounds no 2,500 euros."""
+"""The units of numbers: three days are not three hours, and 2,500 pounds no 2,500 euros."""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _UNITS = {
 }
 _SIGNS = {"$": "dollarsign", "€": "eurosign", "£": "poundsign", "¥": "yensign"}
 SIGN_WORDS = frozenset(_SIGNS.values())
-"""What the signs of currencies become: words that count for nothing but as a number's unit."""
+"""The words for the signs of currencies: they count for nothing but as a number's unit."""
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "b": "billion"}
 _SIGN = "([$€£¥])"
 _NUMBER = r"(\d+(?:\.\d+)?)"

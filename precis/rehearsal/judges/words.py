@@ -36,7 +36,8 @@ _DERIVED = {"ation": 4, "ion": 5, "ment": 3, "ly": 4, "er": 3, "or": 3}
 _SIBILANT = ("sses", "shes", "ches", "xes", "zes")
 VARIANT_PREFIX = 4
 _VARIANT_SHARE = 0.6
-"""How many letters, and what share of the longer stem, two variants of a word begin with."""
+"""The number of letters, and the share of the longer stem, that two variants of a word begin
+with."""
 _MAY = re.compile(r"(?<=[\w,][ -])May\b|\bMay(?= \d)")
 _ACCENTED = (
     {

@@ -1,4 +1,4 @@
-"""What the policy sees of an option, whatever the tools and the texts are about.
+"""The policy's view of an option, whatever the tools and the texts are about.
 
 Of each option of a request the same groups of features, each of them a weight by its hash; an
 option's score is the sum of the groups' means:
@@ -26,8 +26,8 @@ from precis.rehearsal.tool_calls.pointers import Conversation, Line, Pointer, ar
 from precis.rehearsal.tool_calls.texts import AROUND, Hashes, hashes_of, mix, read, shape_of
 
 WEIGHTS = 1 << 17
-"""How many weights there are: one half is for what is learned by heart, the other for the rest.
-Features that fall together share one."""
+"""The number of weights: one half is for what is learned by heart, the other for the rest. Features
+that fall together share one."""
 
 _SCALE_BY_HEART = 24.0
 _SCALE = 8.0
@@ -41,7 +41,7 @@ _ARGUMENTS_MAX = 2
 _MANY = 3
 """More are seen as so many."""
 _NOTHING = hashes_of(["nothing"] * 2 * AROUND)
-"""What stands around a value that nobody has said."""
+"""The surroundings of a value that was never said."""
 
 Message = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from precis.errors import TrainerError
 
 Weighting = Literal["token", "sequence"]
-"""What counts the same in the loss: each token that was sampled, or each rollout."""
+"""The unit that counts the same in the loss: each token that was sampled, or each rollout."""
 
 _PADDED_TO = 512
 """Lengths are rounded up to a multiple of this: for each new one cuDNN plans its attention anew,

@@ -1,4 +1,4 @@
-"""What holds the GPU, in its own process: the learner, and vLLM that serves what it learned.
+"""The holder of the GPU, in its own process: the learner, and vLLM that serves what it learned.
 
 vLLM and the learner are imported there alone: the trainer's own process only calls. Both stay on
 the GPU together where they fit, so that nothing is moved between sampling and training; with
@@ -32,7 +32,7 @@ Move = Callable[[], Metrics]
 """One update of the learner."""
 
 _GPU = "cuda:0"
-"""Where the learner is; with a second GPU, vLLM is on that one."""
+"""The learner's device; with a second GPU, vLLM is on that one."""
 
 
 @dataclass

@@ -30,7 +30,7 @@ from precis.trainer.tinker.check import check_key
 T = TypeVar("T")
 
 _NO_KEY = "tml-none"
-"""What a SkyRL server is given where no key is set: the client insists on one, SkyRL on none."""
+"""The key for a SkyRL server where none is set: the client insists on one, SkyRL on none."""
 _SHORT_S = 300.0
 _CONNECT_S = 10.0
 _REFUSED_KEY = (401, 403)
@@ -38,7 +38,7 @@ _UNPAID = 402
 _REFUSED = (400, 413, 422)
 _GONE = 404
 _STATUS = re.compile(r"\bstatus (\d{3})\b")
-"""How the client names the HTTP status in errors that have no attribute for it."""
+"""The form of the HTTP status in the client's errors that have no attribute for it."""
 _TEXT_MAX = 500
 
 

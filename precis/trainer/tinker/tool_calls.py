@@ -10,7 +10,7 @@ from typing import Any
 from precis.llm.server import ToolCall
 
 BEGIN = "<tool_call>"
-"""What a chat template in Hermes' form has calls begin with, as those of Qwen2.5 and Qwen3 do."""
+"""The beginning of a call in a chat template of Hermes' form, as in those of Qwen2.5 and Qwen3."""
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Where the judge is, which model serves it, which key it wants, and what its account allows."""
+"""The judge's address, the model that serves it, the key it wants, and its account's limits."""
 
 from collections.abc import Mapping
 
@@ -26,9 +26,9 @@ telegraph between two sentences are no prose.
 
 OWN_KEY = "JUDGE_API_KEY"
 SECOND_KEY = "SECOND_JUDGE_API_KEY"
-"""Where the key of a second judge with provider `url` is read from."""
+"""The variable of the key of a second judge with provider `url`."""
 _MODELS = {"openrouter": "google/gemini-2.5-flash", "google": "gemini-2.5-flash"}
-"""What judges where the settings name no model."""
+"""The judging model where the settings name none."""
 
 
 def endpoint_for(
