@@ -1,4 +1,4 @@
-"""What Prefect knows of a run, deleted: its flow runs, and the artifacts that they made."""
+"""The deletion of what Prefect knows of a run: its flow runs, and the artifacts that they made."""
 
 import asyncio
 from collections.abc import Mapping

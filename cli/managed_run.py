@@ -1,4 +1,4 @@
-"""What a managed job runs on the machine that it has rented: `python -m cli.managed_run`.
+"""The program of a managed job on the machine that it has rented: `python -m cli.managed_run`.
 
 The flow run was made by who launched the job, and all machines that the job gets execute that one
 run: its page in Prefect shows the whole story. A machine that takes the place of a lost one

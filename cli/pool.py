@@ -1,4 +1,4 @@
-"""What a server holds of ours: the work pool, and the deployments in it."""
+"""The parts of a server that are ours: the work pool, and the deployments in it."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""What a user has configured of Prefect: which server, its password, its database."""
+"""The user's configuration of Prefect: which server, its password, its database."""
 
 import os
 import tomllib

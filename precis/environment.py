@@ -1,4 +1,4 @@
-"""What comes from the environment or `.env`: keys, and the variables of the seed scripts.
+"""The values from the environment or `.env`: keys, and the variables of the seed scripts.
 
 The one place where secrets are looked up. They are `SecretStr`, so that a printed record
 shows stars.

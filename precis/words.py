@@ -1,4 +1,4 @@
-"""How many words a text has for somebody who reads it, however they are joined.
+"""The count of a text's words for somebody who reads it, however they are joined.
 
 Limits on length are limits on what a reader takes in. Counting what stands between white space
 would let a whole document pass as one word, its words joined by `/`, `_`, invisible characters or

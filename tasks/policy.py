@@ -1,4 +1,4 @@
-"""How tasks are retried and cached."""
+"""The retries and the caching of tasks."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar

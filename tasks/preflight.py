@@ -1,4 +1,4 @@
-"""What can be found out before any work is done."""
+"""The checks that are made before any work is done."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Why a run stopped, as the name of its state; what to do next, as its message.
+"""The reason why a run stopped, as the name of its state; what to do next, as its message.
 
 The state's type stays what it is, so that Retry works and `state_type` can be filtered by. A
 state with its own name emits an event of that name (`prefect.flow-run.BudgetReached`), so

@@ -1,4 +1,4 @@
-"""Who takes part in a benchmark, and how each is asked: within its limits, its budget, and once.
+"""The contenders of a benchmark, each asked once, within its limits and its budget.
 
 Every contender is asked through the recorder, by the environment that the model is trained for.
 

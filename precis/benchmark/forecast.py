@@ -1,4 +1,4 @@
-"""What a benchmark will ask for and pay, said before it does."""
+"""The forecast of a benchmark's requests and cost, made before the first request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who takes part, from a configuration and what serves it."""
+"""The contenders that take part, from a configuration and what serves it."""
 
 import hashlib
 import json

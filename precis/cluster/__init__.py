@@ -1,1 +1,1 @@
-"""Where a trainer runs."""
+"""The machines that a trainer runs on."""

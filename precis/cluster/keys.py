@@ -1,4 +1,4 @@
-"""What a cluster is called, and the secrets that its trainer is reached with."""
+"""The name of a cluster, and the secrets that its trainer is reached with."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What SkyPilot knows before a machine is rented: keys, offers, prices."""
+"""The facts that SkyPilot knows before a machine is rented: keys, offers, prices."""
 
 from precis.cluster import api
 from precis.cluster.api import Offer

@@ -1,4 +1,4 @@
-"""Where a trainer runs: what this machine and a rented one have in common."""
+"""The common parts of this machine and a rented one as the place of a trainer."""
 
 from dataclasses import dataclass, field
 from typing import Protocol

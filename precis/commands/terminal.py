@@ -1,4 +1,4 @@
-"""What the commands say when something goes wrong: a sentence, and no traceback."""
+"""The words of the commands when something goes wrong: a sentence, and no traceback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a warm start imitates: the best rollout of a scenario, or the lines of a file."""
+"""The demonstrations of a warm start: the best rollout of a scenario, or the lines of a file."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What an environment is: scenarios, a rollout of each, and the words to report it in."""
+"""The parts of an environment: scenarios, a rollout of each, and the words to report it in."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Who writes the summaries: the embedded policy in this process, or a server that is up."""
+"""The writers of summaries: the embedded policy in this process, or a server that is up."""
 
 import asyncio
 import json

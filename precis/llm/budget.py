@@ -1,4 +1,4 @@
-"""What may still be spent: no request is sent that could lead past it."""
+"""The dollars that may still be spent: no request is sent that could lead past them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

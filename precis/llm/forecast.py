@@ -1,4 +1,4 @@
-"""What asking a model many times will take, said before it is asked."""
+"""The forecast of asking a model many times."""
 
 import math
 from collections.abc import Sequence

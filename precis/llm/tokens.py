@@ -1,4 +1,4 @@
-"""How many tokens a text takes, before anybody has counted them."""
+"""The estimate of a text's tokens, before they are counted."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How a model was trained, kept beside its checkpoints for those who use it afterwards.
+"""The record of a model's training, kept beside its checkpoints for those who use it afterwards.
 
 The ledger holds digests of a run's settings; here are those that a user of the model needs, in
 clear. Nothing of it is a secret, and nothing that resumes a run reads it.

@@ -1,4 +1,4 @@
-"""What making questions will cost, told before anything is paid for."""
+"""The forecast of the cost of making questions."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What was paid for, line by line on disk: nothing of it is asked for again."""
+"""The journal of paid replies, line by line on disk: nothing of it is asked for again."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What the model that writes questions is asked, and what a valid reply is."""
+"""The prompts for the model that writes questions, and the valid replies to them."""
 
 from dataclasses import dataclass
 from typing import Any

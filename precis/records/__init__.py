@@ -1,1 +1,1 @@
-"""What is written down of runs and benchmarks: it knows nobody above it."""
+"""The records of runs and benchmarks; they import nothing above them."""

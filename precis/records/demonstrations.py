@@ -1,4 +1,4 @@
-"""What a policy is shown before it learns from rewards: conversations whose answers it imitates."""
+"""The conversations whose answers a policy imitates before it learns from rewards."""
 
 from collections.abc import Mapping
 from typing import Any

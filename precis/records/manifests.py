@@ -1,4 +1,4 @@
-"""What a store says of a checkpoint: its manifest, the pointer to the newest, and where all lies.
+"""The store's entries of a checkpoint: its manifest, the pointer to the newest, and all their keys.
 
     m/checkpoints/0007/manifest.json          what makes checkpoint 7 whole
     m/checkpoints/0007/9f86d081884c7d65/…     its files, in a folder of the attempt that wrote them

@@ -1,4 +1,4 @@
-"""What is trained on: the tokens of calls, joined where one prompt continues the call before.
+"""The samples to train on: the tokens of calls, joined where one prompt continues the call before.
 
 The engine says which tokens it read and sampled, so nothing is tokenized again and no chat template
 is applied. Where a call's prompt begins with all of an earlier call, it continues that call's

@@ -1,4 +1,4 @@
-"""What the ledger says of a warm start: what was imitated, and what it did to the groups."""
+"""The ledger's record of a warm start: what was imitated, and what it did to the groups."""
 
 from precis.record import Amount, Count, Finite, Record, Step
 

@@ -1,4 +1,4 @@
-"""What training keeps on disk: one folder a step, with readable JSON files in it.
+"""The files that training keeps on disk: one folder a step, with readable JSON files in it.
 
 `policy.json` is the policy, and `metrics.json` what the training that made it has measured. A
 folder is written under another name and moved into place, so one with a `policy.json` is whole;

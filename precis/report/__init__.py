@@ -1,4 +1,4 @@
-"""What a run's results say, in numbers, pictures and pages."""
+"""The results of a run, in numbers, pictures and pages."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Which charts a benchmark gets, by the name of their file; and the bars of the comparison."""
+"""The charts of a benchmark, by the name of their file; and the bars of the comparison."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

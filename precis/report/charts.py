@@ -1,4 +1,4 @@
-"""What all charts share: colours, type, axes, and how a chart becomes SVG or PNG."""
+"""The common parts of all charts: colours, type, axes, and how a chart becomes SVG or PNG."""
 
 import io
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Which rollouts a person should read: the best, the worst, and what training changed most."""
+"""The rollouts that a person should read: the best, the worst, and what training changed most."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

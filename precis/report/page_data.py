@@ -1,4 +1,4 @@
-"""What the page's reader knows: every document, question, summary and verdict that is shown."""
+"""The data of the page's reader: every document, question, summary and verdict that is shown."""
 
 import base64
 import gzip

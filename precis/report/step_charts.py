@@ -1,4 +1,4 @@
-"""How a run's steps went: where the time goes, reward spread, a metric, groups dropped."""
+"""The charts of a run's steps: time by phase, reward spread, a metric, groups dropped."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How figures are written, in every report alike."""
+"""The wording of figures, in every report alike."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,1 +1,1 @@
-"""What the store knows of a run, and how a run survives."""
+"""The store's knowledge of a run, and the means by which a run survives."""

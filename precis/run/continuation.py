@@ -1,4 +1,4 @@
-"""Whether a run can be continued with the settings that it is given now."""
+"""The check that a run can be continued with the settings that it is given now."""
 
 import json
 from collections.abc import Mapping

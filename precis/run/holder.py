@@ -1,4 +1,4 @@
-"""Who holds a lease, and whether it is still alive.
+"""The holder of a lease, and the test whether it is still alive.
 
 On the machine where the lease was taken it is dead as soon as its process is gone. Seen from
 elsewhere it is dead when it has expired by the reader's clock, with a margin for clocks that

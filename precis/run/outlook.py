@@ -1,4 +1,4 @@
-"""What a run has taken so far, and what it will have taken at its end if it continues like this."""
+"""The outlook of a run: what it has taken so far, and what it will have taken at its end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

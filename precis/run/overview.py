@@ -1,4 +1,4 @@
-"""What a store knows of its runs: how far each came, what it cost, and who works on it."""
+"""The runs in a store: how far each came, what it cost, and who works on it."""
 
 import hashlib
 from collections.abc import Callable

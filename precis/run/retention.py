@@ -1,4 +1,4 @@
-"""Which checkpoints a store keeps, and the removal of the others."""
+"""The checkpoints that a store keeps, and the removal of the others."""
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What there is to say of a run that has ended, and against it."""
+"""The sentences about a run that has ended, and against it."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which scenarios a run trains on, kept in the store beside its ledger.
+"""The scenarios that a run trains on, kept in the store beside its ledger.
 
 A benchmark on others looks there for those that the model may have learned by heart.
 """

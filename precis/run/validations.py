@@ -1,4 +1,4 @@
-"""What became of a run between two validations, paired over the held-out scenarios."""
+"""The changes of a run between two validations, paired over the held-out scenarios."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which settings decide a run's result, marked on each setting itself.
+"""The settings that decide a run's result, marked on each setting itself.
 
 seed: Decides[int] = 1       a run can be resumed only with the same one
 steps: MayChange[int] = 30   it may change when a run is resumed

@@ -1,4 +1,4 @@
-"""What is wrong with settings, in words."""
+"""The problems of settings, in words."""
 
 from pydantic import ValidationError
 

@@ -1,4 +1,4 @@
-"""Where a store is, as every flow's settings name it."""
+"""The address of a store, as every flow's settings name it."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What is trained, and how: the settings of each kind of trainer.
+"""The settings of each kind of trainer.
 
 trainer: {kind: extractive}                                  # numpy, on any machine: sentences
 trainer: {kind: tool_calls}                                  # numpy, on any machine: an agent

@@ -1,4 +1,4 @@
-"""Where the rollouts of an agent are played: the processes of a Ray cluster."""
+"""The place where an agent's rollouts are played: the processes of a Ray cluster."""
 
 from ipaddress import IPv4Address
 

@@ -1,1 +1,1 @@
-"""How good a contender is, how sure one can be, and who is ahead."""
+"""The quality of contenders, how sure one can be of it, and who is ahead."""

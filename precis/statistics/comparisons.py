@@ -1,4 +1,4 @@
-"""Who is ahead of whom: paired over the documents that both were scored on."""
+"""The comparisons of contenders: paired over the documents that both were scored on."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

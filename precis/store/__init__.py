@@ -1,4 +1,4 @@
-"""Where checkpoints, ledgers and results are kept: a folder, or a bucket."""
+"""The store of checkpoints, ledgers and results: a folder, or a bucket."""
 
 from precis.store.folder import FolderStore
 from precis.store.opening import open_store

@@ -1,4 +1,4 @@
-"""Which strings are keys of a store, and paths of a checkpoint's files.
+"""The strings that are keys of a store, and paths of a checkpoint's files.
 
 Both are made into paths of a file system, here or on a rented machine, and come from buckets and
 trainers that others can write to. So one rule holds for both: a relative path that stays below

@@ -1,4 +1,4 @@
-"""What a run needs of a store.
+"""The methods that a run needs of a store.
 
 A key is a relative path with forward slashes that stays below the store (`precis.store.keys`);
 any other is refused. A write is atomic: a reader sees the old content or the new one, also after

@@ -1,4 +1,4 @@
-"""Which settings train best: one run for each of them and each seed, compared with intervals.
+"""The search for the settings that train best: one run for each and each seed, with intervals.
 
 config   what is tried, with which seeds
 trials   the runs that this comes to, by names that stay the same

@@ -1,4 +1,4 @@
-"""What a trainer server asks of the backend that it hosts."""
+"""The methods that a trainer server needs of the backend that it hosts."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""The guard before a trainer: the token, the limit of a request's body, and the presence of
-clients.
+"""The guard before a trainer: the token, the limit of a request's body, and the clients' presence.
 
 It is one layer around the whole app, so that no path is left out, and nothing of a request is read
 or parsed before its token is seen to be right. Only a request that was served says that a client

@@ -1,4 +1,4 @@
-"""What a trainer does: one backend, its models, and the memory of what was trained."""
+"""The work of a trainer: one backend, its models, and the memory of what was trained."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What a trainer remembers of one model, in files that survive its SIGKILL.
+"""The trainer's memory of one model, in files that survive its SIGKILL.
 
     run.json            whose model this is, and the checkpoint that it began from here
     pending.json        the step whose training has begun and whose result is not yet known

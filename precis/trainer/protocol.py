@@ -1,4 +1,4 @@
-"""What trainer and client say to each other: trajectories, digests and events.
+"""The messages between trainer and client: trajectories, digests and events.
 
 Long operations (register, train, commit, restore) answer with one JSON object a line: any
 number of `heartbeat` and `progress` events, then one `result` or `error`.

@@ -1,4 +1,4 @@
-"""What a run tells of itself as it goes: ART's files, W&B, the observers, and what was seen."""
+"""The news that a run gives of itself: ART's files, W&B, the observers, and what was seen."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager

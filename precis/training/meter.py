@@ -1,4 +1,4 @@
-"""What a run measures of itself: dollars of the rented machine, and wall time by phase."""
+"""The meters of a run: dollars of the rented machine, and wall time by phase."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a run needs to be up: its environment, its lease and the trainer."""
+"""The parts that a run needs to be up: its environment, its lease and the trainer."""
 
 import asyncio
 import logging

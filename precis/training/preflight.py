@@ -1,4 +1,4 @@
-"""What can be found out about a run before anything is rented, beside Prefect's own part."""
+"""The checks of a run before anything is rented, beside Prefect's own part."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Where a run continues: what its ledger, its store and its trainer say, put together.
+"""The point where a run continues: what its ledger, its store and its trainer say, put together.
 
 Training, upload and ledger are three writes in three places, in this order, and whatever dies can
 die between any two of them. So on resume each place may know of a step that the next one does not:

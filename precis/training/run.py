@@ -1,4 +1,4 @@
-"""What a training run works with, and the names under which it keeps things."""
+"""The objects that a training run works with, and the names under which it keeps things."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What the rest of a run will take of judges and services, told before it takes anything."""
+"""The forecast of what the rest of a run takes of judges and services."""
 
 import statistics
 from collections.abc import Sequence

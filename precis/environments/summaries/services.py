@@ -1,4 +1,4 @@
-"""What summaries need to be up: the judges, and the local stand-ins that answer for them."""
+"""The services that summaries need: the judges, and the local stand-ins that answer for them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the policy sees of a sentence: its marks of fact, and how much of it was said before.
+"""The policy's view of a sentence: its marks of fact, and how much of it was said before.
 
 Every column is standardised within its document, so that weights learned on one document mean
 the same on another of any length or subject. There are no columns of place, length or likeness,

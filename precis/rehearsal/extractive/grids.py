@@ -1,4 +1,4 @@
-"""Which sentences each pick is drawn from."""
+"""The sentences that each pick is drawn from."""
 
 from collections.abc import Sequence
 

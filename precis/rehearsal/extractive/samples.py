@@ -1,4 +1,4 @@
-"""What GRPO learns from: sampled summaries, and the grids made of them."""
+"""The samples that GRPO learns from: sampled summaries, and the grids made of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What kind of thing a question asks for, and whether a sentence has one."""
+"""The kind of thing that a question asks for, and the test whether a sentence has one."""
 
 import re
 from functools import lru_cache

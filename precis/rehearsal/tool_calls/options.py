@@ -1,4 +1,4 @@
-"""What a request leaves to choose from: the calls that its tools' JSON schemas allow.
+"""The options of a request: the calls that its tools' JSON schemas allow.
 
 Arguments can be listed where the schema says `enum`, `const` or `boolean`, or a range of integers.
 Without tools the options are those in brackets in the last message: `[left]`, `[B2]`. Where it has

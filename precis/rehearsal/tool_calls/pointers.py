@@ -1,4 +1,4 @@
-"""Where the arguments of a call stand in what was said to the policy."""
+"""The places of a call's arguments in what was said to the policy."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What GRPO learns from: calls that were made, with all that could have been made instead."""
+"""The samples that GRPO learns from: calls that were made, with all the possible ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Where the base model's weights are while vLLM has the GPU's memory."""
+"""The place of the base model's weights while vLLM has the GPU's memory."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Whether a Tinker service will train what a run wants, found out in seconds.
+"""The check that a Tinker service will train what a run wants, made in seconds.
 
 Importing this takes no client of the service, which is an extra.
 """

@@ -1,4 +1,4 @@
-"""What is kept of a step: where the service has its weights and its optimizer, and a copy of the
+"""The kept parts of a step: where the service has its weights and its optimizer, and a copy of the
 weights. The service takes no weights from elsewhere, so a run continues from what it has itself.
 """
 

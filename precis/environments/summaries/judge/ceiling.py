@@ -1,4 +1,4 @@
-"""Whether a judge can read the documents at all: what it answers from their full texts."""
+"""The ceiling of a judge: the share of questions that it answers from the documents' full texts."""
 
 import asyncio
 import hashlib

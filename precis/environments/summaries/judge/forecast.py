@@ -1,4 +1,4 @@
-"""What a run will ask of the judge, told before it starts: calls, tokens, dollars, minutes, quota.
+"""The forecast of a run's use of the judge: calls, tokens, dollars, minutes, quota.
 
 The requests are built from the corpus itself and measured, so a corpus of long questions or of
 another script is not mistaken for an average one. Cached replies and answers that need no grader

@@ -1,4 +1,4 @@
-"""Which requests a verdict takes, and what a valid reply to each is. Nothing here does I/O.
+"""The requests that a verdict takes, and the valid replies to each. Nothing here does I/O.
 
 Both protocols ask the judge twice about a question: to answer it from the text alone, and to
 compare that answer with the golden one, unless there is nothing to compare: it was declined, or

@@ -1,4 +1,4 @@
-"""What is set apart for a warm start: documents that no step draws, and none that is held out."""
+"""The documents of a warm start, which no step draws and none of which is held out."""
 
 import hashlib
 import json
