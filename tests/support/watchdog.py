@@ -18,12 +18,13 @@ _LONG_S = 4 * LONG_S
 @contextmanager
 def watched(item: pytest.Item) -> Iterator[None]:
     """Give a test its patience, and interrupt it where it does not end within the block."""
-    is_long = item.get_closest_marker("long") is not None or "gpu" in item.path.parts
+    folders = item.path.relative_to(item.config.rootpath).parts
+    is_long = item.get_closest_marker("long") is not None or "gpu" in folders
     give_patience(LONG_S if is_long else SHORT_S)
     limit = SHORT_S
     if is_long:
         limit = _LONG_S
-    elif "services" in item.path.parts:
+    elif "services" in folders:
         limit = _SERVICES_S
     with interrupted_after(limit, item.name):
         yield
