@@ -25,7 +25,8 @@ class IsolatedError(Exception):
 
 
 class ProcessDied(IsolatedError):
-    """The process ended in the middle of a call, and all that it held is lost."""
+    """The process ended in the middle of a call, and all that it held is lost; or it could not
+    import the module."""
 
 
 class IsolatedModule:
@@ -68,9 +69,9 @@ class IsolatedModule:
                 process = self._process = self._start()
                 try:
                     self._read(process)
-                except IsolatedError:
+                except IsolatedError as error:
                     self._stop()
-                    raise
+                    raise ProcessDied(str(error)) from error
             assert process.stdin
             with suppress(BrokenPipeError):
                 process.stdin.write(json.dumps([function, arguments]).encode() + b"\n")

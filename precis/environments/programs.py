@@ -23,6 +23,8 @@ _STOP_S = 4.5
 def harmless(granted: Collection[str] = ()) -> dict[str, str]:
     """Return this process's variables without those that may be secrets: keys, passwords.
 
+    Those of Python's sets have the same order in each process that is started with them.
+
     Args:
         granted: names that are kept, secret or not.
     """
@@ -34,6 +36,9 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
             kept[name] = value
     # The recorder is on the loopback, which no proxy reaches.
     kept["NO_PROXY"] = kept["no_proxy"] = "127.0.0.1,localhost"
+    # What Python draws from a set is the same in the next process: the puzzle that is scored is
+    # the one that was asked.
+    kept["PYTHONHASHSEED"] = "0"
     return kept
 
 

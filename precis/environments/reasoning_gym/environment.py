@@ -92,14 +92,15 @@ class ReasoningGym(RulerScored):
             model=model.get_inference_name(), messages=messages, **offered
         )
         message = reply.choices[0].message
-        if choices:
-            said = _picked(message.tool_calls[0].function.arguments) if message.tool_calls else None
-        else:
-            said = await self._puzzles.call("answer_in", message.content or "")
-        metrics = {"turns": 1.0, "illegal": float(said is None)}
-        if said is None:
-            return Score(0.0, False, metrics)
+        metrics = {"turns": 1.0, "illegal": 0.0}
+        said: str | None = None
         try:
+            if not choices:
+                said = await self._puzzles.call("answer_in", message.content or "")
+            elif message.tool_calls:
+                said = _picked(message.tool_calls[0].function.arguments)
+            if said is None:
+                return Score(0.0, False, {**metrics, "illegal": 1.0})
             reward = await self._puzzles.call("score", *self._place(scenario["place"]), said)
         except ProcessDied as error:
             return Unscored("environment_died", f"The answer was not scored: {error}")

@@ -102,7 +102,10 @@ class TextArenaEnvironment(RulerScored):
         settings = self._settings
         seed = scenario["seed"]
         draw = random.Random(seed)
-        state = await self._games.call("start", settings.game, settings.players, seed)
+        try:
+            state = await self._games.call("start", settings.game, settings.players, seed)
+        except IsolatedError as error:
+            return _unscored(error)
         number = state["number"]
         seat = seed % state["players"]
         messages: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}]
@@ -137,9 +140,7 @@ class TextArenaEnvironment(RulerScored):
                 raise
             return Unscored("opponent_failed", f"The opponent made no move: {error}")
         except IsolatedError as error:
-            is_lost = isinstance(error, ProcessDied) or str(error).startswith(_LOST)
-            cause = "environment_died" if is_lost else "environment_failed"
-            return Unscored(cause, f"The game could not go on: {error}")
+            return _unscored(error)
         finally:
             with suppress(IsolatedError):
                 await self._games.call("end", number)
@@ -242,6 +243,13 @@ class TextArenaEnvironment(RulerScored):
         # Games that have said the same are in the same state.
         move = await self._games.call("choose_randomly", min(games), seed)
         return Completion("random", [Choice(move)])
+
+
+def _unscored(error: IsolatedError) -> Unscored:
+    """Return why a game has no score that can't begin, or go on."""
+    is_lost = isinstance(error, ProcessDied) or str(error).startswith(_LOST)
+    cause = "environment_died" if is_lost else "environment_failed"
+    return Unscored(cause, f"The game could not go on: {error}")
 
 
 def _score_of(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.processes.child import is_running
 
 SECRET = "a-key-that-must-not-be-seen"
@@ -94,6 +94,14 @@ def test_a_call_without_an_end_or_a_limit_costs_itself(
     assert evaluating.call_now("eval", "8") == 8
 
 
+def test_each_process_orders_a_set_alike(evaluating: IsolatedModule) -> None:
+    """A puzzle that is drawn from a set is made again to score its answer."""
+    another = IsolatedModule("builtins", call_s=3.0)
+    words = "list(set('some words whose order in a set follows from their hashes'.split()))"
+    assert another.call_now("eval", words) == evaluating.call_now("eval", words)
+    another.close()
+
+
 async def test_calls_come_one_after_the_other_and_block_nobody(
     evaluating: IsolatedModule,
 ) -> None:
@@ -116,7 +124,7 @@ async def test_calls_come_one_after_the_other_and_block_nobody(
 
 def test_a_module_that_is_not_there_gets_a_sentence() -> None:
     module = IsolatedModule("no_such_module_of_anybody")
-    with pytest.raises(IsolatedError, match="No module named 'no_such_module_of_anybody'"):
+    with pytest.raises(ProcessDied, match="No module named 'no_such_module_of_anybody'"):
         module.call_now("anything")
     module.close()
 

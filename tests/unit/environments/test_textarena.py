@@ -375,6 +375,13 @@ async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
     assert {score_of(one).metrics["illegal"] for one in later} == {0.0}
 
 
+async def test_a_game_that_can_t_begin_is_no_fault_of_the_agent_s() -> None:
+    settings = TextArenaSettings(game="TicTacToe-v0")
+    game = TextArenaEnvironment(settings, IsolatedModule("no_such_module"), "0.7.4", None)
+    (rollout,) = await play(game, ScriptedPolicy(last_allowed), 1)
+    assert rollout.score.cause == "environment_died"
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
