@@ -672,6 +672,8 @@ async def test_a_template_without_calls_of_tools_is_refused_in_a_sentence(
         "<tool_call>not JSON</tool_call>",
         '<tool_call>{"name": "play"}</tool_call>',
         "<tool_call>[1]</tool_call>",
+        '<tool_call>{"name": "play", "arguments": ["\\ud800"]}</tool_call>',
+        '<tool_call>{"name": "play", "arguments": ' + "[" * 100_000,
     ],
 )
 def test_a_call_that_cannot_be_read_is_text_of_the_answer(text: str) -> None:

@@ -37,8 +37,10 @@ def read_calls(text: str, turn: int) -> Written:
         try:
             made = json.loads(found)
             arguments = json.dumps(made["arguments"], ensure_ascii=False)
-            calls.append(ToolCall(f"call_{turn}_{number}", str(made["name"]), arguments))
-        except (ValueError, KeyError, TypeError):
+            call = ToolCall(f"call_{turn}_{number}", str(made["name"]), arguments)
+            f"{call.name}{arguments}".encode()  # half a character can't be sent
+            calls.append(call)
+        except (ValueError, KeyError, TypeError, RecursionError):
             return Written(text, ())
     before = text.partition(BEGIN)[0].strip() if calls else text
     return Written(before, calls)
