@@ -283,7 +283,11 @@ class _Child:
         self.ended = why
         self._writer.close()
         await end(self._process)
-        errors = (await self._errors).decode(errors="replace").strip()
+        # Whatever has outlived its supervisor may hold its standard error open.
+        await asyncio.wait({self._errors}, timeout=_ANSWER_S)
+        errors = ""
+        if self._errors.done():
+            errors = self._errors.result().decode(errors="replace").strip()
         if errors:
             self.ended = f"{why} It said last: {' '.join(errors[-_SHOWN:].split())}"
         for answer in self._waiting.values():

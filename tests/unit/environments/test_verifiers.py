@@ -3,6 +3,8 @@ costs itself. `tests/services/test_verifiers_agent.py` has verifiers itself."""
 
 import asyncio
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -159,6 +161,26 @@ if asked['scenario'] == 'a':
     assert second.reward == 0.75, "another child has taken its place"
     assert time.monotonic() - began < 45
     assert not is_running(int(pid.read_text()))
+
+
+async def test_a_program_that_outlives_its_supervisor_holds_up_nobody(tmp_path: Path) -> None:
+    """It may hold the child's standard error open for as long as it likes."""
+    pid = tmp_path / "pid"
+    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    killed = f"""
+if asked['scenario'] == 'a':
+    import subprocess
+    subprocess.Popen([sys.executable, "-c", {code!r}])
+    while not os.path.exists({str(pid)!r}): time.sleep(0.05)
+    os.kill(os.getppid(), 9)
+    os._exit(3)
+{SCORES}"""
+    try:
+        first, second = await play(load_verifiers(settings_of(tmp_path, killed)), ["a", "b"])
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+    assert first.score.cause == "environment_died"
+    assert second.reward == 0.75
 
 
 async def test_a_late_rollout_is_cancelled_and_leaves_the_child_alone(tmp_path: Path) -> None:
