@@ -18,7 +18,7 @@ _NAME_MAX = 30
 
 
 def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> TrainConfig:
-    """The settings of a run that trains an agent.
+    """Return the settings of a run that trains an agent.
 
     Args:
         file: the environment's, or the settings of one of another kind, in YAML: `{kind: …}`.

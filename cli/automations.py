@@ -61,7 +61,7 @@ def _settings(automation: AutomationCore) -> dict[str, Any]:
 async def _action(
     client: PrefectClient, action: dict[str, Any], channel: str | None
 ) -> dict[str, Any]:
-    """An action of a file as the server takes it: with ids for names."""
+    """Return an action of a file as the server takes it: with ids for names."""
     if action["type"] == "send-notification":
         # The triggered automation is an event in Prefect's feed either way.
         return {**action, "block_document_id": channel} if channel else {"type": "do-nothing"}

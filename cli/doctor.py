@@ -139,7 +139,7 @@ def _checks_of_machine() -> dict[str, Check]:
 
 
 def checks_of(examined: Examined) -> dict[str, Check]:
-    """The checks that a deployment's settings call for."""
+    """Return the checks that a deployment's settings call for."""
     config = examined.config
     if isinstance(config, BenchmarkConfig):
         found = _checks_of_benchmark(config, examined.run_problem)
@@ -260,7 +260,7 @@ async def _environment_of(config: TrainConfig) -> AsyncIterator[RunEnvironment]:
 
 
 def _any_judge(config: TrainConfig) -> Endpoint:
-    """The judge's endpoint; which judge it is does not depend on its key."""
+    """Return the judge's endpoint; which judge it is does not depend on its key."""
     any_keys = dict.fromkeys(key_variables(), "none")
     return endpoint_for(config.judge, any_keys, "http://127.0.0.1")
 
@@ -352,7 +352,7 @@ async def _check_reach(config: ManagedConfig) -> str:
 
 
 def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
-    """The settings that a deployment gives to a run that is asked for with these of its own.
+    """Return the settings that a deployment gives to a run that is asked for with these of its own.
 
     Raises:
         ConfigError: prefect.yaml has no such deployment of training or a benchmark, or a parameter

@@ -86,7 +86,7 @@ def as_lines(runs: Sequence[LiveRun], width: int) -> list[str]:
 
 
 def as_records(runs: Sequence[LiveRun]) -> list[dict[str, Any]]:
-    """The same for a program."""
+    """Return the same for a program."""
     return list(map(asdict, runs))
 
 

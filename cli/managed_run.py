@@ -65,7 +65,8 @@ async def execute_until_told(run_id: UUID) -> int:
 
 
 async def reopen(client: PrefectClient, run_id: UUID) -> FlowRun:
-    """The flow run, ready to be executed where an earlier machine has left it in the middle."""
+    """Return the flow run, ready to be executed where an earlier machine has left it in the
+    middle."""
     run = await client.read_flow_run(run_id)
     if run.state is None or run.state.is_pending() or run.state.is_cancelling() or _is_over(run):
         return run

@@ -18,12 +18,12 @@ class PlainTable:
         self._rows.append(cells)
 
     def lines(self) -> list[str]:
-        """The names of the columns, and each row: in a line, however long it gets."""
+        """Return the names of the columns, and each row: in a line, however long it gets."""
         widths = [max(map(cell_len, column)) for column in zip(*self._rows, strict=True)]
         return ["  ".join(map(_align, self._names, row, widths)).rstrip() for row in self._rows]
 
 
 def _align(name: str, cell: str, width: int) -> str:
-    """A column's cell with spaces: names stand on the left, figures on the right."""
+    """Return a column's cell with spaces: names stand on the left, figures on the right."""
     spaces = " " * (width - cell_len(cell))
     return cell + spaces if name in ("model", "held by", "") else spaces + cell

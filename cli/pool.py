@@ -26,7 +26,8 @@ async def ensure() -> None:
 
 
 def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
-    """A build step of prefect.yaml: a deployment's schedule, whether active and under which slug.
+    """Return a build step of prefect.yaml: a deployment's schedule, whether active and under which
+    slug.
 
     `prefect deploy` makes schedules anew, and would switch on what somebody has switched off.
     Where what it needs is not installed it is off, under its own slug: it is switched on once
@@ -51,7 +52,7 @@ async def _is_active(deployment: str) -> bool:
 
 
 async def deployments() -> list[str]:
-    """The names of the deployments in the pool, as `prefect deployment run` takes them."""
+    """Return the names of the deployments in the pool, as `prefect deployment run` takes them."""
     async with get_client() as client:
         flows = {flow.id: flow.name for flow in await client.read_flows()}
         named = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))

@@ -51,12 +51,12 @@ def home() -> Path:
 
 
 def address() -> str | None:
-    """The API address of the server that was started last, whether it runs or not."""
+    """Return the API address of the server that was started last, whether it runs or not."""
     return _read_record("api-url")
 
 
 def password() -> str | None:
-    """The `user:password` that the server which was started last asks for."""
+    """Return the `user:password` that the server which was started last asks for."""
     return _read_record("password")
 
 

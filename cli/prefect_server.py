@@ -79,7 +79,7 @@ class PrefectServer:
 
 
 def find() -> str | None:
-    """The API address of the configured server, or of our own if it runs."""
+    """Return the API address of the configured server, or of our own if it runs."""
     return find_api_url() or _running()
 
 
@@ -115,7 +115,7 @@ def attach() -> str:
 
 
 def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectServer:
-    """The configured server, which answers, or one of our own, which may still be starting.
+    """Return the configured server, which answers, or one of our own, which may still be starting.
 
     Also points this process at it; call before `prefect` is imported.
 

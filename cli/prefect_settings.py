@@ -8,13 +8,13 @@ from precis.environment import Environment
 
 
 def find_api_url() -> str | None:
-    """The address of the server that the environment or Prefect's active profile names."""
+    """Return the address of the server that the environment or Prefect's active profile names."""
     named = os.environ.get("PREFECT_API_URL") or _api_of_profile()
     return named.rstrip("/") if named else None
 
 
 def server_password() -> str | None:
-    """The `user:password` that a server started by us asks for."""
+    """Return the `user:password` that a server started by us asks for."""
     given = Environment().prefect_server_api_auth_string
     return given.get_secret_value() if given else None
 
@@ -26,7 +26,7 @@ def on_postgres() -> bool:
 
 
 def _api_of_profile() -> str | None:
-    """The address in the active profile, if it names one."""
+    """Return the address in the active profile, if it names one."""
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     try:
         profiles = tomllib.loads((home / "profiles.toml").read_text())

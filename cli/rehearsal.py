@@ -53,7 +53,7 @@ _LINE_S = 5.0
 def rehearsal_config(
     steps: int, documents: str, seed: int, store: str, take_over: bool = False, model: str = ""
 ) -> TrainConfig:
-    """The settings of a rehearsal.
+    """Return the settings of a rehearsal.
 
     A sixth of the corpus, at most 32 documents, is held out, and the rest trained on, where
     VAL_SIZE and TRAIN_SIZE do not say otherwise.
@@ -93,7 +93,7 @@ def rehearsal_config(
 
 
 def corpus_of(documents: str) -> str:
-    """The corpus to rehearse with: of a folder of texts one that is made of it, for nothing.
+    """Return the corpus to rehearse with: of a folder of texts one that is made of it, for nothing.
 
     Rules write its questions. It lies in our home, and is made anew each time: of the same texts
     comes the same one.
@@ -114,7 +114,7 @@ def corpus_of(documents: str) -> str:
 
 
 def _model_of(documents: str, seed: int) -> str:
-    """A model's name, made of its documents' and the seed."""
+    """Return a model's name, made of its documents' and the seed."""
     of_documents = "" if documents == "bundled" else f"-{name_of(Path(documents))}"
     return f"rehearsal{of_documents}-seed{seed}"
 

@@ -112,7 +112,7 @@ class LastUse:
         return 0.0 if self._open else self._clock() - self._at
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """The app, whose use is noted."""
+        """Return the app, whose use is noted."""
 
         async def noting(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "lifespan" or scope["path"] == _HEALTH:

@@ -15,7 +15,7 @@ _MB = 1_000_000
 
 
 def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
-    """A line for each run."""
+    """Return a line for each run."""
     table = PlainTable("model", "step", "written, UTC", "held out", "best", "dollars", "held by")
     for run in runs:
         table.add_row(
@@ -75,7 +75,7 @@ def _format(value: Any) -> str:
 
 
 def steps_table(ledger: Ledger, last: int) -> PlainTable:
-    """The newest steps, with the score of the adapter that each sampled from."""
+    """Return the newest steps, with the score of the adapter that each sampled from."""
     validations = {one.step: one.metrics for one in ledger.validations}
     sampled = list(dict.fromkeys(name for step in ledger.steps for name in step.metrics))[:1]
     measured = dict.fromkeys(name for one in validations.values() for name in one)
@@ -133,7 +133,7 @@ def describe_repair(repaired: Repaired) -> Iterator[str]:
 
 
 def run_record(run: ListedRun) -> dict[str, Any]:
-    """A run's line for a program."""
+    """Return a run's line for a program."""
     return {**asdict(run), "written": run.written.isoformat()}
 
 

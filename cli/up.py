@@ -60,7 +60,7 @@ def up(
 
 
 def demand_password() -> str:
-    """The password that a server which others can reach asks for.
+    """Return the password that a server which others can reach asks for.
 
     Raises:
         ConfigError: there is none, or too short a one.

@@ -14,7 +14,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 def keys_in_clear(config: RunConfig) -> list[str]:
-    """A sentence for each key that a run sends to an http:// address beyond the loopback."""
+    """Return a sentence for each key that a run sends to an http:// address beyond the loopback."""
     keys = Environment().keys()
     sentences = []
     for variable, address in _addresses(config):

@@ -604,7 +604,7 @@ class ManagedConfig(TrainConfig):
         return self
 
     def on_its_machine(self) -> TrainConfig:
-        """The run's settings on the rented machine, where the trainer is beside the flow."""
+        """Return the run's settings on the rented machine, where the trainer is beside the flow."""
         given = {name: getattr(self, name) for name in TrainConfig.model_fields}
         given["cluster"] = self.cluster.model_copy(update={"where": "local"})
         if isinstance(self.environment, PythonSettings):
@@ -682,5 +682,5 @@ class BenchmarkConfig(RunConfig):
 
     @classmethod
     def of(cls, run: TrainConfig) -> Self:
-        """The benchmark of a training run."""
+        """Return the benchmark of a training run."""
         return cls.model_validate({name: getattr(run, name) for name in RunConfig.model_fields})

@@ -64,7 +64,7 @@ class Environment(BaseSettings):
     )
 
     def keys(self) -> dict[str, str]:
-        """The keys that are set, in clear, by the name of their variable."""
+        """Return the keys that are set, in clear, by the name of their variable."""
         keys = {}
         for name, value in self:
             if isinstance(value, SecretStr):
@@ -108,7 +108,8 @@ class S3Environment(BaseSettings):
 
 
 def private_home() -> Path:
-    """The folder of this machine's own files, made where it is missing, for nobody else to read.
+    """Return the folder of this machine's own files, made where it is missing, for nobody else to
+    read.
 
     Prefect's database lies in it, with the key of its Secret blocks.
 
@@ -130,7 +131,7 @@ def private_home() -> Path:
 
 
 def key_variables() -> list[str]:
-    """The variables of all keys; a Prefect server's own passwords are no run's business."""
+    """Return the variables of all keys; a Prefect server's own passwords are no run's business."""
     return [variable for variable, _ in _keys()]
 
 

@@ -47,7 +47,7 @@ def _reference(match: re.Match[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of plain text, but for what is marked (`mark_bold`)."""
+    """Return a table of plain text, but for what is marked (`mark_bold`)."""
     lines = [_line(head), _line(["---"] * len(head))]
     for row in rows:
         cells = []
@@ -64,6 +64,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def quote(text: str) -> str:
-    """A text as a quotation, line by line."""
+    """Return a text as a quotation, line by line."""
     lines = [f"> {escape(line)}" for line in text.splitlines() if line.strip()]
     return "\n>\n".join(lines or ["> (empty)"])

@@ -126,7 +126,8 @@ def without_controls(text: str) -> str:
 
 
 def copied_share(text: str, source: str, run: int = 5) -> float:
-    """The share of a text's tokens that stand in a source word for word, `run` or more in a row.
+    """Return the share of a text's tokens that stand in a source word for word, `run` or more in a
+    row.
 
     Shorter runs are a language's own: `at the end of`.
     """
@@ -146,7 +147,7 @@ def _goes_on(piece: str, after: str) -> bool:
 
 
 def _divide(token: str) -> list[str]:
-    """A token, with stretches of undivided script as pairs of neighbouring characters."""
+    """Return a token, with stretches of undivided script as pairs of neighbouring characters."""
     found: list[str] = []
     end = 0
     for stretch in UNDIVIDED.finditer(token):

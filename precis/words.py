@@ -34,7 +34,7 @@ _LETTERS_A_WORD = 5
 
 
 def count_words(text: str) -> int:
-    """The number of words, as the 350-word limit counts them.
+    """Return the number of words, as the 350-word limit counts them.
 
     A word is a run of letters and digits, once what can't be seen is left out; one of more than
     30 characters counts as many as it would have at five letters each. Text in scripts without
@@ -91,7 +91,7 @@ def _segments(run: str) -> Iterator[str]:
 
 
 def _parts(piece: str, vocabulary: Collection[str], longest: int) -> int:
-    """The fewest words of a vocabulary that make up a piece; 1 where they can't."""
+    """Return the fewest words of a vocabulary that make up a piece; 1 where they can't."""
     fewest: list[int | None] = [0]
     for end in range(1, len(piece) + 1):
         best: int | None = None

@@ -28,7 +28,7 @@ from tasks.ui import artifact_key
 
 @retried("look up run", "look up the run of {config.model}")
 async def look_up_run(config: BenchmarkConfig) -> BenchmarkConfig:
-    """The benchmark's settings, those that were not given taken from the model's run."""
+    """Return the benchmark's settings, those that were not given taken from the model's run."""
     return await asyncio.to_thread(with_settings_of_its_run, config, open_store(config.store))
 
 
@@ -54,7 +54,7 @@ measure_contender = retried("measure", "measure {contender.contender}")(serving.
 
 @retried("ceiling", "ceiling of {run.name}'s benchmark")
 async def measure_ceiling(run: BenchmarkRun) -> float | None:
-    """The best that any policy could reach, where the environment knows."""
+    """Return the best that any policy could reach, where the environment knows."""
     return await run.environment.ceiling(run.store)
 
 

@@ -24,7 +24,7 @@ _TAGS = ["precis", "train", "managed"]
 
 @retried("find job", "find the job of {config.model}")
 async def find_job(config: ManagedConfig) -> ManagedJob | None:
-    """The job that is at work on the run.
+    """Return the job that is at work on the run.
 
     Raises:
         ConfigError: a setting means something that no job can reach.
@@ -74,7 +74,7 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
 
 
 async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:
-    """A run of the flow that no worker takes, since it is of no deployment."""
+    """Return a run of the flow that no worker takes, since it is of no deployment."""
     beside_trainer = config.on_its_machine()
     async with get_client() as client:
         return await client.create_flow_run(

@@ -47,7 +47,7 @@ def takes_settings(
 
 
 def named(template: str) -> Callable[[], str]:
-    """A `flow_run_name` made from the settings that a run was given."""
+    """Return a `flow_run_name` made from the settings that a run was given."""
 
     def name() -> str:
         context = FlowRunContext.get()

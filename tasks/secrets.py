@@ -15,7 +15,7 @@ from precis.environment import unset_keys
 
 
 def block_name(variable: str) -> str:
-    """The name of the Secret block that stands for a variable."""
+    """Return the name of the Secret block that stands for a variable."""
     return f"precis-{variable.lower().replace('_', '-')}"
 
 

@@ -71,7 +71,8 @@ def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
 
 
 def failed(error: PrecisError) -> State[Any]:
-    """The state of a run that stopped with this error; `Failed` where it needs no other name."""
+    """Return the state of a run that stopped with this error; `Failed` where it needs no other
+    name."""
     for kind, advice in _ADVICE.items():
         if isinstance(error, kind):
             message = f"{error} {advice}".rstrip()

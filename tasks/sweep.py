@@ -39,7 +39,7 @@ _ALIVE = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
 @retried("plan trials", "plan the trials of {config.name}")
 async def prepare_trials(config: SweepConfig) -> list[Trial]:
-    """The trials, each with settings that its deployment can work with.
+    """Return the trials, each with settings that its deployment can work with.
 
     Raises:
         ConfigError: there is no such deployment, or a trial has settings that can't work.
@@ -88,7 +88,7 @@ async def run_trial(config: SweepConfig, trial: Trial) -> TrialResult:
 
 @retried("publish ranking", "rank the trials of {config.name}")
 async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -> str:
-    """The report in the store and in Prefect's UI; its address.
+    """Return the report in the store and in Prefect's UI; its address.
 
     Raises:
         UnusableRun: no trial was measured.
@@ -104,7 +104,7 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
 
 
 async def _find_at_work(tag: str) -> FlowRun | None:
-    """A run of a trial that an earlier run of the sweep has left at work.
+    """Return a run of a trial that an earlier run of the sweep has left at work.
 
     One that was cancelled with that sweep is waited for, since it holds the model, and is none.
     """
@@ -125,7 +125,8 @@ async def _find_at_work(tag: str) -> FlowRun | None:
 
 
 async def _wait_for_end(run: FlowRun) -> FlowRun:
-    """The run once it has ended. It is asked for: events can be lost, and would end no wait."""
+    """Return the run once it has ended. It is asked for: events can be lost, and would end no
+    wait."""
     async with get_client() as client:
         while run.state is None or not run.state.is_final():
             await asyncio.sleep(_POLL_S)

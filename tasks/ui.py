@@ -92,7 +92,7 @@ async def watch_run(run: Run) -> AsyncIterator[Callable[[], None]]:
 
 
 def artifact_key(model: str, kind: str) -> str:
-    """A key as Prefect wants it: lower case, digits and dashes."""
+    """Return a key as Prefect wants it: lower case, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", f"{model}-{kind}".lower()).strip("-")
 
 

@@ -36,7 +36,7 @@ def reference() -> str:
 
 
 def with_reference(page: str) -> str:
-    """The page with the reference between its markers."""
+    """Return the page with the reference between its markers."""
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not (begin and end):

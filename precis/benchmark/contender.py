@@ -38,7 +38,7 @@ class ContenderSpec:
 
 
 def hosted_contender(config: ContenderConfig, keys: Mapping[str, str]) -> ContenderSpec:
-    """A model that somebody else serves, for money.
+    """Return a model that somebody else serves, for money.
 
     Args:
         keys: the keys that are set, by the name of their variable.
@@ -68,7 +68,8 @@ def local_contender(
     in_flight: int,
     identity: str | None = None,
 ) -> ContenderSpec:
-    """A model or rule that the run itself serves: free, and without limits but requests at once.
+    """Return a model or rule that the run itself serves: free, and without limits but requests at
+    once.
 
     Args:
         model: its name at the endpoint.

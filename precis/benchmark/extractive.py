@@ -58,7 +58,7 @@ async def serve_rehearsed(
 
 
 def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
-    """The step of the checkpoint that was brought here."""
+    """Return the step of the checkpoint that was brought here."""
     ledger = load_ledger(store, model)
     if corpus_digest is not None and ledger.corpus != corpus_digest:
         raise ConfigError(

@@ -24,7 +24,7 @@ from precis.store import Store
 
 
 def list_hosted(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[ContenderSpec]:
-    """The models that somebody else serves.
+    """Return the models that somebody else serves.
 
     Args:
         keys: the keys that are set, by the name of their variable.
@@ -155,13 +155,13 @@ def line_up_trained(
 
 
 def _last_of(ledger: Ledger) -> int:
-    """The newest checkpoint; of a run that stopped early the best, its model."""
+    """Return the newest checkpoint; of a run that stopped early the best, its model."""
     final = ledger.final
     return final.step if ledger.stopped_early is not None and final else ledger.next_step
 
 
 def _flattery(config: BenchmarkConfig, seen: Sequence[str] | None, count: int, nouns: Nouns) -> str:
-    """A warning about figures that may flatter the model; empty if there is none.
+    """Return a warning about figures that may flatter the model; empty if there is none.
 
     Args:
         seen: the ids of the scenarios that it was trained on.

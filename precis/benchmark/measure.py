@@ -41,7 +41,7 @@ class BenchmarkId:
 
     @classmethod
     def now(cls) -> Self:
-        """A new one."""
+        """Return a new one."""
         began = datetime.now(UTC)
         return cls(began, f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
 
@@ -166,7 +166,7 @@ def results_of(
 
 
 def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:
-    """The settings, those that were not given taken from the run that trained the model.
+    """Return the settings, those that were not given taken from the run that trained the model.
 
     Raises:
         ConfigError: the run's settings are of another version of Précis.
@@ -207,7 +207,7 @@ def _ledger_of(store: Store, model: str) -> Ledger:
 
 
 def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:
-    """The committed steps that take part; of `every` n-th the first and the last always."""
+    """Return the committed steps that take part; of `every` n-th the first and the last always."""
     if config.checkpoints == "none" or not committed:
         return []
     ends = [committed[0], committed[-1]]

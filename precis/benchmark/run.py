@@ -109,7 +109,7 @@ class BenchmarkRun:
         return first
 
     def client_of(self, contender: ContenderSpec, dry: bool = False) -> ContenderClient:
-        """A client of a contender; what is free and certain anyway is not kept."""
+        """Return a client of a contender; what is free and certain anyway is not kept."""
         scoring_costs = self.environment.forecast(1) is not None
         keeps = contender.identity is not None and (contender.paid or scoring_costs)
         kept = self.kept if keeps else None
@@ -219,7 +219,7 @@ class Comparison:
 
 
 def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
-    """The models of a benchmark that somebody else serves.
+    """Return the models of a benchmark that somebody else serves.
 
     Raises:
         ConfigError: a key is not set.

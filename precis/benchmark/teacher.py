@@ -49,7 +49,8 @@ class Teacher:
         store: Store,
         budget: Budget,
     ) -> list[Rollout]:
-        """A rollout of each scenario, from the answers that the store keeps where it has them.
+        """Return a rollout of each scenario, from the answers that the store keeps where it has
+        them.
 
         Raises:
             BudgetReached: the next answer might lead past the budget; what was paid for is kept.
@@ -88,7 +89,7 @@ class Teacher:
 
 
 def teacher_of(config: TrainConfig) -> Teacher | None:
-    """The teacher of a run, with its key from the environment; None where it has none.
+    """Return the teacher of a run, with its key from the environment; None where it has none.
 
     Raises:
         ConfigError: its key is not set.

@@ -89,7 +89,7 @@ def is_installed() -> bool:
 
 
 async def find(name: str, *, refresh: bool = False) -> Cluster | None:
-    """The cluster of this name, or None.
+    """Return the cluster of this name, or None.
 
     Args:
         refresh: ask the cloud; else what SkyPilot last knew is enough.

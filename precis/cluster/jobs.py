@@ -38,7 +38,7 @@ class ManagedJob:
 
 
 async def find(name: str) -> ManagedJob | None:
-    """The job of this name that is at work; None if there is none.
+    """Return the job of this name that is at work; None if there is none.
 
     Raises:
         ClusterError: SkyPilot can't be asked, or is about to end the job.

@@ -29,7 +29,7 @@ class Keys:
 
 
 def cluster_name(model: str, store: str) -> str:
-    """The name of the cluster for a model in a store: the same for every run of it.
+    """Return the name of the cluster for a model in a store: the same for every run of it.
 
     SkyPilot takes lower-case letters, digits and dashes, and so do the clouds.
     """
@@ -39,7 +39,7 @@ def cluster_name(model: str, store: str) -> str:
 
 
 def read_keys(home: Path, cluster: str) -> Keys | None:
-    """The keys of the cluster's trainer, where a process with this home started it."""
+    """Return the keys of the cluster's trainer, where a process with this home started it."""
     try:
         return Keys(**json.loads(_path(home, cluster).read_text()))
     except FileNotFoundError:

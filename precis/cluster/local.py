@@ -99,7 +99,7 @@ async def _answers(trainer: ChildService) -> bool:
 
 
 def _python_for(backend: BackendName) -> str:
-    """The Python of the environment that a backend's packages are in.
+    """Return the Python of the environment that a backend's packages are in.
 
     ART's own can't share one with the flow (see the group `gpu` in `pyproject.toml`).
     """

@@ -40,14 +40,14 @@ class ServerAccess:
 
 
 def job_name(config: ManagedConfig) -> str:
-    """The name of a run's job: the same however often it is launched."""
+    """Return the name of a run's job: the same however often it is launched."""
     return cluster_name(config.model, open_store(config.store).url)
 
 
 def managed_task(
     config: ManagedConfig, flow_run: str, server: ServerAccess, prices: dict[str, HourlyPrice]
 ) -> Any:
-    """The `sky.Task` that executes a flow run, as often as it takes.
+    """Return the `sky.Task` that executes a flow run, as often as it takes.
 
     Args:
         flow_run: its id, on that server.
@@ -109,14 +109,14 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
 
 
 def lock_of(config: ManagedConfig) -> str:
-    """The lock file of what the flow needs: games and puzzles are packages of others."""
+    """Return the lock file of what the flow needs: games and puzzles are packages of others."""
     if config.environment.kind in ("textarena", "reasoning_gym"):
         return "requirements-environments.lock"
     return "requirements.lock"
 
 
 def keys_of(config: ManagedConfig) -> dict[str, str]:
-    """The keys that the run asks others with, the store's left out, by their variables."""
+    """Return the keys that the run asks others with, the store's left out, by their variables."""
     wanted = {"HF_TOKEN", *_OBSERVERS}
     teacher = config.warm_start.teacher if config.warm_start else None
     asked = (

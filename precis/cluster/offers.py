@@ -78,11 +78,11 @@ def price_of(offer: Offer, config: ClusterConfig) -> float:
 
 
 def clouds_of(config: ClusterConfig) -> list[str]:
-    """The clouds of the places to rent at, in order."""
+    """Return the clouds of the places to rent at, in order."""
     return list(dict.fromkeys(map(cloud_of, config.infra)))
 
 
 def cloud_of(infra: str) -> str:
-    """The cloud of a place, as SkyPilot names it."""
+    """Return the cloud of a place, as SkyPilot names it."""
     cloud = infra.partition("/")[0].lower()
     return {"k8s": "kubernetes"}.get(cloud, cloud)

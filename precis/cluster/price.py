@@ -24,12 +24,13 @@ class HourlyPrice:
 
 
 def as_variable(prices: Mapping[str, HourlyPrice]) -> str:
-    """The prices as the variable carries them."""
+    """Return the prices as the variable carries them."""
     return json.dumps({cloud: asdict(price) for cloud, price in prices.items()})
 
 
 def price_here() -> HourlyPrice | None:
-    """The price of this machine, where a managed job has rented it and the price is known."""
+    """Return the price of this machine, where a managed job has rented it and the price is
+    known."""
     prices = json.loads(os.environ.get(VARIABLE, "{}"))
     machine = json.loads(os.environ.get(_SKYPILOT_VARIABLE, "{}"))
     found = prices.get(machine.get("cloud", "").lower())

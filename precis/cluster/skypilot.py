@@ -90,7 +90,7 @@ class SkyPilotHost:
         await self._disconnect()
 
     async def _find(self) -> TrainerAddress | None:
-        """The trainer that runs already, if it answers."""
+        """Return the trainer that runs already, if it answers."""
         began = time.monotonic()
         keys = read_keys(self._home, self.name)
         self.cluster = await api.find(self.name)
@@ -180,7 +180,7 @@ class SkyPilotHost:
             api.follow_log(self.name, job, self._log)
 
     async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
-        """The trainer's address at this end of a new tunnel, once it answers there."""
+        """Return the trainer's address at this end of a new tunnel, once it answers there."""
         tunnel = Tunnel(ssh_to(self.name), keys.port, self._log)
         self._tunnel = tunnel
         tunnel.open()

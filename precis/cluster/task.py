@@ -43,7 +43,7 @@ class Work:
 
 
 def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
-    """The `sky.Task` that serves the trainer.
+    """Return the `sky.Task` that serves the trainer.
 
     Raises:
         ConfigError: Précis runs from no checkout, so there is nothing to send.
@@ -60,7 +60,7 @@ def fill_in(
     config: ClusterConfig,
     files: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """The `sky.Task` that a file describes, with this checkout, on the machines to ask for.
+    """Return the `sky.Task` that a file describes, with this checkout, on the machines to ask for.
 
     Args:
         files: to send there besides: here, by their place there.
@@ -90,7 +90,7 @@ def fill_in(
 
 
 def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
-    """The machines to ask for, in order, as `sky.Resources` takes them."""
+    """Return the machines to ask for, in order, as `sky.Resources` takes them."""
     kinds = {"never": (False,), "first": (True, False), "only": (True,)}[config.spot]
     machines = []
     for spot in kinds:
@@ -126,7 +126,7 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _keys_of_profile() -> dict[str, str]:
-    """The keys that AWS's own tools would take here: of a profile, or the machine's role."""
+    """Return the keys that AWS's own tools would take here: of a profile, or the machine's role."""
     import boto3
 
     credentials = boto3.Session().get_credentials()

@@ -14,7 +14,7 @@ _PAUSES_S = (0.2, 0.5, 1, 2, 5)
 
 
 def ssh_to(cluster: str) -> list[str]:
-    """The command that reaches a cluster, by the configuration that SkyPilot writes.
+    """Return the command that reaches a cluster, by the configuration that SkyPilot writes.
 
     Named explicitly, since ssh looks for its own configuration in the account's home and not
     in $HOME, where SkyPilot puts it.

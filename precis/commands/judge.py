@@ -136,7 +136,8 @@ def audit(
 
 
 def _source_of(results: Path) -> DocumentSource:
-    """The documents of the run that a benchmark's results lie with; else the bundled ones."""
+    """Return the documents of the run that a benchmark's results lie with; else the bundled
+    ones."""
     for folder in results.resolve().parents[:_DEEPEST]:
         found = find_ledger(FolderStore(folder.parent), folder.name) if folder.name else None
         if found is not None:
@@ -161,7 +162,7 @@ def _rows_of(results: pl.DataFrame, contender: str) -> pl.DataFrame:
 async def _judge(
     config: JudgeConfig, corpus: Sequence[Document], chosen: Sequence[AuditSample]
 ) -> dict[str, list[Verdict]]:
-    """The verdicts of each protocol on the same summaries."""
+    """Return the verdicts of each protocol on the same summaries."""
     home = private_home()
     found: dict[str, list[Verdict]] = {}
     async with _endpoint(config, home) as endpoint:

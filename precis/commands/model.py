@@ -172,7 +172,7 @@ def _serve_policy(model: NamedCheckpoint, address: ServerAddress, run: bool) -> 
 
 
 def _find_or_show_key() -> str:
-    """The key of the server that is started; a new one is shown once, to who started it."""
+    """Return the key of the server that is started; a new one is shown once, to who started it."""
     key, is_new = find_or_make_key()
     if is_new:
         note(f"PRECIS_API_KEY is not set. The key of this server: {key}")

@@ -102,7 +102,7 @@ async def _trained(
 
 
 async def _choose_model(environment: Environment, location: str) -> NamedCheckpoint:
-    """The best model that was trained on these scenarios and can be used on this machine.
+    """Return the best model that was trained on these scenarios and can be used on this machine.
 
     Raises:
         StoreError: there is none.

@@ -118,7 +118,7 @@ def summarize(
 
 
 def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
-    """The questions of a file, each about a document that is there.
+    """Return the questions of a file, each about a document that is there.
 
     Raises:
         DocumentsError: one is about none, or names none of several.
@@ -204,7 +204,7 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
 
 
 async def _choose_model(store: Store) -> NamedCheckpoint:
-    """The best model that this machine can use; where it can use none, the best."""
+    """Return the best model that this machine can use; where it can use none, the best."""
     unusable: list[NamedCheckpoint] = []
     problem: StoreError | None = None
     for reference in rank_models(store):

@@ -99,7 +99,7 @@ class CommandEnvironment(RulerScored):
 def load_command(
     command: Sequence[str], scenarios: str = "", rubric: str = ""
 ) -> CommandEnvironment:
-    """The environment of a program.
+    """Return the environment of a program.
 
     Args:
         scenarios: a JSONL file of them; empty asks the program.

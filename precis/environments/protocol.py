@@ -122,7 +122,7 @@ class Environment(Protocol):
         return Spend()
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
-        """The scenarios to train on, or those held out; the same ones with every call."""
+        """Return the scenarios to train on, or those held out; the same ones with every call."""
         ...
 
     async def rollout(

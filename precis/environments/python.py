@@ -140,7 +140,7 @@ class PythonEnvironment(RulerScored):
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
-    """The environment of a file.
+    """Return the environment of a file.
 
     Args:
         score: `own` or `ruler`; empty takes what the file says, or else `own`.

@@ -146,7 +146,7 @@ def ruler_prompt(
 
 
 def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
-    """The scores in the order of `ids`.
+    """Return the scores in the order of `ids`.
 
     Raises:
         BadReply: the reply is not one JSON object with one score between 0 and 1 for each id.

@@ -76,7 +76,7 @@ def _show(conversation: Conversation) -> Iterator[str]:
 
 
 def _tool_calls(message: Message) -> Sequence[tuple[str, str, Any]]:
-    """The name, the arguments and the id of each call."""
+    """Return the name, the arguments and the id of each call."""
     calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
@@ -91,7 +91,7 @@ def _folded(label: str, texts: Sequence[str]) -> str:
 
 
 def _beginning(text: str) -> str:
-    """The first line of a text, and a sign that there is more."""
+    """Return the first line of a text, and a sign that there is more."""
     line = text.strip().split("\n", 1)[0]
     if len(line) > _BEGINNING:
         return f"{line[:_BEGINNING]}…"

@@ -116,14 +116,14 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
 
 
 def _plain(item: Any) -> Any:
-    """A message with its content as text; a choice as it is."""
+    """Return a message with its content as text; a choice as it is."""
     return (
         item if isinstance(item, Choice) else {**item, "content": content_text(item.get("content"))}
     )
 
 
 def _message(item: Any) -> dict[str, Any]:
-    """A message, or a choice's, as the parquet has those of the first conversation."""
+    """Return a message, or a choice's, as the parquet has those of the first conversation."""
     sampled = isinstance(item, Choice)
     message = item.message.to_dict() if sampled else item
     calls = message.get("tool_calls")

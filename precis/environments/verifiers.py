@@ -299,7 +299,7 @@ class _Child:
 
 
 def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
-    """The environment of an installed package.
+    """Return the environment of an installed package.
 
     Raises:
         ConfigError: it can't be played; says why, and what to do.

@@ -61,7 +61,7 @@ def read_questions(path: Path) -> list[FileQuestion]:
 
 
 def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuestion]:
-    """The questions that a file is to answer: those that name it, and those that name none.
+    """Return the questions that a file is to answer: those that name it, and those that name none.
 
     Standard input may be named as it is on the command line, and as it is told of.
     """

@@ -56,6 +56,6 @@ def _cut(sentence: str, tokens_max: int) -> list[str]:
 
 
 def _chunks(word: str, tokens_max: int) -> list[str]:
-    """A word in pieces that fit: scripts without spaces have very long ones."""
+    """Return a word in pieces that fit: scripts without spaces have very long ones."""
     size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
     return [word[start : start + size] for start in range(0, len(word), size)]

@@ -87,7 +87,7 @@ class FileReader:
         return Text(name, answer["text"], answer["prose"])
 
     async def _ask(self, asked: Mapping[str, Any], content: bytes) -> dict[str, Any]:
-        """The process's answer; it is ended where there is none.
+        """Return the process's answer; it is ended where there is none.
 
         Raises:
             DocumentsError: it took too long, or died of the file.
@@ -151,7 +151,7 @@ def _describe_death(asked: Mapping[str, Any], status: int | None) -> DocumentsEr
 
 
 def _content(path: Path, name: str, bytes_max: int) -> bytes:
-    """The content of a file or of standard input.
+    """Return the content of a file or of standard input.
 
     Raises:
         DocumentsError: it can't be read, or is too large.

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _read(name: str, kind: str, content: bytes) -> bytes:
-    """The text, or why there is none, as JSON.
+    """Return the text, or why there is none, as JSON.
 
     Raises:
         MemoryError: it takes more than there is.

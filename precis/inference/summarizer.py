@@ -60,7 +60,7 @@ class Summarizer(Protocol):
         """Tokens that it reads at once, prompt and summary included; None for any number."""
 
     async def write(self, text: str, words_max: int) -> str:
-        """A summary in at most so many words, if the policy keeps to them.
+        """Return a summary in at most so many words, if the policy keeps to them.
 
         Raises:
             SummaryError: there is none; the message says why.
@@ -80,7 +80,7 @@ class LongSummary:
 
 
 async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> LongSummary:
-    """The summary of a text of any length.
+    """Return the summary of a text of any length.
 
     What is longer than the summarizer reads at once is split; the summaries of its parts are then
     summarized together, so that the last request is again one that the policy was trained for.
@@ -292,7 +292,7 @@ class _Models(BaseModel):
 
 
 def _cut(sentence: str, words_max: int) -> list[str]:
-    """A sentence, in pieces between words if it has more than so many."""
+    """Return a sentence, in pieces between words if it has more than so many."""
     words = count_words(sentence)
     if words <= words_max:
         return [sentence]

@@ -51,7 +51,7 @@ class Text:
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """The files that are meant: each path, and of a folder every file that can be read.
+    """Return the files that are meant: each path, and of a folder every file that can be read.
 
     Raises:
         DocumentsError: a path is not there, or a folder holds nothing that can be read.
@@ -216,7 +216,7 @@ def _without_edges(page: str, running: set[str]) -> str:
 
 
 def _shape(line: str) -> str:
-    """A line as it is on other pages: numbers count on."""
+    """Return a line as it is on other pages: numbers count on."""
     return re.sub(r"\d+", "0", " ".join(line.split()).casefold())
 
 
@@ -241,7 +241,7 @@ def _both(markdown: str) -> tuple[str, str]:
 
 
 def _markdown_of(html: str) -> str:
-    """The readable part of a page as Markdown, without links and pictures."""
+    """Return the readable part of a page as Markdown, without links and pictures."""
     from markdownify import MarkdownConverter
 
     class MainTextConverter(MarkdownConverter):
@@ -269,7 +269,7 @@ def _markdown_of(html: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """The first line of what went wrong, or its kind."""
+    """Return the first line of what went wrong, or its kind."""
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 

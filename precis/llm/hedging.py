@@ -102,7 +102,7 @@ class Hedging:
         ask: Callable[[Turn], Coroutine[Any, Any, T]],
         spent_s: float = 0.0,
     ) -> T:
-        """The result of asking, or of asking again, whichever succeeds first; not of both.
+        """Return the result of asking, or of asking again, whichever succeeds first; not of both.
 
         The other is cancelled and has ended when this returns. An error is raised when none of
         them can succeed any more.
@@ -161,7 +161,7 @@ async def _wait_for_end(task: asyncio.Task[Any], within_s: float) -> bool:
 
 
 async def _first_result(*tasks: asyncio.Task[T]) -> T:
-    """The first result there is; where all fail, the last error."""
+    """Return the first result there is; where all fail, the last error."""
     try:
         under_way = set(tasks)
         while True:

@@ -29,7 +29,7 @@ _PAUSE_MAX_S = 60.0
 
 
 def without_quota(in_flight: int) -> RateLimits:
-    """The limits of a server that the run itself has started: only requests at once."""
+    """Return the limits of a server that the run itself has started: only requests at once."""
     return RateLimits(requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=in_flight)
 
 

@@ -52,7 +52,7 @@ NO_KEY = "none"
 
 
 def key_of_server() -> str | None:
-    """The key of a server of one's own; None where none is set.
+    """Return the key of a server of one's own; None where none is set.
 
     Raises:
         ConfigError: no header can carry it.
@@ -62,7 +62,7 @@ def key_of_server() -> str | None:
 
 
 def sendable(key: str, variable: str) -> str:
-    """A key without the space around it.
+    """Return a key without the space around it.
 
     Raises:
         ConfigError: no header can carry it. What sends it would say so too, and quote the key.

@@ -54,12 +54,14 @@ class Redactor:
         self._last = re.compile(rf"(?:{last})(?!\w)")
 
     def clean(self, content: bytes) -> bytes:
-        """The content with `…` for the key and each part of it; other bytes stay as they are."""
+        """Return the content with `…` for the key and each part of it; other bytes stay as they
+        are."""
         text = content.decode("utf-8", "surrogateescape")
         return self._clean(text).encode("utf-8", "surrogateescape")
 
     def clean_text(self, text: str) -> str:
-        """The text with `…` for the key and each part of it, and `?` for half a character."""
+        """Return the text with `…` for the key and each part of it, and `?` for half a
+        character."""
         return self._clean(text).encode("utf-8", "replace").decode()
 
     def _clean(self, text: str) -> str:
@@ -104,7 +106,7 @@ def _credentials(authorization: str) -> Iterator[str]:
 
 
 def _first_hidden(found: re.Match[str]) -> str:
-    """A mask for the first characters of a key, if that is what they are."""
+    """Return a mask for the first characters of a key, if that is what they are."""
     before = found.string[max(0, found.start() - _CONTEXT) : found.start()]
     if _MASK_AFTER.match(found.string, found.end()):
         return found[0] if _WITHIN_WORD.search(before) else _HIDDEN
@@ -112,7 +114,7 @@ def _first_hidden(found: re.Match[str]) -> str:
 
 
 def _last_hidden(found: re.Match[str]) -> str:
-    """A mask for the last characters of a key, if that is what they are.
+    """Return a mask for the last characters of a key, if that is what they are.
 
     A mask of lines may look as if it were of the key, so shorter ends are tried as well.
     """

@@ -35,7 +35,7 @@ class SchemaRejected(Exception):
 def open_response(
     status: int, headers: Mapping[str, str], content: bytes, endpoint: Endpoint
 ) -> dict[str, Any]:
-    """The body of a successful response.
+    """Return the body of a successful response.
 
     Raises:
         ProviderFailed: another try may help.
@@ -57,7 +57,7 @@ def open_response(
 
 
 def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
-    """The first choice of a response; its message holds a text, or none.
+    """Return the first choice of a response; its message holds a text, or none.
 
     Args:
         role: who has answered, for messages.
@@ -88,7 +88,7 @@ def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
-    """The text of a choice; empty where it has none."""
+    """Return the text of a choice; empty where it has none."""
     return str(choice["message"].get("content") or "")
 
 
@@ -100,7 +100,7 @@ def _is_call(call: object) -> bool:
 
 
 def strip_code_fence(content: str) -> str:
-    """A reply without the Markdown code fence that models put around JSON unasked."""
+    """Return a reply without the Markdown code fence that models put around JSON unasked."""
     fence = _CODE_FENCE.fullmatch(content)
     return fence.group(1) if fence else content
 
@@ -171,7 +171,7 @@ def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
 
 
 def _load(content: bytes) -> dict[str, Any]:
-    """A body as an object; empty where it is none. Google wraps errors in a list of one."""
+    """Return a body as an object; empty where it is none. Google wraps errors in a list of one."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):

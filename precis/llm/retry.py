@@ -77,7 +77,7 @@ class Retrier:
         self._random = random.Random()
 
     async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-        """The result of the first try that succeeds.
+        """Return the result of the first try that succeeds.
 
         Raises:
             ProviderFailed: the last try failed too, or the deadline leaves no time for another.

@@ -10,7 +10,7 @@ import httpx
 
 
 def tls_for(url: str | httpx.URL) -> ssl.SSLContext:
-    """The TLS context for a client of this address: an empty one where it is plain HTTP."""
+    """Return the TLS context for a client of this address: an empty one where it is plain HTTP."""
     if httpx.URL(url).scheme == "https":
         return _verifying()
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

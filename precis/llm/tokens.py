@@ -13,16 +13,16 @@ BYTES_PER_TOKEN_MIN = 3
 
 
 def estimate_tokens(characters: int) -> float:
-    """The tokens that a text of so many characters is likely to take; for forecasts."""
+    """Return the tokens that a text of so many characters is likely to take; for forecasts."""
     return characters / CHARACTERS_PER_TOKEN
 
 
 def estimate_tokens_with_margin(characters: int) -> int:
-    """The tokens to keep free for it, with a margin; for limits and budgets."""
+    """Return the tokens to keep free for it, with a margin; for limits and budgets."""
     return round(estimate_tokens(characters) * (1 + _MARGIN))
 
 
 def estimate_most_tokens(text: str) -> int:
-    """The tokens that a text takes in any script, rather too many than too few; where a text
+    """Return the tokens that a text takes in any script, rather too many than too few; where a text
     that does not fit would be refused."""
     return math.ceil(len(text.encode()) / BYTES_PER_TOKEN_MIN)

@@ -81,7 +81,7 @@ def name_base(folder: Path, name: str) -> None:
 
 
 def rank_of(folder: Path) -> int:
-    """The largest rank of an adapter's products, which its server has to be told."""
+    """Return the largest rank of an adapter's products, which its server has to be told."""
     config = _config(folder)
     return int(max([config["r"], *(config.get("rank_pattern") or {}).values()]))
 
@@ -138,7 +138,7 @@ def _product(
 
 
 def _by_pattern(module: str, patterns: Mapping[str, Any] | None, default: Any) -> Any:
-    """The value that a module's name matches, as PEFT matches it: from a dot to the end."""
+    """Return the value that a module's name matches, as PEFT matches it: from a dot to the end."""
     for pattern, value in (patterns or {}).items():
         if re.match(rf"(.*\.)?({pattern})$", module):
             return value

@@ -120,7 +120,7 @@ def find_base(name: str) -> Path:
 
 
 def public_name(name: str) -> str:
-    """A base model's name as others may read it: of a folder, not where it lies."""
+    """Return a base model's name as others may read it: of a folder, not where it lies."""
     return name if HUB_NAME.fullmatch(name) else Path(name).name
 
 
@@ -152,7 +152,7 @@ def refuse_quantized(folder: Path, targets: list[str]) -> None:
 
 
 def base_config(folder: Path) -> dict[str, Any]:
-    """A model's `config.json`.
+    """Return a model's `config.json`.
 
     Raises:
         ConfigError: it can't be read.

@@ -40,8 +40,8 @@ class BenchmarkOfModel:
 
 
 def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
-    """The newest benchmark of a checkpoint on the documents that its run held out; None where it
-    was in none.
+    """Return the newest benchmark of a checkpoint on the documents that its run held out; None
+    where it was in none.
 
     Raises:
         StoreError: the results can't be read.
@@ -69,7 +69,7 @@ def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
 
 
 def base_of(model: NamedCheckpoint) -> str:
-    """The name of a model's base for its card; empty for the embedded policy.
+    """Return the name of a model's base for its card; empty for the embedded policy.
 
     Raises:
         ConfigError: the adapter has to say it, and names what is no model.
@@ -90,7 +90,7 @@ def card_of(
     repo: str,
     benchmarked: BenchmarkOfModel | None,
 ) -> str:
-    """A card in the Hub's form: metadata between dashes, then Markdown.
+    """Return a card in the Hub's form: metadata between dashes, then Markdown.
 
     Args:
         base: the base model's name; empty for the embedded policy.

@@ -13,7 +13,7 @@ _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
 
 
 def token_for_hub() -> str:
-    """The token that writes to the Hub.
+    """Return the token that writes to the Hub.
 
     Raises:
         ConfigError: it is not set, or no header can carry it.
@@ -79,7 +79,7 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
 
 
 def _explain_refusal(error: object, repo: str, token: str) -> str:
-    """A sentence about an answer of the Hub, without the token."""
+    """Return a sentence about an answer of the Hub, without the token."""
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if status in (401, 403):

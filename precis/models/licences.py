@@ -61,7 +61,7 @@ _KNOWN = {
 
 
 def licence_of(base_model: str) -> Licence | None:
-    """The licence of a base model, by its name on the Hub; None where it is not known here.
+    """Return the licence of a base model, by its name on the Hub; None where it is not known here.
 
     A mirror's copy (`unsloth/Qwen2.5-3B-Instruct-bnb-4bit`) has the licence of the original.
     """

@@ -157,7 +157,7 @@ def _blocks(rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _kind(tensor: Tensor, dtype: str | None) -> np.dtype[np.generic]:
-    """The type that a tensor is written in: integers and masks always keep theirs."""
+    """Return the type that a tensor is written in: integers and masks always keep theirs."""
     is_float = tensor.dtype in FLOATS.values()
     return FLOATS[dtype] if dtype and is_float else tensor.dtype
 

@@ -17,12 +17,12 @@ DOCUMENT = "{document}"
 
 
 def words_of(record: TrainingRecord | None) -> int:
-    """The longest summary that a model was asked for, in words."""
+    """Return the longest summary that a model was asked for, in words."""
     return record.words_max if record else WORDS_MAX
 
 
 def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
-    """The messages with a mark for the document, and how the benchmark samples: greedily."""
+    """Return the messages with a mark for the document, and how the benchmark samples: greedily."""
     if record and record.is_agent:
         return {
             "environment": record.environment,
@@ -40,7 +40,8 @@ def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
 
 
 def parser_in(folder: Path) -> str:
-    """The parser of an exported agent's calls of tools; empty for a model that summarizes."""
+    """Return the parser of an exported agent's calls of tools; empty for a model that
+    summarizes."""
     try:
         prompt = json.loads((folder / PROMPT_FILE).read_text(encoding="utf-8"))
         return str(prompt.get("tool_call_parser", ""))

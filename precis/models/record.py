@@ -132,7 +132,7 @@ def write_record(store: Store, model: str, record: TrainingRecord) -> None:
 
 
 def read_record(store: Store, model: str) -> TrainingRecord | None:
-    """The record of a run; None where there is none that can be read."""
+    """Return the record of a run; None where there is none that can be read."""
     blob = store.get(record_key(model))
     if blob is None:
         return None
@@ -144,7 +144,8 @@ def read_record(store: Store, model: str) -> TrainingRecord | None:
 
 
 def code_commit() -> str:
-    """The commit of this checkout, with `-dirty` where it was changed since; empty elsewhere."""
+    """Return the commit of this checkout, with `-dirty` where it was changed since; empty
+    elsewhere."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return ""  # installed; a repository around it would be another project's

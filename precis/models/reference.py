@@ -105,7 +105,8 @@ class NamedCheckpoint:
 
 
 def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
-    """The checkpoint that a reference means; `best` is the most accurate that the store still has.
+    """Return the checkpoint that a reference means; `best` is the most accurate that the store
+    still has.
 
     Raises:
         StoreError: there is no such run, or no whole checkpoint of it.
@@ -119,7 +120,7 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
 
 
 def rank_models(store: Store) -> list[Reference]:
-    """The models to use where none is named, the first one first.
+    """Return the models to use where none is named, the first one first.
 
     Scores can be compared where documents, judge and measure are the same. Runs that share these
     make a group, in which the best comes first; the group that was written last goes before the

@@ -165,7 +165,7 @@ def name_of(folder: Path) -> str:
 
 
 def as_shell(command: Sequence[str]) -> str:
-    """A command to copy into a terminal, an option a line."""
+    """Return a command to copy into a terminal, an option a line."""
     return re.sub(r" (?=--)", " \\\n    ", shlex.join(command))
 
 
@@ -226,7 +226,7 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
 
 
 def find_or_make_key() -> tuple[str, bool]:
-    """The key to ask for, and whether it is a new one that nobody knows yet."""
+    """Return the key to ask for, and whether it is a new one that nobody knows yet."""
     known = key_of_server()
     if known is not None:
         return known, False

@@ -63,22 +63,22 @@ class Weights:
         return dict.fromkeys(names_in(single), single)
 
     def type_of(self, name: str) -> str:
-        """A tensor's type, by safetensors' name."""
+        """Return a tensor's type, by safetensors' name."""
         with _open(self.files[name]) as file:
             return str(file.get_slice(name).get_dtype())
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """A tensor's shape."""
+        """Return a tensor's shape."""
         with _open(self.files[name]) as file:
             return tuple(file.get_slice(name).get_shape())
 
     def read(self, name: str) -> Tensor:
-        """A tensor as it is in its file."""
+        """Return a tensor as it is in its file."""
         return read_tensor(self.files[name], name)
 
 
 def names_in(path: Path) -> list[str]:
-    """The names of a file's tensors."""
+    """Return the names of a file's tensors."""
     with _open(path) as file:
         return list(file.keys())
 
@@ -137,7 +137,7 @@ def _shards(tensors: Iterable[tuple[str, Tensor]], shard_bytes: int) -> Iterator
 
 
 def _part(folder: Path, number: int) -> Path:
-    """A shard's name while it is not known how many there will be."""
+    """Return a shard's name while it is not known how many there will be."""
     return folder / f".model-{number:05d}.writing"
 
 

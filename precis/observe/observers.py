@@ -53,7 +53,7 @@ async def observing(environment: Environment | None = None) -> AsyncIterator[Obs
 
 
 def services(environment: Environment) -> list[Service]:
-    """The services that there are keys for."""
+    """Return the services that there are keys for."""
     found = (
         OpenPipe.from_environment(environment),
         Langfuse.from_environment(environment),

@@ -18,7 +18,8 @@ _SCENARIO_MAX = 2000
 def sample_table(
     rollouts: Sequence[Sequence[Rollout]],
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """The columns and rows of a table of rollouts, the worst first; the unscored come last."""
+    """Return the columns and rows of a table of rollouts, the worst first; the unscored come
+    last."""
     everyone = [one for group in rollouts for one in group if one.calls]
     everyone.sort(key=lambda one: (one.reward is None, one.reward or 0.0))
     names = tuple(dict.fromkeys(name for one in everyone for name in one.metrics))

@@ -109,7 +109,7 @@ class Sender:
                 await self._deliver(client, batch)
 
     def _next(self) -> list[RolloutRecord]:
-        """The next batch; empty when there is none left and none will come."""
+        """Return the next batch; empty when there is none left and none will come."""
         while True:
             # Looked at before the queue: what was told before the end is sent.
             over = self._ending.is_set()

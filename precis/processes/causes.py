@@ -41,7 +41,8 @@ def cause_of(failure: str, log: str = "") -> str:
 
 
 def cause_in(log: str, failure: str = "") -> str:
-    """The cause in the words of what raised it, for a process that knows none of our settings.
+    """Return the cause in the words of what raised it, for a process that knows none of our
+    settings.
 
     Args:
         failure: taken where the log holds no exception; empty takes the last line of the log.
@@ -54,7 +55,7 @@ def cause_in(log: str, failure: str = "") -> str:
 
 
 def _in_our_words(failure: str) -> str:
-    """The same, or for a want of memory what was free and which setting to change."""
+    """Return the same, or for a want of memory what was free and which setting to change."""
     found = _FREE.search(failure)
     if found:
         return (

@@ -188,7 +188,8 @@ Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
 
 
 def _open_log(log: Path) -> BinaryIO:
-    """The log, for its owner alone; the child can read there what its own children printed."""
+    """Return the log, for its owner alone; the child can read there what its own children
+    printed."""
     log.parent.mkdir(parents=True, exist_ok=True)
     return open(log, "a+b", opener=lambda path, flags: os.open(path, flags, 0o600))
 
@@ -209,7 +210,7 @@ async def _read_port(reader: int) -> int | None:
 
 
 def free_port() -> int:
-    """A port of the loopback on which nothing listens."""
+    """Return a port of the loopback on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port

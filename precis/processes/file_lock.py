@@ -87,7 +87,7 @@ def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
 
 
 def _holder(file: TextIO) -> str:
-    """The process that holds a lock, as far as the file says it."""
+    """Return the process that holds a lock, as far as the file says it."""
     file.seek(0)
     try:
         holder = str(LockHolder.model_validate_json(file.read(_HOLDER_BYTES_MAX)))

@@ -73,7 +73,7 @@ def processes() -> list[Process]:
 
 
 def descendants(of: int) -> set[Process]:
-    """The children of a process, theirs, and so on."""
+    """Return the children of a process, theirs, and so on."""
     running = processes()
     found: set[Process] = set()
     parents = {of}
@@ -225,7 +225,7 @@ def _watch() -> None:
 
 
 def _find_marked(mark: str) -> set[Process]:
-    """The processes that a server marked so has started."""
+    """Return the processes that a server marked so has started."""
     entry = f"{_MARK}={mark}".encode()
     others = (one for one in processes() if one.pid != os.getpid())
     return {one for one in others if entry in _environment(one.pid)}

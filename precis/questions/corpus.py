@@ -22,7 +22,7 @@ TOPIC = "documents"
 def rows_of(
     made: Sequence[DocumentQuestions], folder: Path, mark: str = "q"
 ) -> list[dict[str, str]]:
-    """A row for each question; documents that nothing was kept of have none.
+    """Return a row for each question; documents that nothing was kept of have none.
 
     As many unanswerable ones are taken as come nearest to a fifth of all, or all that there are:
     one of each document first, then the second ones, in an order that only the documents decide.

@@ -41,7 +41,7 @@ class PaymentJournal:
                 logger.warning("A line of %s was cut short, and is left out.", self.path)
 
     def get(self, key: str) -> Any:
-        """The newest record of a key, or None."""
+        """Return the newest record of a key, or None."""
         return self._records.get(key)
 
     def put(self, key: str, record: Any) -> None:

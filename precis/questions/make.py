@@ -56,7 +56,7 @@ class Writer(Protocol):
         """Its name; questions of another model are not taken for its own."""
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """The questions of a document.
+        """Return the questions of a document.
 
         Raises:
             ProviderFailed: there are none; the message says why.
@@ -92,7 +92,7 @@ class QuestionMaker:
     async def make(
         self, texts: Sequence[Text], tell: Tell = lambda made: None
     ) -> list[DocumentQuestions]:
-        """The questions of each text.
+        """Return the questions of each text.
 
         Args:
             tell: told what became of each as soon as it is known.
@@ -135,7 +135,7 @@ class QuestionMaker:
         return written
 
     async def _try(self, document: Document, text: str | None) -> Scored | Unscored:
-        """The judge's verdict from a text, or from none; asked for once."""
+        """Return the judge's verdict from a text, or from none; asked for once."""
         key = _digest([self._judge.identity, repr(document.questions), text])
         known = self._get(key)
         if known is not None:
@@ -165,7 +165,7 @@ class QuestionMaker:
 def document_of(
     text: Text, written: Sequence[WrittenQuestion], topic: str = "", mark: str = "q"
 ) -> Document:
-    """A document with the questions that were written for it; its id is by its content.
+    """Return a document with the questions that were written for it; its id is by its content.
 
     Args:
         mark: what the questions' ids have before their number.
@@ -181,7 +181,7 @@ def document_of(
 
 
 def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuestion]:
-    """The questions without those that an earlier one is nearly the same as."""
+    """Return the questions without those that an earlier one is nearly the same as."""
     different: list[WrittenQuestion] = []
     for one in written:
         if not any(are_alike(one.question, earlier.question) for earlier in different):

@@ -85,7 +85,7 @@ def question_messages(text: str) -> list[dict[str, str]]:
 
 
 def parse_questions(reply: str) -> list[WrittenQuestion]:
-    """The questions in the order of `IDS`.
+    """Return the questions in the order of `IDS`.
 
     Raises:
         BadReply: the reply is not one JSON object with one whole question for each id.

@@ -79,7 +79,8 @@ class RuleWriter:
     model = MODEL
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """The questions of a document; none where it has no number, date or name to ask for."""
+        """Return the questions of a document; none where it has no number, date or name to ask
+        for."""
         return write_cloze(text)
 
 
@@ -128,7 +129,7 @@ def _weight(sentence: str, spoken_of: Counter[str]) -> float:
 
 
 def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
-    """The fact that the fewest other sentences have; of those the longest."""
+    """Return the fact that the fewest other sentences have; of those the longest."""
     found = []
     for fact in _facts(sentence):
         answer = sentence[fact.start : fact.end]
@@ -139,7 +140,7 @@ def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
 
 
 def _facts(sentence: str) -> list[_Fact]:
-    """The dates, numbers and names of a sentence, none within another.
+    """Return the dates, numbers and names of a sentence, none within another.
 
     What a sentence begins with is none: its first word has a capital anyway, and a number there is
     that of a list.

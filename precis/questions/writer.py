@@ -83,7 +83,7 @@ class QuestionWriter:
         return self._client.spend
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """The questions of a document.
+        """Return the questions of a document.
 
         Raises:
             ProviderFailed: the last try failed too.
@@ -120,7 +120,7 @@ class QuestionWriter:
 
 
 def estimate_usage(text: str) -> Usage:
-    """The tokens that the questions of a document are likely to take."""
+    """Return the tokens that the questions of a document are likely to take."""
     prompt = estimate_tokens(_characters_asked(text))
     return Usage(round(prompt), round(estimate_tokens(_CHARACTERS_WRITTEN)))
 

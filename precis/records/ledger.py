@@ -260,7 +260,7 @@ class Ledger(Record):
         return newest if self.stopped_early is None else self.best
 
     def advance(self, record: StepRecord, checkpoint: str = "") -> Self:
-        """The ledger after one more step.
+        """Return the ledger after one more step.
 
         Args:
             checkpoint: the digest of the checkpoint that the step made, if it is known.
@@ -273,31 +273,31 @@ class Ledger(Record):
         return advanced.add_digest(record.step + 1, checkpoint) if checkpoint else advanced
 
     def add_digest(self, step: int, checkpoint: str) -> Self:
-        """The ledger with the digest of the checkpoint of a step that it has reached."""
+        """Return the ledger with the digest of the checkpoint of a step that it has reached."""
         return self._with(checkpoints={**self.checkpoints, step: checkpoint})
 
     def add_validation(self, validation: Validation, usd: float = 0.0) -> Self:
-        """The ledger with one more validation; one of the same step is replaced."""
+        """Return the ledger with one more validation; one of the same step is replaced."""
         others = (known for known in self.validations if known.step != validation.step)
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
 
     def add_variance(self, variance: GroupVariance, usd: float = 0.0) -> Self:
-        """The ledger with one more measure of an adapter's groups."""
+        """Return the ledger with one more measure of an adapter's groups."""
         others = (known for known in self.variances if known.step != variance.step)
         variances = sorted((*others, variance), key=lambda known: known.step)
         return self._with(variances=tuple(variances), usd=self.usd + usd)
 
     def charge(self, usd: float) -> Self:
-        """The ledger with what was spent beside steps and validations."""
+        """Return the ledger with what was spent beside steps and validations."""
         return self._with(usd=self.usd + usd)
 
     def under(self, settings: Mapping[str, Any]) -> Self:
-        """The ledger as a run with these settings writes it."""
+        """Return the ledger as a run with these settings writes it."""
         return self._with(settings=dict(settings))
 
     def stop_early(self, patience: int, steps: int) -> Self:
-        """The ledger as a run of so many steps with this patience leaves it.
+        """Return the ledger as a run of so many steps with this patience leaves it.
 
         It has stopped where its newest adapter is validated, and so many validations in a row have
         gained nothing. That of a warm start is none of them: no step has learned from it yet.
@@ -313,11 +313,12 @@ class Ledger(Record):
         return self._with(stopped_early=at if stops else None)
 
     def begin_from(self, origin: Origin) -> Self:
-        """The ledger of a run that begins with another run's checkpoint."""
+        """Return the ledger of a run that begins with another run's checkpoint."""
         return self._with(origin=origin).add_digest(0, origin.files)
 
     def rewind(self, step: int) -> Self:
-        """The ledger as it was when adapter `step` was the newest; what was spent stays spent."""
+        """Return the ledger as it was when adapter `step` was the newest; what was spent stays
+        spent."""
         return self._with(
             next_step=step,
             steps=tuple(one for one in self.steps if one.step < step),
@@ -329,7 +330,8 @@ class Ledger(Record):
         )
 
     def restart(self, step: int) -> Self:
-        """The ledger rewound, and of another run: what a trainer holds of this one is not its."""
+        """Return the ledger rewound, and of another run: what a trainer holds of this one is not
+        its."""
         return self.rewind(step)._with(run_id=secrets.token_hex(4))
 
     def _with(self, **changes: object) -> Self:
@@ -341,7 +343,7 @@ def ledger_key(model: str) -> str:
 
 
 def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Ledger, str | None]:
-    """The model's ledger in the store with its version, or a new one with these digests.
+    """Return the model's ledger in the store with its version, or a new one with these digests.
 
     Raises:
         UnusableRun: the ledger is damaged, or was written by a newer Précis.
@@ -358,7 +360,7 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
 
 
 def load_ledger(store: Store, model: str) -> Ledger:
-    """The model's ledger as it is in the store.
+    """Return the model's ledger as it is in the store.
 
     Raises:
         UnusableRun: there is none, it is damaged, or was written by a newer Précis.
@@ -370,7 +372,8 @@ def load_ledger(store: Store, model: str) -> Ledger:
 
 
 def find_ledger(store: Store, model: str) -> tuple[Ledger, datetime] | None:
-    """The model's ledger, and when it was written by the store's clock; None where there is none.
+    """Return the model's ledger, and when it was written by the store's clock; None where there is
+    none.
 
     Raises:
         UnusableRun: it is damaged, or was written by a newer Précis.

@@ -108,27 +108,27 @@ def files_digest(files: Iterable[File]) -> str:
 
 
 def checkpoints_key(model: str) -> str:
-    """The folder of all checkpoints; it ends in a slash."""
+    """Return the folder of all checkpoints; it ends in a slash."""
     return f"{model}/checkpoints/"
 
 
 def checkpoint_key(model: str, step: int) -> str:
-    """The folder of one checkpoint; it ends in a slash."""
+    """Return the folder of one checkpoint; it ends in a slash."""
     return f"{checkpoints_key(model)}{step:04d}/"
 
 
 def pointer_key(model: str) -> str:
-    """The object that names the newest checkpoint."""
+    """Return the object that names the newest checkpoint."""
     return f"{model}/latest.json"
 
 
 def manifest_key(model: str, step: int) -> str:
-    """The object that makes a checkpoint whole."""
+    """Return the object that makes a checkpoint whole."""
     return f"{checkpoint_key(model, step)}manifest.json"
 
 
 def steps_in(keys: Iterable[str]) -> list[int]:
-    """The steps whose manifests are among a store's keys, ascending.
+    """Return the steps whose manifests are among a store's keys, ascending.
 
     Raises:
         StoreError: there is a manifest in a folder that is no step's.

@@ -42,7 +42,7 @@ def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
 
 
 def metrics_frame(ledger: Ledger) -> pl.DataFrame:
-    """A row for each adapter, from the untrained start to the newest, ordered by `step`.
+    """Return a row for each adapter, from the untrained start to the newest, ordered by `step`.
 
     A row has what was measured of adapter `step` (`val/accuracy` and its interval, for instance;
     null where it was not validated) and of the step that sampled from it, which the newest has yet
@@ -69,7 +69,7 @@ def _with_phases(ledger: Ledger, record: StepRecord) -> dict[str, float]:
 
 
 def validation_metrics(validation: Validation) -> dict[str, float]:
-    """A validation's numbers under flat names, as W&B and exports show them."""
+    """Return a validation's numbers under flat names, as W&B and exports show them."""
     measured: dict[str, float] = {}
     for name, metric in validation.metrics.items():
         measured[name] = metric.value

@@ -108,7 +108,7 @@ def were_read() -> pl.Expr:
 
 
 def read_answers(path: Path) -> pl.DataFrame:
-    """The results of a file with the questions beside it, as `answers_in` has them.
+    """Return the results of a file with the questions beside it, as `answers_in` has them.
 
     Raises:
         StoreError: one of the files is missing, or is not what it should be.

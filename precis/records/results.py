@@ -149,7 +149,7 @@ def row_of(
 
 
 def metric(name: str) -> pl.Expr:
-    """A metric of each row; null where it has none of that name."""
+    """Return a metric of each row; null where it has none of that name."""
     return pl.col("metrics").str.json_path_match(f"$.{name}").cast(pl.Float64)
 
 
@@ -193,7 +193,7 @@ def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
 
 
 def result_keys(store: Store, model: str) -> list[str]:
-    """The results of all nights of a model, from the first to the newest."""
+    """Return the results of all nights of a model, from the first to the newest."""
     return store.keys(f"{model}/results/")
 
 
@@ -226,7 +226,8 @@ def scan_results(store: Store, model: str, nights: int | None = None) -> pl.Lazy
 
 
 def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame:
-    """The rows of a model's newest benchmark that holds such a row; none where there is none.
+    """Return the rows of a model's newest benchmark that holds such a row; none where there is
+    none.
 
     The nights are read from the newest back, no more of them than it takes.
 
@@ -245,7 +246,7 @@ def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame
 
 
 def results_before(store: Store, model: str, night: str, nights: int) -> pl.DataFrame:
-    """The results of the last nights before one.
+    """Return the results of the last nights before one.
 
     Args:
         night: its id, as in `results_key`.
@@ -272,7 +273,7 @@ def results_before(store: Store, model: str, night: str, nights: int) -> pl.Data
 
 
 def _rows_in(data: bytes, where: str) -> pl.DataFrame:
-    """The rows of a file; what an older version did not write is null."""
+    """Return the rows of a file; what an older version did not write is null."""
     try:
         rows = pl.scan_parquet(
             BytesIO(data), schema=SCHEMA, missing_columns="insert", extra_columns="ignore"

@@ -130,7 +130,7 @@ def _file_rows(path: Path) -> Iterator[CorpusRow]:
 
 
 def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
-    """The columns and all rows of a file.
+    """Return the columns and all rows of a file.
 
     Raises:
         DocumentsError: there are none.
@@ -209,7 +209,7 @@ def _first_replaced(path: Path) -> tuple[int, str]:
 
 
 def _broken_line(path: Path) -> int | None:
-    """The first line that is no JSON; None where each is, or the file can't be opened."""
+    """Return the first line that is no JSON; None where each is, or the file can't be opened."""
     try:
         with path.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
@@ -228,7 +228,7 @@ def _header(path: Path) -> list[str]:
 
 
 def _innermost(error: BaseException) -> str:
-    """The first sentence of what an error came from."""
+    """Return the first sentence of what an error came from."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines()

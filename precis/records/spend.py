@@ -53,7 +53,7 @@ class Price:
     completion: float
 
     def of(self, usage: Usage) -> float:
-        """The dollars of some tokens."""
+        """Return the dollars of some tokens."""
         tokens = usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion
         return tokens / 1_000_000
 
@@ -137,13 +137,13 @@ class Spend:
 
 
 def prices_of(config: JudgeConfig) -> Prices:
-    """The table above, with the user's own prices in it."""
+    """Return the table above, with the user's own prices in it."""
     own = {model: Price(*both) for model, both in config.prices.items()}
     return {**PRICES, **own}
 
 
 def price_of(model: str, prices: Prices = PRICES) -> Price | None:
-    """The price of a model, or None where the table has none.
+    """Return the price of a model, or None where the table has none.
 
     The exact name wins; then the name without its vendor (`google/gemini-2.5-flash`) and without
     a variant (`:free` is a different price, so only dated snapshots such as `-2025-04-14` or
@@ -156,7 +156,7 @@ def price_of(model: str, prices: Prices = PRICES) -> Price | None:
 
 
 def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
-    """The dollars of one call, or None where neither response nor price table says.
+    """Return the dollars of one call, or None where neither response nor price table says.
 
     The provider's own figure wins over the table.
     """
@@ -172,7 +172,8 @@ def _without_date(name: str) -> str:
 
 
 def _amount(value: object) -> float | None:
-    """A number that can be a count or a price; anything else that a server sends is nothing."""
+    """Return a number that can be a count or a price; anything else that a server sends is
+    nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 0 <= value < 1e15 else None

@@ -60,12 +60,12 @@ _FILE = pl.Schema(
 
 
 def trajectories_key(model: str, split: Split, step: int) -> str:
-    """The object that holds a step's rollouts."""
+    """Return the object that holds a step's rollouts."""
     return f"{_folder(model, split)}{step:04d}.parquet"
 
 
 def trajectory_steps(store: Store, model: str, split: Split) -> list[int]:
-    """The steps whose rollouts the store holds, ascending."""
+    """Return the steps whose rollouts the store holds, ascending."""
     names = map(Path, store.keys(_folder(model, split)))
     return sorted(int(name.stem) for name in names if name.stem.isdecimal())
 
@@ -109,7 +109,7 @@ def scan_trajectories(
 def read_rollouts(
     store: Store, model: str, split: Split, step: int, scenarios: Iterable[Scenario]
 ) -> list[Rollout]:
-    """The rollouts of a step that the store holds, in their order.
+    """Return the rollouts of a step that the store holds, in their order.
 
     Each has the last call of every conversation, with all messages before it; the first
     conversation comes last.

@@ -177,7 +177,7 @@ class EmbeddedBackend(ImitatesInOnePass):
 
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:
-        """The metrics of a training whose checkpoint was saved; None if it was not."""
+        """Return the metrics of a training whose checkpoint was saved; None if it was not."""
         return read_metrics(checkpoint)
 
     async def forget(self, model: AnyTrainableModel) -> None:

@@ -47,7 +47,7 @@ def folder_of(model_folder: Path, step: int) -> Path:
 
 
 def steps(model_folder: Path) -> list[int]:
-    """The steps of all whole checkpoints, ascending."""
+    """Return the steps of all whole checkpoints, ascending."""
     files = (model_folder / "checkpoints").glob(f"*/{POLICY_FILE}")
     names = (file.parent.name for file in files)
     return sorted(int(name) for name in names if name.isdigit())

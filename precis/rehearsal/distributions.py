@@ -23,7 +23,7 @@ class PickLogprobs:
 
 
 def pick_logprobs(scores: Floats, masks: Bools, picks: Integers) -> PickLogprobs:
-    """The softmax that each pick was drawn from.
+    """Return the softmax that each pick was drawn from.
 
     Args:
         scores: shape (samples, candidates).

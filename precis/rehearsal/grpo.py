@@ -38,7 +38,7 @@ class Objective:
 
 
 def logprobs_of(weights: Floats, batch: Batch) -> Floats:
-    """The log-probability of each pick under these weights, shape (samples, picks)."""
+    """Return the log-probability of each pick under these weights, shape (samples, picks)."""
     return pick_logprobs(batch.scores(weights), batch.masks, batch.picks).of_picks
 
 

@@ -96,5 +96,5 @@ def end_imitation(trained: TrainingState) -> TrainingState:
 
 
 def advance(trained: TrainingState) -> TrainingState:
-    """The next step with nothing learned."""
+    """Return the next step with nothing learned."""
     return replace(trained, step=trained.step + 1)

@@ -101,7 +101,7 @@ class Bar:
 def comparison(
     bars: Iterable[Bar], ceiling: float | None = None, words: Words | None = None
 ) -> Chart:
-    """The measure of all contenders, best first, with 95 % intervals."""
+    """Return the measure of all contenders, best first, with 95 % intervals."""
     words = words or Words()
     title = f"{words.measure.capitalize()} on held-out {words.nouns.scenarios}"
     ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
@@ -149,7 +149,7 @@ def _subtitle(words: Words) -> str:
 
 
 def _range(bars: Sequence[Bar], words: Words) -> tuple[float, float]:
-    """The ends of the axis: 0 to 1 for a share."""
+    """Return the ends of the axis: 0 to 1 for a share."""
     if words.is_share or not bars:
         return 0.0, 1.0
     low = min(0.0, *(bar.accuracy.low for bar in bars))

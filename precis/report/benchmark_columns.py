@@ -70,7 +70,7 @@ def _figures(figure: Figure, rows: Mapping[Contender, pl.DataFrame]) -> dict[Con
 
 
 def _means(name: str, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender, str]:
-    """The mean of a metric; where only some rollouts have it, with how many."""
+    """Return the mean of a metric; where only some rollouts have it, with how many."""
     column = {}
     for contender, one in rows.items():
         mean = number(figure_of(one, Figure(name, name)))

@@ -91,7 +91,7 @@ class Benchmark:
         return [each for each in self.changes if each.is_regression]
 
     def charts(self) -> dict[str, Chart]:
-        """The charts that have something to show, by file name."""
+        """Return the charts that have something to show, by file name."""
         worse = [each.contender for each in self.regressions]
         return {
             **benchmark_charts.curve_picture(self.standings, self.curve, self.ceiling, self.words),
@@ -123,7 +123,7 @@ class Benchmark:
         return None
 
     def _rivals(self) -> list[Contender]:
-        """The untrained start, and the best that was not trained here."""
+        """Return the untrained start, and the best that was not trained here."""
         ranked = [each.contender for each in self.standings if each.complete]
         start = [each for each in ranked if each.step == 0]
         others = [each for each in ranked if each.step is None]

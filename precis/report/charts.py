@@ -49,11 +49,11 @@ class Chart:
     alt: str
 
     def svg(self, theme: Theme = LIGHT) -> str:
-        """The chart as an SVG document; the same chart gives the same bytes."""
+        """Return the chart as an SVG document; the same chart gives the same bytes."""
         return self._render(theme, "svg", metadata={"Date": None, "Creator": None}).decode()
 
     def png(self, theme: Theme = LIGHT, dpi: int = _DPI) -> bytes:
-        """The chart in 256 colours, which is a third of the bytes."""
+        """Return the chart in 256 colours, which is a third of the bytes."""
         drawn = self._render(theme, "png", dpi=dpi, metadata={"Software": None})
         with Image.open(io.BytesIO(drawn)) as picture:
             few_colours = picture.convert("RGB").quantize()
@@ -124,7 +124,8 @@ def shade_intervals(
 
 
 def shorten(name: str) -> str:
-    """A name that leaves a chart room to be one, whoever chose it: its beginning and its end.
+    """Return a name that leaves a chart room to be one, whoever chose it: its beginning and its
+    end.
 
     Only names that are alike in both can't be told apart; the page has them in full.
     """

@@ -62,7 +62,7 @@ class StepPoint:
 
 
 def curve_of(ledger: Ledger) -> list[StepPoint]:
-    """The learning curve as the ledger knows it: a point for each adapter."""
+    """Return the learning curve as the ledger knows it: a point for each adapter."""
     accuracies = {one.step: interval_of(one.score) for one in ledger.validations}
     opinions = {one.step: one.second.value for one in ledger.validations if one.second}
     points = []
@@ -96,7 +96,7 @@ class CurveWords:
     is_share: bool = True
 
     def figure(self, value: float, digits: int = 0) -> str:
-        """A value as it is written."""
+        """Return a value as it is written."""
         return f"{value:.{digits}%}" if self.is_share else f"{value:.3g}"
 
 
@@ -156,17 +156,17 @@ def _draw_curve(
 
 
 def _rewards(points: Sequence[StepPoint]) -> list[tuple[int, float]]:
-    """The training reward of each step that has one."""
+    """Return the training reward of each step that has one."""
     return [(point.step, point.reward) for point in points if point.reward is not None]
 
 
 def _validations(points: Sequence[StepPoint]) -> list[tuple[int, Interval]]:
-    """The accuracy of each step that was validated."""
+    """Return the accuracy of each step that was validated."""
     return [(point.step, point.accuracy) for point in points if point.accuracy is not None]
 
 
 def _opinions(points: Sequence[StepPoint]) -> list[tuple[int, float]]:
-    """The second judge's accuracy of each step that it ruled on."""
+    """Return the second judge's accuracy of each step that it ruled on."""
     return [(point.step, point.second) for point in points if point.second is not None]
 
 
@@ -206,7 +206,8 @@ def _curves(
 
 
 def _smooth(values: Sequence[float]) -> Sequence[float]:
-    """A trailing mean over a fiftieth of the run: a thousand noisy steps would hide the rest."""
+    """Return a trailing mean over a fiftieth of the run: a thousand noisy steps would hide the
+    rest."""
     window = max(1, len(values) // _SMOOTH_PARTS)
     means = []
     for end in range(1, len(values) + 1):

@@ -60,7 +60,8 @@ def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | Non
 
 
 def most_changed(seen: LatestSamples) -> Change | None:
-    """The held-out scenario in which the policy's words share the fewest with those at first."""
+    """Return the held-out scenario in which the policy's words share the fewest with those at
+    first."""
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
     before = {one.scenario.id: one for one in seen.first.rollouts if said(one)}
@@ -89,7 +90,7 @@ def said(rollout: Rollout) -> str:
 
 
 def common_words(first: str, second: str) -> float:
-    """The share of words that two texts have in common, 0 to 1, wherever they stand."""
+    """Return the share of words that two texts have in common, 0 to 1, wherever they stand."""
     one = Counter(first.lower().split())
     other = Counter(second.lower().split())
     both = one.total() + other.total()

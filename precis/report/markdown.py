@@ -17,7 +17,7 @@ _CHARTS = ("learning-curve", "comparison", "nights")
 
 
 def benchmark_report(benchmark: Benchmark) -> str:
-    """The benchmark's figures, charts and standings."""
+    """Return the benchmark's figures, charts and standings."""
     figures = []
     for each in benchmark.headlines():
         figures.append(f"**{escape(each.label)}: {escape(each.value)}** ({escape(each.detail)})")
@@ -34,7 +34,7 @@ def benchmark_report(benchmark: Benchmark) -> str:
 
 
 def picture(chart: Chart) -> str:
-    """A chart as an image whose data is in its address."""
+    """Return a chart as an image whose data is in its address."""
     data = base64.b64encode(chart.png(dpi=_DPI)).decode()
     return f"![{escape(chart.alt)}](data:image/png;base64,{data})"
 

@@ -73,7 +73,7 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
 def over_nights(
     nights: Iterable[NightlyAccuracy], worse: Iterable[str] = (), words: Words | None = None
 ) -> Chart:
-    """A line for each contender, named at its end; those in `worse` carry a triangle."""
+    """Return a line for each contender, named at its end; those in `worse` carry a triangle."""
     lines: dict[str, list[NightlyAccuracy]] = {}
     times = set()
     for each in sorted(nights, key=lambda each: each.night):
@@ -192,7 +192,7 @@ def _rounded(value: float, words: Words) -> str:
 
 
 def _when(night: datetime, nights: Sequence[datetime]) -> str:
-    """The date, and the hour where a day has several."""
+    """Return the date, and the hour where a day has several."""
     several = sum(each.date() == night.date() for each in nights) > 1
     return f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
 

@@ -23,7 +23,7 @@ def report_html(
     title: str = "Précis benchmark",
     published: Mapping[str, float] | None = None,
 ) -> str:
-    """The benchmark as a self-contained page: figures, charts, standings, and every rollout.
+    """Return the benchmark as a self-contained page: figures, charts, standings, and every rollout.
 
     Args:
         benchmark: what to show.
@@ -79,7 +79,8 @@ def _sources(benchmark: Benchmark) -> dict[str, list[str]]:
 
 
 def _smallest(benchmark: Benchmark) -> float | None:
-    """The smallest difference that this benchmark's documents show, four times out of five."""
+    """Return the smallest difference that this benchmark's documents show, four times out of
+    five."""
     documents = benchmark.frame["scenario_id"].n_unique()
     if benchmark.documents_needed is None or not documents:
         return None
@@ -101,7 +102,7 @@ def _data_uri(svg: str) -> str:
 
 
 def template_environment() -> Environment:
-    """The templates of all pages: what a page is given is text to them, and never markup."""
+    """Return the templates of all pages: what a page is given is text to them, and never markup."""
     return Environment(
         loader=PackageLoader("precis.report", "template"),
         autoescape=True,

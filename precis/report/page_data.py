@@ -16,7 +16,7 @@ from precis.text import Spans, common_words, decisive_words
 
 
 def pack(data: dict[str, Any]) -> str:
-    """The data as text that a page can hold: compressed, and without a sign that is markup.
+    """Return the data as text that a page can hold: compressed, and without a sign that is markup.
 
     Whatever a summary holds, it can't leave the tag that holds it. The same data gives the same
     text.

@@ -55,8 +55,8 @@ def store_report(
 
 
 def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
-    """The table's headings, and a line for each contender, best first: its measure with interval,
-    and the first figures besides."""
+    """Return the table's headings, and a line for each contender, best first: its measure with
+    interval, and the first figures besides."""
     words = benchmark.words
     columns = list(benchmark.columns.items())[:_COLUMNS_MAX]
     measure = f"{words.measure.capitalize()} (95 % interval)"

@@ -133,7 +133,7 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
 
 
 def newest_rows(store: Store, model: str) -> pl.DataFrame:
-    """The newest checkpoint's rows of a model's newest benchmark that it took part in.
+    """Return the newest checkpoint's rows of a model's newest benchmark that it took part in.
 
     Raises:
         StoreError: the results can't be read.
@@ -144,7 +144,7 @@ def newest_rows(store: Store, model: str) -> pl.DataFrame:
 
 
 def as_record(found: RunComparison) -> dict[str, Any]:
-    """The comparison for a program."""
+    """Return the comparison for a program."""
     return {
         "runs": list(map(_run_record, found.runs)),
         "differences": {
@@ -178,7 +178,7 @@ def _run_record(run: Overview) -> Mapping[str, Any]:
 
 
 def seconds_of(run: Overview) -> float:
-    """The wall time of a run's steps."""
+    """Return the wall time of a run's steps."""
     return sum(sum(one.seconds.values()) for one in run.ledger.steps)
 
 

@@ -160,7 +160,7 @@ def _panel(
 
 
 def columns(steps: int) -> Sequence[range]:
-    """The steps of each column, at most forty of them."""
+    """Return the steps of each column, at most forty of them."""
     width = max(1, -(-steps // _COLUMNS_MAX))
     return [range(start, min(start + width, steps)) for start in range(0, steps, width)]
 

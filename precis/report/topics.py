@@ -21,7 +21,8 @@ _CHARACTER = 0.085
 
 
 def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> Topics:
-    """The accuracy of each contender on the documents of each topic, where any was scored."""
+    """Return the accuracy of each contender on the documents of each topic, where any was
+    scored."""
     topics: dict[str, dict[Contender, Interval]] = {}
     for contender in contenders:
         rows = rows_by(frame, contender)

@@ -170,7 +170,7 @@ def _last_steps(ledger: Ledger) -> str:
 
 
 def _rollout(view: TrainingView, rollout: Rollout) -> str:
-    """A rollout as the environment shows it, and what it earned."""
+    """Return a rollout as the environment shows it, and what it earned."""
     score = rollout.score
     if isinstance(score, Unscored):
         earned = f"Not scored ({score.cause}): {score.detail}"

@@ -35,27 +35,27 @@ class Words:
     disqualifiers: Sequence[str] = ()
 
     def figure(self, value: float | None) -> str:
-        """A value of the measure as it is written."""
+        """Return a value of the measure as it is written."""
         return percent(value) if self.is_share else number(value)
 
     def bounds(self, interval: Interval) -> str:
-        """The ends of an interval of the measure."""
+        """Return the ends of an interval of the measure."""
         return f"{self.figure(interval.low)} to {self.figure(interval.high)}"
 
     def interval(self, interval: Interval | None) -> str:
-        """A value with its interval; empty for None."""
+        """Return a value with its interval; empty for None."""
         if interval is None:
             return ""
         return f"{self.figure(interval.mean)} ({self.bounds(interval)})"
 
     def gap(self, difference: Interval) -> str:
-        """A difference of the measure: percentage points of a share."""
+        """Return a difference of the measure: percentage points of a share."""
         if self.is_share:
             return f"{100 * difference.mean:+.1f}"
         return f"{difference.mean:+.3g}"
 
     def gap_bounds(self, difference: Interval) -> str:
-        """The ends of the interval of a difference."""
+        """Return the ends of the interval of a difference."""
         if self.is_share:
             return point_bounds(difference)
         return f"{difference.low:+.3g} to {difference.high:+.3g}"
@@ -66,7 +66,7 @@ class Words:
         return " points" if self.is_share else ""
 
     def ahead(self, first: Contender, second: Contender, found: Difference) -> str:
-        """A comparison as a sentence."""
+        """Return a comparison as a sentence."""
         side = "ahead of" if found.accuracy.mean >= 0 else "behind"
         gap = self.gap(found.accuracy).lstrip("+-")
         return (
@@ -77,14 +77,14 @@ class Words:
 
 
 def name(contender: Contender) -> str:
-    """A contender's name for people; step 0 is the policy before any training."""
+    """Return a contender's name for people; step 0 is the policy before any training."""
     if contender.step is None:
         return contender.model
     return f"{contender.model}, step {contender.step}" if contender.step else "untrained start"
 
 
 def heading(name: str) -> str:
-    """A metric's name as a column's heading: `over_length` is `Over length`."""
+    """Return a metric's name as a column's heading: `over_length` is `Over length`."""
     words = name.replace("_", " ")
     return words[:1].upper() + words[1:]
 
@@ -98,7 +98,7 @@ def bounds(interval: Interval) -> str:
 
 
 def points(difference: Interval) -> str:
-    """A difference of two shares, in percentage points."""
+    """Return a difference of two shares, in percentage points."""
     return f"{100 * difference.mean:+.1f} points"
 
 
@@ -107,7 +107,7 @@ def point_bounds(difference: Interval) -> str:
 
 
 def chance(difference: Difference) -> str:
-    """The p-value as it is usually written."""
+    """Return the p-value as it is usually written."""
     return "p < 0.001" if difference.p_value < 0.001 else f"p = {difference.p_value:.3f}"
 
 

@@ -72,7 +72,7 @@ def filter_groups(rollouts: StepRollouts, config: RolloutsConfig) -> TrainingBat
 def split_groups(
     groups: Sequence[Sequence[Rollout]], config: RolloutsConfig
 ) -> tuple[list[Group], Counter[str]]:
-    """The groups to train on, and how many were dropped, by cause.
+    """Return the groups to train on, and how many were dropped, by cause.
 
     Unscored rollouts leave their group; a group with fewer than `scored_min` others is dropped,
     and so is one whose rewards are all the same, since it carries no advantage.
@@ -98,7 +98,7 @@ def why_dropped(group: Sequence[Rollout], config: RolloutsConfig) -> str | None:
 
 
 def rewards_of(group: Sequence[Rollout]) -> list[float]:
-    """The rewards of the rollouts that have a score."""
+    """Return the rewards of the rollouts that have a score."""
     return [one.reward for one in group if one.reward is not None]
 
 
@@ -110,7 +110,7 @@ def reward_spread(groups: Sequence[Sequence[Rollout]]) -> float:
 
 
 def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float]:
-    """The mean of each metric, over the rollouts that have it."""
+    """Return the mean of each metric, over the rollouts that have it."""
     values: dict[str, list[float]] = {}
     for one in rollouts:
         for name, value in one.metrics.items():
@@ -119,7 +119,7 @@ def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float
 
 
 def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
-    """The calls that each success took; none where no rollout makes more than one."""
+    """Return the calls that each success took; none where no rollout makes more than one."""
     if all(len(one.calls) <= 1 for one in rollouts):
         return []
     succeeded = [one for one in rollouts if isinstance(one.score, Score) and one.score.success]

@@ -131,7 +131,7 @@ def named_step(pointer: Blob | None) -> int | None:
 
 
 def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
-    """A committed checkpoint's manifest; None if it was never completed.
+    """Return a committed checkpoint's manifest; None if it was never completed.
 
     Raises:
         CorruptCheckpoint: the manifest can't be understood, or is another checkpoint's.
@@ -153,7 +153,7 @@ def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
 
 
 def committed_steps(store: Store, model: str) -> list[int]:
-    """The steps of all checkpoints with a manifest, ascending."""
+    """Return the steps of all checkpoints with a manifest, ascending."""
     return steps_in(store.keys(checkpoints_key(model)))
 
 
@@ -165,7 +165,8 @@ def complete_around(
     passed_over: Collection[int] = (),
     digests: Mapping[int, str] | None = None,
 ) -> dict[int, Checkpoint]:
-    """The manifests of the whole checkpoints from step `at` on, or else of the newest before it.
+    """Return the manifests of the whole checkpoints from step `at` on, or else of the newest before
+    it.
 
     Whole is one whose files are all there in their full length. Contents are not read: `restore`
     compares them. Each checkpoint that is not whole is named in a call of `warn`.
@@ -191,7 +192,7 @@ def complete_around(
 def complete_manifest(
     store: Store, model: str, step: int, sizes: Mapping[str, int], digest: str = ""
 ) -> Checkpoint:
-    """A checkpoint's manifest, compared with the sizes of the store's keys.
+    """Return a checkpoint's manifest, compared with the sizes of the store's keys.
 
     Args:
         digest: the one that it must have, if the ledger says so.
@@ -262,7 +263,8 @@ def _files_to_commit(folder: Path) -> tuple[File, ...]:
 
 
 def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
-    """The manifest that an earlier try has written of the same files, if those are all there."""
+    """Return the manifest that an earlier try has written of the same files, if those are all
+    there."""
     model = checkpoint.model
     step = checkpoint.step
     try:
@@ -313,7 +315,7 @@ def _file(folder: Path, path: Path) -> File:
 
 
 def _reason(error: ValidationError) -> str:
-    """The first of the reasons, and where it is."""
+    """Return the first of the reasons, and where it is."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]

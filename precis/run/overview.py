@@ -202,7 +202,7 @@ def sizes_of_run(store: Store, model: str) -> dict[str, int]:
 
 
 def models_in(store: Store) -> list[str]:
-    """The models that a store has ledgers of, also of those that can't be read, sorted."""
+    """Return the models that a store has ledgers of, also of those that can't be read, sorted."""
     runs, unreadable = list_runs(store, datetime.now(UTC))
     return sorted([*(run.model for run in runs), *(run.model for run in unreadable)])
 

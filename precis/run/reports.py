@@ -13,7 +13,7 @@ _REPORT = re.compile(r"benchmarks/(\d{4,})(-[0-9a-f]{8})?/report\.html")
 
 
 def report_file(store: Store, model: str, step: int | None = None) -> Path:
-    """The newest report of a run's step, that on the documents it held out before others.
+    """Return the newest report of a run's step, that on the documents it held out before others.
 
     It is where it lies in a folder, and a copy of it where the store is a bucket.
 

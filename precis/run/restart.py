@@ -57,7 +57,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
 
 
 def load_reached(store: Store, model: str, step: int) -> Ledger:
-    """The ledger of a run that came to a step.
+    """Return the ledger of a run that came to a step.
 
     Raises:
         ConfigError: it never did.

@@ -22,7 +22,7 @@ from precis.store import Store
 def kept(
     steps: Collection[int], retention: Retention, scores: Mapping[int, float]
 ) -> frozenset[int]:
-    """The steps to keep of these.
+    """Return the steps to keep of these.
 
     The first is among them, since everything is compared with it, and the newest, since a run
     resumes from it. Of equal scores the newer counts as better.
@@ -96,7 +96,7 @@ def remove(store: Store, model: str, step: int, lease: str = "") -> None:
 
 
 def _whole(store: Store, model: str, at: int, sizes: Mapping[str, int]) -> dict[int, Checkpoint]:
-    """The whole checkpoints up to a step, by step."""
+    """Return the whole checkpoints up to a step, by step."""
     found = {}
     for step in steps_in(sizes):
         with suppress(CorruptCheckpoint):
@@ -106,7 +106,7 @@ def _whole(store: Store, model: str, at: int, sizes: Mapping[str, int]) -> dict[
 
 
 def _find_abandoned(checkpoint: Checkpoint, sizes: Mapping[str, int]) -> list[str]:
-    """The folders of other attempts at a checkpoint that is whole."""
+    """Return the folders of other attempts at a checkpoint that is whole."""
     own = checkpoint_key(checkpoint.model, checkpoint.step)
     below = (key.removeprefix(own) for key in sizes if key.startswith(own))
     attempts = {path.partition("/")[0] for path in below if "/" in path}
@@ -117,6 +117,6 @@ def _find_abandoned(checkpoint: Checkpoint, sizes: Mapping[str, int]) -> list[st
 
 
 def steps_begun(keys: Collection[str]) -> list[int]:
-    """The steps that have any file at all."""
+    """Return the steps that have any file at all."""
     names = {key.partition("/checkpoints/")[2].partition("/")[0] for key in keys}
     return sorted(int(name) for name in names if is_step(name))

@@ -45,7 +45,8 @@ def gain(before: Validation, after: Validation) -> Interval | None:
 
 
 def last_gain(validations: Sequence[Validation], now: Validation) -> int:
-    """The step of the newest validation that was better, beyond chance, than the last such one.
+    """Return the step of the newest validation that was better, beyond chance, than the last such
+    one.
 
     Small gains add up: each validation is compared with the last that gained, and not with its
     neighbour. Where there are too few scenarios to say, any validation counts as a gain.
@@ -101,7 +102,8 @@ def _diverge(before: Validation, now: Validation) -> Divergence | None:
 
 
 def _difference(after: Metric, before: Metric, confidence: float = CONFIDENCE) -> Interval | None:
-    """The difference over the scenarios with both scores; None for too few, or for others."""
+    """Return the difference over the scenarios with both scores; None for too few, or for
+    others."""
     later = []
     earlier = []
     wholes = []

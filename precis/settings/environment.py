@@ -225,7 +225,7 @@ class ReasoningGymSettings(Generated, title="Reasoning Gym"):
 
 
 def _kind_of(given: Any) -> Any:
-    """A name as what it is short for."""
+    """Return a name as what it is short for."""
     if not isinstance(given, str):
         return given
     return {"kind": "summaries"} if given == "summaries" else {"kind": "python", "file": given}

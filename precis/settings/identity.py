@@ -49,7 +49,7 @@ def effect_of(field: FieldInfo) -> Effect | None:
 
 
 def decisive_settings(settings: Record) -> dict[str, Any]:
-    """The settings that decide, by name; of a group of settings, those of its own that do.
+    """Return the settings that decide, by name; of a group of settings, those of its own that do.
 
     One that was added later and is as it was before is left out (`Since`).
     """

@@ -27,7 +27,7 @@ are given alone."""
 
 
 def settings_from(model: type[C], settings: Given) -> C:
-    """The settings as a model of them.
+    """Return the settings as a model of them.
 
     Raises:
         ConfigError: they can't work; says which and why.
@@ -40,7 +40,7 @@ def settings_from(model: type[C], settings: Given) -> C:
 
 
 def signature_of(model: type[Record]) -> Signature:
-    """The signature of a function that takes each setting of a model alone."""
+    """Return the signature of a function that takes each setting of a model alone."""
     fields = model.model_fields
     names = [name for name in _FIRST if name in fields]
     names += [name for name in fields if name not in _FIRST]
@@ -56,14 +56,15 @@ def signature_of(model: type[Record]) -> Signature:
 
 
 def _bound_numbers(depth: int) -> dict[str, Any]:
-    """A schema for any JSON whose numbers a server can store, in objects and lists of a depth."""
+    """Return a schema for any JSON whose numbers a server can store, in objects and lists of a
+    depth."""
     bounds = {"minimum": SEED_MIN, "maximum": SEED_MAX}
     within = _bound_numbers(depth - 1) if depth else bounds
     return {**bounds, "additionalProperties": within, "items": within}
 
 
 def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:
-    """A setting as Prefect makes a field of the form of it."""
+    """Return a setting as Prefect makes a field of the form of it."""
     default = {} if field.default_factory else field.default  # settings, by themselves
     extra: Any = {"position": position, "title": name.replace("_", " ").title()}
     shown = Field(default, description=field.description, json_schema_extra=extra)

@@ -16,7 +16,7 @@ _BLOCK = 200
 def bca_bounds(
     part: Floats, whole: Floats, confidence: float, seed: int, resamples: int
 ) -> tuple[float, float]:
-    """The interval of `sum(part) / sum(whole)` when documents are drawn anew.
+    """Return the interval of `sum(part) / sum(whole)` when documents are drawn anew.
 
     Percentiles of the resampled ratios, corrected for bias and skew (BCa; Efron, 1987; DiCiccio
     and Efron, "Bootstrap Confidence Intervals", 1996) and widened for few documents as Hesterberg
@@ -40,7 +40,8 @@ def bca_bounds(
 
 
 def sample_swapped_sums(gains: Floats, generator: np.random.Generator, swaps: int) -> Floats:
-    """The sizes of the summed gains when each document's two contenders are swapped at random."""
+    """Return the sizes of the summed gains when each document's two contenders are swapped at
+    random."""
     sums = []
     for _ in range(0, swaps, _BLOCK):
         swapped = generator.integers(0, 2, (_BLOCK, len(gains)), dtype=np.int8)
@@ -61,13 +62,13 @@ def _resample_ratios(
 
 
 def _adjust_percentile(bias: float, acceleration: float, z: float) -> float:
-    """The percentile to take instead of the normal distribution's at z."""
+    """Return the percentile to take instead of the normal distribution's at z."""
     shift = bias + z
     return NORMAL.cdf(bias + shift / max(1 - acceleration * shift, 1e-6))
 
 
 def widened(z: float, documents: int) -> float:
-    """A normal quantile, widened to Student's t and to the unbiased variance."""
+    """Return a normal quantile, widened to Student's t and to the unbiased variance."""
     freedom = documents - 1
     # Cornish-Fisher expansion of Student's quantile (Abramowitz & Stegun 26.7.5).
     t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

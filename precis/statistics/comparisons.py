@@ -69,7 +69,7 @@ def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
 
 
 def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
-    """The same differences, their p-values corrected for how many they are (Holm, 1979)."""
+    """Return the same differences, their p-values corrected for how many they are (Holm, 1979)."""
     p_values = holm([each.p_value for each in found.values()])
     corrected = {}
     for (key, each), p_value in zip(found.items(), p_values, strict=True):
@@ -104,7 +104,7 @@ def _difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
 
 
 def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """The scores of the first and of the second, and their weights."""
+    """Return the scores of the first and of the second, and their weights."""
     both = first.join(second, on="scenario_id", suffix="_2", maintain_order="left")
     second_score = pl.col("score_2") / pl.col("weight_2") * pl.col("weight")
     columns = both.select("score", second_score.alias("second"), "weight")

@@ -37,7 +37,7 @@ class Interval:
         return f"{self.mean:.1%} ({self.low:.1%} to {self.high:.1%})"
 
     def __truediv__(self, whole: float) -> "Interval":
-        """The interval as a share of a fixed number, such as the judge's ceiling."""
+        """Return the interval as a share of a fixed number, such as the judge's ceiling."""
         return Interval(self.mean / whole, self.low / whole, self.high / whole)
 
     @property
@@ -154,7 +154,7 @@ def paired_interval(
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """The first's accuracy minus the second's, with its cluster bootstrap interval.
+    """Return the first's accuracy minus the second's, with its cluster bootstrap interval.
 
     Args:
         first: correct answers of the first, one number for each document.
@@ -170,7 +170,7 @@ def paired_interval(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values corrected for being many (Holm, 1979), in the order given."""
+    """Return the p-values corrected for being many (Holm, 1979), in the order given."""
     corrected = [1.0] * len(p_values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
@@ -208,7 +208,7 @@ def documents_needed(
 
 
 def smallest_difference(needed: int, documents: int, difference: float = 0.03) -> float:
-    """The difference that so many documents show, where `needed` of them show another.
+    """Return the difference that so many documents show, where `needed` of them show another.
 
     Args:
         needed: how many documents it takes to see `difference` (`documents_needed`).

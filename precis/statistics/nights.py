@@ -65,7 +65,7 @@ Regression = NightlyChange
 
 
 def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Regression]:
-    """The contenders that do worse tonight than on the nights before, beyond chance.
+    """Return the contenders that do worse tonight than on the nights before, beyond chance.
 
     Args:
         tonight: the rows of one night, in `precis.records.results.SCHEMA`.

@@ -53,7 +53,7 @@ class Standing:
 
 
 def metric_names(frame: pl.DataFrame) -> list[str]:
-    """The names of the rows' metrics, in the order in which they first appear."""
+    """Return the names of the rows' metrics, in the order in which they first appear."""
     names: dict[str, None] = {}
     for encoded in frame["metrics"].drop_nulls():
         names.update(dict.fromkeys(json.loads(encoded)))
@@ -61,7 +61,7 @@ def metric_names(frame: pl.DataFrame) -> list[str]:
 
 
 def figure_of(rows: pl.DataFrame, figure: Figure) -> float | None:
-    """A figure of the metrics of a contender's scored rollouts; None where none has them."""
+    """Return a figure of the metrics of a contender's scored rollouts; None where none has them."""
     scored = rows.filter(pl.col("cause").is_null())
     parts = scored.select(metric(figure.part)).to_series()
     if not figure.whole:
@@ -94,7 +94,7 @@ def turns_of_successes(rows: pl.DataFrame) -> Interval | None:
 def summarise(
     frame: pl.DataFrame, unscored_share_max: float = UNSCORED_SHARE_MAX
 ) -> list[Standing]:
-    """The standings of one run: complete contenders by falling accuracy, then the others.
+    """Return the standings of one run: complete contenders by falling accuracy, then the others.
 
     Args:
         frame: rows in `precis.records.results.SCHEMA`.
@@ -133,7 +133,7 @@ def newest(found: Iterable[Contender]) -> list[Contender]:
 
 
 def rows_by(frame: pl.DataFrame, contender: Contender) -> pl.DataFrame:
-    """The rows of one contender."""
+    """Return the rows of one contender."""
     return frame.filter(
         pl.col("model") == contender.model, pl.col("step").eq_missing(pl.lit(contender.step))
     )
@@ -156,7 +156,7 @@ def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
 
 
 def accuracy_of(counts: pl.DataFrame) -> Interval | None:
-    """The score over scenarios as `scores_by_scenario` counts them; None without any."""
+    """Return the score over scenarios as `scores_by_scenario` counts them; None without any."""
     if counts.is_empty():
         return None
     scores = counts["score"].to_numpy()

@@ -20,7 +20,7 @@ _S3 = "s3://"
 
 
 def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
-    """The contents of these keys; those of a bucket are fetched side by side.
+    """Return the contents of these keys; those of a bucket are fetched side by side.
 
     Raises:
         StoreError: one of them can't be read.

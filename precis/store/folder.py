@@ -118,7 +118,7 @@ class FolderStore:
         return self._inside(check_key(key, self.url))
 
     def _inside(self, relative: str) -> Path:
-        """A path below the root, symbolic links followed."""
+        """Return a path below the root, symbolic links followed."""
         path = (self.root / relative).resolve()
         if not path.is_relative_to(self.root):
             raise StoreError(f"{relative!r} leads out of the store {self.root}.")

@@ -29,7 +29,7 @@ def fault_of(path: str) -> str:
 
 
 def check_key(key: str, url: str) -> str:
-    """The same key.
+    """Return the same key.
 
     Raises:
         StoreError: it is none.
@@ -41,7 +41,8 @@ def check_key(key: str, url: str) -> str:
 
 
 def check_prefix(prefix: str, url: str) -> str:
-    """The same beginning of keys: nothing, a folder that ends in a slash, or a key's beginning.
+    """Return the same beginning of keys: nothing, a folder that ends in a slash, or a key's
+    beginning.
 
     Raises:
         StoreError: no key begins so.

@@ -8,7 +8,8 @@ from precis.store.protocol import Store
 
 
 def open_store(url: str) -> Store:
-    """The store at a folder path, `file://…` or `s3://bucket/prefix`. Nothing is contacted yet.
+    """Return the store at a folder path, `file://…` or `s3://bucket/prefix`. Nothing is contacted
+    yet.
 
     Raises:
         ConfigError: the scheme is not served, or the bucket is missing.

@@ -67,7 +67,7 @@ class Store(Protocol):
         listed."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """The bytes of every key that begins with `prefix`; no content is read."""
+        """Return the bytes of every key that begins with `prefix`; no content is read."""
 
     def delete(self, prefix: str) -> None:
         """Delete every key that begins with `prefix`."""

@@ -41,7 +41,7 @@ _DOWNLOAD = TransferConfig(
 
 @lru_cache(maxsize=8)
 def client_for(settings: S3Environment) -> Any:
-    """The client for these settings; it is safe to share between threads."""
+    """Return the client for these settings; it is safe to share between threads."""
     wanted = "when_required" if settings.checksum == "none" else "when_supported"
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -64,12 +64,12 @@ def client_for(settings: S3Environment) -> Any:
 
 
 def uploads(client: Any) -> Any:
-    """A context manager with `upload`, whose threads end with the block."""
+    """Return a context manager with `upload`, whose threads end with the block."""
     return create_transfer_manager(client, _UPLOAD)
 
 
 def downloads(client: Any) -> Any:
-    """A context manager with `download`, whose threads end with the block."""
+    """Return a context manager with `download`, whose threads end with the block."""
     return create_transfer_manager(client, _DOWNLOAD)
 
 

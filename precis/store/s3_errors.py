@@ -55,7 +55,7 @@ def code_of(error: ClientError) -> str:
 
 
 def explain(error: Exception, doing: str) -> StoreError:
-    """A failure as an error of ours.
+    """Return a failure as an error of ours.
 
     Args:
         doing: what was tried, such as `read s3://bucket/key`.

@@ -123,7 +123,7 @@ def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
 
 
 def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
-    """The settings by their mean accuracy, best first; those without any at the end."""
+    """Return the settings by their mean accuracy, best first; those without any at the end."""
     groups: dict[str, list[TrialResult]] = {}
     for result in results:
         groups.setdefault(str(sorted(result.trial.changes.items())), []).append(result)
@@ -138,7 +138,8 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
 
 
 def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> Interval:
-    """The mean with Student's 95 % interval, as far as it lies within what the values can be.
+    """Return the mean with Student's 95 % interval, as far as it lies within what the values can
+    be.
 
     Args:
         least: what a value is at least.

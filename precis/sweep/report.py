@@ -46,7 +46,7 @@ def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
 
 
 def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
-    """The ranking: a sentence, a table, and what failed."""
+    """Return the ranking: a sentence, a table, and what failed."""
     words = _words(ranked)
     has_words = any(trial.words is not None for one in ranked for trial in one.trials)
     head = [
@@ -150,7 +150,7 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
 
 
 def _measured(one: SettingsResult) -> list[float]:
-    """The accuracies of the seeds that were measured."""
+    """Return the accuracies of the seeds that were measured."""
     return [trial.accuracy for trial in one.trials if trial.accuracy is not None]
 
 

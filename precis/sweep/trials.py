@@ -38,7 +38,8 @@ class Trial:
         return {**nest(self.changes), **own}
 
     def tag(self, store: str) -> str:
-        """The trial's tag on a server where others have sweeps of its name, in other stores."""
+        """Return the trial's tag on a server where others have sweeps of its name, in other
+        stores."""
         return f"trial {self.model} in {open_store(store).url}"
 
 

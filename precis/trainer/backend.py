@@ -51,7 +51,7 @@ class TrainerBackend(art.Backend, Protocol):
         ...
 
     def recover(self, checkpoint: Path) -> dict[str, float] | None:
-        """The metrics of a training whose process was killed after it saved this checkpoint.
+        """Return the metrics of a training whose process was killed after it saved this checkpoint.
 
         None where the folder does not show that the checkpoint is whole; it is then dropped, and
         the step trained again.

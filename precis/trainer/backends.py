@@ -11,7 +11,7 @@ from precis.trainer.tinker.check import require_client
 
 
 def open_backend(name: BackendName, path: Path, seed: int) -> TrainerBackend:
-    """A backend whose models lie under `path`.
+    """Return a backend whose models lie under `path`.
 
     Args:
         name: `extractive` and `tool_calls` train embedded policies; `local` is ART's LocalBackend,

@@ -344,7 +344,8 @@ def _refusal(status: int, body: bytes) -> PrecisError:
 
 
 def _error(data: Json) -> PrecisError:
-    """The error that the server raised, by its name; one that is none of ours is a TrainerError."""
+    """Return the error that the server raised, by its name; one that is none of ours is a
+    TrainerError."""
     kind = _ERRORS.get(str(data["type"]), TrainerError)
     return kind(str(data["message"]))
 
@@ -369,7 +370,7 @@ def _read(kind: type[_Record], data: Json | bytes) -> _Record:
 
 
 async def _content(answer: httpx.Response) -> bytes:
-    """An answer's whole body.
+    """Return an answer's whole body.
 
     Raises:
         TrainerError: it is larger than any that a trainer has to give.

@@ -123,7 +123,7 @@ class TrainerService:
         return answer
 
     def find_result(self, request: TrainRequest) -> Json | None:
-        """The stored result of a step that was trained already.
+        """Return the stored result of a step that was trained already.
 
         Raises:
             StepConflict: on other groups, or the model here is another run's.
@@ -195,7 +195,7 @@ class TrainerService:
             await self.backend.forget(self.models[spec.name])
 
     def file(self, request: FileRequest) -> Path:
-        """A file of a checkpoint that is here.
+        """Return a file of a checkpoint that is here.
 
         Raises:
             TrainerError: it is not here.
@@ -211,7 +211,8 @@ class TrainerService:
         return self.path / spec.project / "models" / spec.name
 
     def _journal(self, spec: ModelSpec) -> Journal:
-        """The memory of a model, rid of what the last trainer in this folder left half-done."""
+        """Return the memory of a model, rid of what the last trainer in this folder left
+        half-done."""
         journal = Journal(self.folder(spec))
         if journal.folder not in self._settled:
             self._settle(journal)
@@ -264,5 +265,5 @@ class TrainerService:
 
 @lru_cache(maxsize=8)
 def _store(url: str) -> Store:
-    """The store at a URL; its connections are kept for the next checkpoint."""
+    """Return the store at a URL; its connections are kept for the next checkpoint."""
     return open_store(url)

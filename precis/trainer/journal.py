@@ -98,7 +98,7 @@ class Journal:
         return TrainedStep.model_validate_json(data) if data else None
 
     def checkpoints(self) -> list[int]:
-        """The steps of the checkpoints here that are whole and of this run, ascending."""
+        """Return the steps of the checkpoints here that are whole and of this run, ascending."""
         whose = self._whose()
         if whose is None:
             return []
@@ -107,7 +107,7 @@ class Journal:
         return [step for step in ours if self.checkpoint(step).is_dir()]
 
     def checkpoint(self, step: int) -> Path:
-        """The folder of a checkpoint."""
+        """Return the folder of a checkpoint."""
         return self.folder / "checkpoints" / f"{step:04d}"
 
     def _record(self, step: int) -> Path:

@@ -78,7 +78,7 @@ Served = Annotated[ServedTrainer, Depends(_find_trainer)]
 
 
 def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: float = 0) -> Guard:
-    """The HTTP face of a backend whose files lie under `path`, for who has the token.
+    """Return the HTTP face of a backend whose files lie under `path`, for who has the token.
 
     Args:
         client_lost_s: end this process when no client was heard of for so long; 0 for never.
@@ -227,7 +227,7 @@ def _refusal(error: PrecisError, status: int) -> JSONResponse:
 
 
 def _model_asked(body: bytes) -> str:
-    """The model that a request for completions names; empty where it names none.
+    """Return the model that a request for completions names; empty where it names none.
 
     Raises:
         TrainerError: it is no JSON.
@@ -243,7 +243,7 @@ def _model_asked(body: bytes) -> str:
 
 
 def _rename(body: bytes, model: str, name: str) -> bytes:
-    """A request or an answer with another name of the model that it is about."""
+    """Return a request or an answer with another name of the model that it is about."""
     if model == name:
         return body
     message = json.loads(body)

@@ -147,7 +147,7 @@ class WandbBackend(ServerlessBackend):
 
 
 def open_wandb(path: Path) -> WandbBackend:
-    """The backend of the W&B account whose key is in the environment.
+    """Return the backend of the W&B account whose key is in the environment.
 
     Raises:
         ConfigError: there is no key.

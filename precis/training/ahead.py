@@ -40,7 +40,7 @@ class SamplingAhead:
             await asyncio.wait({self._task})
 
     async def take(self, step: int) -> StepRollouts | None:
-        """The rollouts of a step once they are there; None where it was not sampled ahead.
+        """Return the rollouts of a step once they are there; None where it was not sampled ahead.
 
         Who is cancelled while it waits cancels the sampling.
 

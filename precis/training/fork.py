@@ -19,7 +19,8 @@ from precis.training.run import Run
 
 
 def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
-    """The checkpoint that is asked for, found in the store that it names, or in the run's own.
+    """Return the checkpoint that is asked for, found in the store that it names, or in the run's
+    own.
 
     Raises:
         ConfigError: there is no such checkpoint.

@@ -178,7 +178,7 @@ class TrainingLoop:
         run.commits.start(step, self._commit_and_log(record, batch))
 
     async def _sample(self, step: int) -> StepRollouts:
-        """The step's scored rollouts, which were sampled ahead, or are now."""
+        """Return the step's scored rollouts, which were sampled ahead, or are now."""
         with self.run.stopwatch.phase("gather"):
             ahead = await self.run.ahead.take(step)
             return await self.stages.gather(self.run, step) if ahead is None else ahead

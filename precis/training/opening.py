@@ -62,7 +62,7 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
 
 
 def load_agent(settings: AgentSettings) -> RulerScored:
-    """The environment of an agent; its judge is not connected.
+    """Return the environment of an agent; its judge is not connected.
 
     Raises:
         ConfigError: it can't be used; says why.

@@ -124,7 +124,7 @@ class Preflight:
         check_settings(found[0], self.config, identity, digest, store.url)
 
     async def ceiling(self) -> str:
-        """The best that a policy could reach, on a sample where there are many scenarios.
+        """Return the best that a policy could reach, on a sample where there are many scenarios.
 
         To be called once all others are well: it may cost calls of a judge.
         """

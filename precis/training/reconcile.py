@@ -74,7 +74,8 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
 
 
 def _with_committed(ledger: Ledger, whole: Mapping[int, Checkpoint]) -> Ledger:
-    """The ledger with the steps whose checkpoints were committed just before it was cut off."""
+    """Return the ledger with the steps whose checkpoints were committed just before it was cut
+    off."""
     while (checkpoint := whole.get(ledger.next_step + 1)) is not None:
         record = checkpoint.record
         if record is None or record.step != ledger.next_step or checkpoint.run != ledger.run_id:

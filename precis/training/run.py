@@ -154,7 +154,8 @@ class Run:
         return 0 if self.warm_start is None else 1
 
     def adapter_for(self, step: int) -> int:
-        """The adapter that a step is sampled from, however often the run is cut off before it.
+        """Return the adapter that a step is sampled from, however often the run is cut off before
+        it.
 
         With `off_policy_steps` that is the one before its own, which the step before still trains.
         """
@@ -211,7 +212,7 @@ class Run:
         return self.is_over_budget or held_too_long
 
     def limit_reached(self) -> BudgetReached:
-        """The error to stop with at a limit, once everything up to here is committed."""
+        """Return the error to stop with at a limit, once everything up to here is committed."""
         step = self.ledger.next_step
         if self.is_over_budget:
             return BudgetReached(
@@ -304,14 +305,14 @@ class Run:
 
 
 def identity_of(config: TrainConfig, environment: Environment) -> str:
-    """The digest of what decides the result of a run."""
+    """Return the digest of what decides the result of a run."""
     warm_start = environment.warm_start
     shown = warm_start.digest if warm_start else ""
     return config.identity(environment.digest, environment.identity, shown)
 
 
 def trainable(config: RunConfig) -> Model:
-    """The model as ART knows it; it logs to ART's own files only."""
+    """Return the model as ART knows it; it logs to ART's own files only."""
     return art.TrainableModel(
         name=config.model,
         project=PROJECT,
@@ -323,7 +324,7 @@ def trainable(config: RunConfig) -> Model:
 
 
 def work_folder(config: RunConfig) -> Path:
-    """A run's local files: ART's metrics and trajectories, the trainer's folder, logs.
+    """Return a run's local files: ART's metrics and trajectories, the trainer's folder, logs.
 
     The same model in another store is another run, with files of its own.
     """

@@ -185,7 +185,7 @@ async def measure_all(
     measure_one: Callable[[BenchmarkRun, ContenderSpec], Awaitable[Measurement]],
     measure_ceiling: Callable[[BenchmarkRun], Awaitable[float | None]],
 ) -> Measured:
-    """The ceiling and every contender: hosted ones at the same time, our own in turn.
+    """Return the ceiling and every contender: hosted ones at the same time, our own in turn.
 
     Args:
         measure_one: `measure_contender`, or what retries it.

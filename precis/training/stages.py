@@ -92,7 +92,8 @@ async def sample_scenarios(
 
 
 def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
-    """The record of a step that is about to be trained; it books what is spent up to here."""
+    """Return the record of a step that is about to be trained; it books what is spent up to
+    here."""
     run.described = step_record(
         step,
         batch,
@@ -238,7 +239,7 @@ async def delete_old_checkpoints(run: Run) -> None:
 
 
 def greedy_policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]:
-    """The greedy policy of an adapter, while the block lasts."""
+    """Return the greedy policy of an adapter, while the block lasts."""
     name = run.model.get_inference_name(adapter)
     return adapter_policy(run.model.openai_client(), name, adapter, run.config.rollouts)
 
@@ -288,7 +289,7 @@ def step_record(
 def as_trained(
     record: StepRecord, digest: str, metrics: Mapping[str, float], **seconds: float
 ) -> StepRecord:
-    """The record of a step once it is trained.
+    """Return the record of a step once it is trained.
 
     Args:
         digest: of the groups that were trained on.
@@ -310,6 +311,6 @@ def as_trained(
 
 
 def as_remembered(trained: TrainedStep) -> StepRecord:
-    """The record of a step from what its trainer remembers of it."""
+    """Return the record of a step from what its trainer remembers of it."""
     note = StepRecord.model_validate(trained.note)
     return as_trained(note, trained.digest, trained.result["metrics"])

@@ -132,7 +132,7 @@ def validation_of(
 
 
 def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
-    """A figure over the scenarios whose rollouts have it; None where none has."""
+    """Return a figure over the scenarios whose rollouts have it; None where none has."""
     parts = list(map(figure.part_of, scores))
     wholes = list(map(figure.whole_of, scores))
     known = [

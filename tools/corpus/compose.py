@@ -37,7 +37,7 @@ class Composed:
 
 
 def compose(story: Story, rng: Random) -> Composed:
-    """A document of one story's topic, with as many questions as RepLiQA asks."""
+    """Return a document of one story's topic, with as many questions as RepLiQA asks."""
     draw = Draw(rng, story.names)
     facts = rng.sample(story.facts, len(story.facts))
     unanswerable = rng.choice(_UNANSWERABLE)
@@ -97,7 +97,7 @@ def _length(text: str) -> int:
 
 
 def _passages(story: Story, draw: Draw, rng: Random) -> list[str]:
-    """The story's own filler and asides that any story may have, in turn by chance."""
+    """Return the story's own filler and asides that any story may have, in turn by chance."""
     lines = [*_shuffle(story, "filler", rng), *_shuffle(story, "asides", rng)[:_ASIDES]]
     return [draw.tell(line, {}) for line in rng.sample(lines, len(lines))]
 
@@ -134,7 +134,7 @@ def _join(paragraphs: list[str], rng: Random) -> list[str]:
 
 
 def _add_headings(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
-    """A heading before about every third paragraph, in the story's order."""
+    """Return a heading before about every third paragraph, in the story's order."""
     headed: list[str] = []
     waiting = list(headings)
     for place, paragraph in enumerate(paragraphs):

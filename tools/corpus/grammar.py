@@ -124,7 +124,7 @@ class Draw:
         return self._plain(text, own)
 
     def own_values(self, fact: FactTemplate) -> dict[str, str]:
-        """A fact's own values, drawn."""
+        """Return a fact's own values, drawn."""
         own: dict[str, str] = {}
         for name, values in fact.values.items():
             own[name] = self._plain(self._rng.choice(values), own)

@@ -25,7 +25,7 @@ _STORIES = Path(__file__).with_name("stories")
 
 
 def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
-    """The corpus's documents: topics in turn and a topic's stories in turn, then shuffled.
+    """Return the corpus's documents: topics in turn and a topic's stories in turn, then shuffled.
 
     Args:
         documents: how many to make.
@@ -50,7 +50,7 @@ def _by_topic(stories: list[Story]) -> list[list[Story]]:
 
 
 def table(documents: list[Composed]) -> pa.Table:
-    """The documents as a table in RepLiQA's schema, one row a question."""
+    """Return the documents as a table in RepLiQA's schema, one row a question."""
     columns: dict[str, list[str]] = {name: [] for name in COLUMNS}
     for document in documents:
         for number, asked in enumerate(document.asked, start=1):

@@ -6,7 +6,7 @@ from random import Random
 
 
 def _lists(path: Path) -> dict[str, list[str]]:
-    """The lists of `names.txt`: a title after `==`, then names between commas."""
+    """Return the lists of `names.txt`: a title after `==`, then names between commas."""
     found: dict[str, list[str]] = {}
     for block in path.read_text("utf-8").split("== ")[1:]:
         title, _, names = block.partition("\n")

@@ -31,7 +31,7 @@ _REDUNDANCY = 0.5
 
 
 def baselines() -> dict[str, Complete]:
-    """The baselines by model name, each for `precis.llm.server.completions_app`."""
+    """Return the baselines by model name, each for `precis.llm.server.completions_app`."""
     return {
         "empty": _complete_with(empty),
         "lead-350": _complete_with(lead),
@@ -47,7 +47,7 @@ def empty(text: str, words_max: int) -> str:
 
 
 def lead(text: str, words_max: int) -> str:
-    """The first sentences, up to the first that does not fit."""
+    """Return the first sentences, up to the first that does not fit."""
     chosen: list[str] = []
     left = words_max
     for sentence in sentences(text):
@@ -69,7 +69,7 @@ def random_sentences(text: str, words_max: int) -> str:
 
 
 def centroid(text: str, words_max: int) -> str:
-    """The sentences nearest to the document's TF-IDF centroid that do not repeat each other.
+    """Return the sentences nearest to the document's TF-IDF centroid that do not repeat each other.
 
     Greedy maximal marginal relevance (Carbonell and Goldstein, 1998) with the centroid as the
     query; a sentence counts as a document for the inverse document frequency.
@@ -80,7 +80,7 @@ def centroid(text: str, words_max: int) -> str:
 
 
 def telegraph(text: str, words_max: int) -> str:
-    """The first words that are left without the document's commonest.
+    """Return the first words that are left without the document's commonest.
 
     It is no prose, and scores nothing; a judge finds more answers in it than in sentences. What it
     would earn says what a judge pays for mere words.

@@ -88,7 +88,7 @@ class Summaries(Environment):
 
     @classmethod
     def of(cls, config: TrainConfig, corpus: Corpus, services: Services) -> Self:
-        """The summaries of a training run, whose warm start has documents set apart.
+        """Return the summaries of a training run, whose warm start has documents set apart.
 
         Raises:
             DocumentsError: the warm start leaves too few, or its file can't be used.
@@ -315,7 +315,7 @@ class Summaries(Environment):
         return questions_about(rollout)
 
     def show(self, rollout: Rollout) -> str:
-        """The summary, with its questions and verdicts."""
+        """Return the summary, with its questions and verdicts."""
         return show_summary(rollout)
 
     def _score(
@@ -365,7 +365,7 @@ class Summaries(Environment):
 
 
 def _share_answered(rollout: Rollout) -> float | None:
-    """The share of the questions that were answered; where there are none, the reward."""
+    """Return the share of the questions that were answered; where there are none, the reward."""
     asked = rollout.metrics.get("asked")
     return rollout.metrics["correct"] / asked if asked else rollout.reward
 

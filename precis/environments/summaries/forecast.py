@@ -125,7 +125,8 @@ def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
 
 
 def _validated(config: TrainConfig, next_step: int) -> set[int]:
-    """The steps from `next_step` on whose adapters are validated, the first and the last too."""
+    """Return the steps from `next_step` on whose adapters are validated, the first and the last
+    too."""
     steps = (*range(next_step, config.steps), 0)
     validated = {step for step in steps if step % config.validate_every == 0}
     if config.warm_start and next_step <= 1:

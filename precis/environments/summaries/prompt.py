@@ -29,7 +29,7 @@ class SummaryRequest:
 
 
 def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, str]]:
-    """The chat messages that ask for a summary of a document.
+    """Return the chat messages that ask for a summary of a document.
 
     Nothing in the text can end the document: `</document>` becomes `<\\/document>`, which
     `request_in` undoes.
@@ -46,7 +46,7 @@ def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, st
 
 
 def summary_tokens_max(words_max: int) -> int:
-    """The completion tokens to allow a summary of so many words.
+    """Return the completion tokens to allow a summary of so many words.
 
     Room for them in any tokenizer: a summary that is cut off there is over-length anyway.
     """

@@ -58,7 +58,7 @@ def reward_share(summary: str, words_max: int, ramp: float) -> float:
 
 
 def score_zero(document: Document) -> Scored:
-    """The verdict on a disqualified summary: every question unanswered."""
+    """Return the verdict on a disqualified summary: every question unanswered."""
     answers = []
     for question in document.questions:
         answers.append(Answer(question.id, "", correct=False, answerable=question.answerable))
@@ -110,5 +110,5 @@ def _letters_by_script(text: str) -> Counter[str]:
 
 @cache
 def _script(letter: str) -> str:
-    """A letter's script, by the first word of its Unicode name: LATIN, CYRILLIC, CJK, …"""
+    """Return a letter's script, by the first word of its Unicode name: LATIN, CYRILLIC, CJK, …"""
     return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]

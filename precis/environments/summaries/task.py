@@ -48,7 +48,7 @@ class Summarizing:
 
 
 def scenario_of(document: Document) -> Scenario:
-    """A document as the start of a group."""
+    """Return a document as the start of a group."""
     questions = list(map(asdict, document.questions))
     data = {"topic": document.topic, "text": document.text, "questions": questions}
     return Scenario(document.id, data)

@@ -76,7 +76,7 @@ class Features:
 
 @lru_cache(maxsize=256)
 def featurize(text: str) -> Features:
-    """The features of a document's sentences; the same text always gives the same bits.
+    """Return the features of a document's sentences; the same text always gives the same bits.
 
     Text without sentence ends (a table, a transcript) is cut into pieces of at most 80 words,
     so that a policy has something to choose from.
@@ -102,7 +102,7 @@ def _pieces(sentence: str) -> list[str]:
 
 
 def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:
-    """The share of each sentence's weight (TF-IDF) that lies on words which came earlier.
+    """Return the share of each sentence's weight (TF-IDF) that lies on words which came earlier.
 
     In plain Python and in reading order, so that a long document costs time in proportion to
     its words, and sums do not depend on a BLAS and its number of threads.

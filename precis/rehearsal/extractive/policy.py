@@ -17,7 +17,7 @@ _ENDS = '.!?…。！？؟۔।"”’)」』'
 
 
 def scores(policy: Policy, features: Features) -> Floats:
-    """The score of each sentence, shape (sentences,)."""
+    """Return the score of each sentence, shape (sentences,)."""
     found: Floats = np.einsum("sf,f->s", features.matrix, policy.weights)
     return found
 
@@ -64,7 +64,7 @@ def pick(
 
 
 def logprobs(policy: Policy, features: Features, picks: Sequence[int], words_max: int) -> Floats:
-    """The log-probability of each pick at temperature 1, given those before it."""
+    """Return the log-probability of each pick at temperature 1, given those before it."""
     if not picks:
         return np.zeros(0)
     at = np.array([picks])
@@ -74,7 +74,7 @@ def logprobs(policy: Policy, features: Features, picks: Sequence[int], words_max
 
 
 def summary(features: Features, picks: Sequence[int]) -> str:
-    """The picked sentences in document order; headings and list items keep their line."""
+    """Return the picked sentences in document order; headings and list items keep their line."""
     text = ""
     for index in sorted(picks):
         if text:

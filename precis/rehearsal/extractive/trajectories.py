@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sample_of(trajectory: "art.Trajectory") -> PickedSample:
-    """The sample that a trajectory's last choice is.
+    """Return the sample that a trajectory's last choice is.
 
     Raises:
         RolloutError: the messages before it hold no document.

@@ -20,7 +20,7 @@ _DAY_AFTER = re.compile(rf"(?<=\bon )((?:{_NAMED}) )(?:the )?{_DAY}")
 
 
 def unify_dates(text: str) -> str:
-    """A text in small letters, with its dates as `5 november 2023`.
+    """Return a text in small letters, with its dates as `5 november 2023`.
 
     They may be written as `5 Nov. 2023`, `5-Nov-2023`, `2023-11-05`, `5.11.2023`, `25/11/2023` or
     `11/25/2023`, and `the fifth of November`. Of `5/11/2023` nobody knows which is the month: it

@@ -133,7 +133,8 @@ def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _
 
 
 def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
-    """The other words of the golden full names that an answer has by their last word alone."""
+    """Return the other words of the golden full names that an answer has by their last word
+    alone."""
     found: set[str] = set()
     for first, last in wanted.names:
         others = {other for other, its_last in given.names if its_last == last}
@@ -211,7 +212,7 @@ def _read(text: str) -> _Statement:
 
 
 def _denied(text: str) -> tuple[str, ...]:
-    """The stem of the first content word after each negation."""
+    """Return the stem of the first content word after each negation."""
     found: list[str] = []
     waiting = False
     for word in words_of(text):

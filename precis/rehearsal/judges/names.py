@@ -30,13 +30,14 @@ farmer baker father mother brother sister uncle aunt grandmother grandfather yes
 
 @cache
 def title_stems() -> frozenset[str]:
-    """The stems of what stands before a surname in place of a first name."""
+    """Return the stems of what stands before a surname in place of a first name."""
     return frozenset(map(stem, _TITLES.split()))
 
 
 @lru_cache(maxsize=32_768)
 def full_names(text: str) -> tuple[tuple[str, str], ...]:
-    """The stem of each other word of a full name, with that of its last: prose goes on with it."""
+    """Return the stem of each other word of a full name, with that of its last: prose goes on with
+    it."""
     found: list[tuple[str, str]] = []
     for match in _FULL_NAME.finditer(text):
         *others, last = content_stems(match.group()) or [""]
@@ -46,7 +47,7 @@ def full_names(text: str) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=4096)
 def name_stems(text: str) -> frozenset[str]:
-    """The stems of months, weekdays and whatever else a text capitalises in mid-sentence."""
+    """Return the stems of months, weekdays and whatever else a text capitalises in mid-sentence."""
     stems: set[str] = set()
     for match in _NAME.finditer(text):
         name = next(group for group in match.groups() if group)

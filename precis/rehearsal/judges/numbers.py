@@ -33,7 +33,7 @@ _ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 
 
 def unify_numbers(text: str) -> str:
-    """A text in small letters, with its numbers, dates and times of day in one form.
+    """Return a text in small letters, with its numbers, dates and times of day in one form.
 
     `7:00 pm` and `seven o'clock`, `half past ten` and `10.30 am`, `5 Nov.` and `November 5th`,
     `1,200` and `twelve hundred`, `1.2 million` and `1,200,000`, `37 %` and `37 per cent` become
@@ -77,7 +77,7 @@ def combine_numbers(words: list[str]) -> list[str]:
 
 
 def _number(words: list[str], start: int) -> tuple[float | None, int]:
-    """The number that begins at a place, or None, and where it ends."""
+    """Return the number that begins at a place, or None, and where it ends."""
     value, end = _below_thousand(words, start)
     if value is None or end == len(words) or words[end] not in _LARGE:
         return value, end
@@ -93,7 +93,8 @@ def _number(words: list[str], start: int) -> tuple[float | None, int]:
 
 
 def _below_thousand(words: list[str], start: int) -> tuple[float | None, int]:
-    """A number in digits, or one of words up to the hundreds; `hundred` and `million` are one."""
+    """Return a number in digits, or one of words up to the hundreds; `hundred` and `million` are
+    one."""
     word = words[start]
     end = start + 1
     if _NUMBER.fullmatch(word):

@@ -74,7 +74,8 @@ def grade(question: str, golden: str, given: str) -> bool:
 
 
 def _facts(text: str) -> set[str]:
-    """The numbers of a text, in digits, and its capitalized words but for those that must be."""
+    """Return the numbers of a text, in digits, and its capitalized words but for those that must
+    be."""
     words = combine_numbers(_FIGURE.findall(unify_numbers(text)))
     found = {word for word in words if word[0].isdigit()}
     for sentence in sentences(text):

@@ -76,7 +76,7 @@ def _words(messages: Sequence[Mapping[str, Any]]) -> set[str]:
 
 @lru_cache(maxsize=64)
 def facts(text: str) -> frozenset[str]:
-    """The numbers of a text, and the words that it capitalizes in mid-sentence, as stems."""
+    """Return the numbers of a text, and the words that it capitalizes in mid-sentence, as stems."""
     numbers = (token for token in tokens(text) if any(letter.isdigit() for letter in token))
     names = (name.lower() for sentence in sentences(text) for name in _NAME.findall(sentence))
     return frozenset(map(stem, (*numbers, *names)))

@@ -20,5 +20,5 @@ def _table() -> dict[str, frozenset[str]]:
 
 
 def synonyms(word: str) -> frozenset[str]:
-    """The stems that may stand for a stem."""
+    """Return the stems that may stand for a stem."""
     return _table().get(word, frozenset())

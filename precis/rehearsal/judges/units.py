@@ -55,7 +55,7 @@ _JOINED = re.compile(r"(?<=\d)(?=(?:mm|cm|km|kg|ha|ft|oz|lbs?|mins?|hrs?)\b)")
 
 
 def unify_units(text: str) -> str:
-    """A text in small letters, with the unit of each number as a word after it.
+    """Return a text in small letters, with the unit of each number as a word after it.
 
     `$1.5M`, `€250k`, `EUR 450` and `3km` become `1.5 million dollarsign`, `250 thousand eurosign`,
     `450 eur` and `3 km`.

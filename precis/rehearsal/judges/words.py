@@ -58,7 +58,8 @@ def is_content(token: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def stem(token: str) -> str:
-    """A lower-case token without its inflection: `trained`, `training`, `trainer` are one."""
+    """Return a lower-case token without its inflection: `trained`, `training`, `trainer` are
+    one."""
     token = token.replace("\u2019", "'").removesuffix("'s").rstrip("'")
     if token[:1].isdigit():
         return _plain_number(token)
@@ -114,7 +115,7 @@ def _undoubled(token: str) -> str:
 
 @cache
 def _irregular() -> dict[str, str]:
-    """The base form of each irregular form."""
+    """Return the base form of each irregular form."""
     text = (files("precis.rehearsal.judges") / "irregular.txt").read_text("utf-8")
     groups = [line.split() for line in text.splitlines() if not line.startswith("#")]
     bases = {}
@@ -126,20 +127,20 @@ def _irregular() -> dict[str, str]:
 
 @cache
 def common_stems() -> frozenset[str]:
-    """The stems of words that stand in many questions, whatever these are about."""
+    """Return the stems of words that stand in many questions, whatever these are about."""
     return frozenset(map(stem, _listed("common.txt")))
 
 
 @cache
 def _listed(name: str) -> frozenset[str]:
-    """The words of a list in this package."""
+    """Return the words of a list in this package."""
     lines = (files("precis.rehearsal.judges") / name).read_text("utf-8").splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 @lru_cache(maxsize=32_768)
 def words_of(text: str) -> tuple[str, ...]:
-    """A text's lower-case words with its numbers, dates and times in one form each."""
+    """Return a text's lower-case words with its numbers, dates and times in one form each."""
     # Text with `López` as `Lopez`, whether its accents are parts of their letters or marks.
     text = _MAY.sub(
         MAY, text if text.isascii() else unicodedata.normalize("NFC", text).translate(_ACCENTED)
@@ -148,7 +149,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def content_stems(text: str) -> list[str]:
-    """The stems of a text's content words, in order."""
+    """Return the stems of a text's content words, in order."""
     return [stem(word) for word in words_of(text) if is_content(word)]
 
 

@@ -182,7 +182,7 @@ class GpuBackend(LocalBackend):
 
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:
-        """The metrics of a training whose checkpoint was saved; None if it was not."""
+        """Return the metrics of a training whose checkpoint was saved; None if it was not."""
         return read_metrics(checkpoint)
 
     async def forget(self, model: Model) -> None:
@@ -197,7 +197,8 @@ class GpuBackend(LocalBackend):
             close_proxy(service)
 
     async def _get_service(self, model: Model) -> Any:
-        """The process that holds the GPU for a model; ART's own would kill those of others."""
+        """Return the process that holds the GPU for a model; ART's own would kill those of
+        others."""
         if model.name not in self._services:
             from mp_actors import move_to_child_process
 
@@ -318,7 +319,7 @@ class GpuBackend(LocalBackend):
             )
 
     async def _list_served(self, model: Model) -> dict[str, str | None]:
-        """The files of each model that vLLM answers for, by its name."""
+        """Return the files of each model that vLLM answers for, by its name."""
         base_url, key = self._endpoints[model.name]
         async with httpx.AsyncClient(timeout=60) as http:
             reply = await http.get(f"{base_url}/models", headers={"authorization": f"Bearer {key}"})

@@ -16,7 +16,7 @@ METRICS_FILE = "metrics.json"
 
 
 def newest_step(model_folder: Path) -> int | None:
-    """The highest step with a checkpoint; None if there is none."""
+    """Return the highest step with a checkpoint; None if there is none."""
     folders = (model_folder / "checkpoints").glob("[0-9]*")
     return max((int(folder.name) for folder in folders), default=None)
 
@@ -40,7 +40,8 @@ def write_checkpoint(
 
 
 def read_metrics(folder: Path) -> dict[str, float] | None:
-    """The metrics of the training that made a checkpoint; None if there is no such checkpoint."""
+    """Return the metrics of the training that made a checkpoint; None if there is no such
+    checkpoint."""
     file = folder / METRICS_FILE
     if not file.exists():
         return None

@@ -153,7 +153,7 @@ class TinkerBackend(ImitatesInOnePass):
 
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:
-        """The metrics of a training whose checkpoint was saved; None if it was not."""
+        """Return the metrics of a training whose checkpoint was saved; None if it was not."""
         return read_metrics(checkpoint)
 
     async def forget(self, model: Model) -> None:
@@ -188,7 +188,7 @@ class TinkerBackend(ImitatesInOnePass):
 
 
 def _settings_of(model: Model, options: Mapping[str, Any] | None = None) -> TinkerTrainer:
-    """The settings that a model came with, and those that are given for a step."""
+    """Return the settings that a model came with, and those that are given for a step."""
     section: Mapping[str, Any] = cast(Any, model._internal_config or {}).get("tinker", {})
     given = {**section, **(options or {}), "base_model": model.base_model}
     return TinkerTrainer.model_validate(given)

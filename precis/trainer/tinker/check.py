@@ -39,7 +39,8 @@ async def check_service(settings: TinkerTrainer) -> str:
 
 
 def check_key(settings: TinkerTrainer) -> str | None:
-    """The key of the environment; None where there is none, and a service of one's own asks none.
+    """Return the key of the environment; None where there is none, and a service of one's own asks
+    none.
 
     Raises:
         ConfigError: it is missing, or is none.

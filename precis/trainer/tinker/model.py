@@ -102,7 +102,7 @@ class TinkerModel:
         self._connecting = asyncio.Lock()
 
     async def connect(self) -> TinkerSession:
-        """The session that is open, or a new one."""
+        """Return the session that is open, or a new one."""
         async with self._connecting:
             if self._session is None:
                 client = await self._service.connect()
@@ -122,7 +122,7 @@ class TinkerModel:
         return newest_step(self.folder) or 0
 
     def folder_of(self, step: int) -> Path:
-        """The folder of a step's checkpoint."""
+        """Return the folder of a step's checkpoint."""
         return checkpoint_folder(self.folder, step)
 
     async def begin(self) -> None:
@@ -184,7 +184,7 @@ class TinkerModel:
         learning: Learning,
         on_progress: Progress,
     ) -> list[Metrics]:
-        """The metrics of each update, once all are taken."""
+        """Return the metrics of each update, once all are taken."""
         seen: list[Metrics] = []
         for update, rate in zip(learning.updates, learning.rates, strict=True):
             output = await self._update(session, model, update, rate, learning)

@@ -73,7 +73,7 @@ class TinkerService:
         return await self.ask("open a session", run_apart(self._open))
 
     async def list_models(self) -> list[str]:
-        """The base models that it serves.
+        """Return the base models that it serves.
 
         Raises:
             TrainerLost: nobody listens at its address.
@@ -225,7 +225,7 @@ def _is_users_fault(error: Exception) -> bool:
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status that an error of the client is about; None where it is about none."""
+    """Return the HTTP status that an error of the client is about; None where it is about none."""
     if isinstance(error, tinker.APIStatusError):
         return error.status_code
     found = _STATUS.search(str(error))
@@ -233,7 +233,7 @@ def status_of(error: Exception) -> int | None:
 
 
 def find_service(settings: TinkerTrainer) -> TinkerService:
-    """The service of some settings, with the key of the environment.
+    """Return the service of some settings, with the key of the environment.
 
     Raises:
         ConfigError: there is no key, or it is none.

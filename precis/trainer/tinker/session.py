@@ -70,7 +70,7 @@ class TinkerSession:
         raise TrainerLost(f"{self.service.name} could not {what}: the session has ended.")
 
     async def begin_model(self, seed: int) -> tinker.TrainingClient:
-        """An untrained adapter of the base model.
+        """Return an untrained adapter of the base model.
 
         Args:
             seed: of its weights.
@@ -84,7 +84,8 @@ class TinkerSession:
         return await self.ask(f"train {self._settings.base_model}", begun, _OPEN_S)
 
     async def load_model(self, checkpoint: Path, kept: Kept) -> tinker.TrainingClient:
-        """The model as it was at a checkpoint: the one that made it, or loaded from there."""
+        """Return the model as it was at a checkpoint: the one that made it, or loaded from
+        there."""
         async with self._loading:
             if checkpoint not in self._models:
                 if kept.fresh_optimizer:

@@ -40,7 +40,7 @@ class ChatTokenizer:
         add_generation_prompt: bool,
         tools: Sequence[Any] | None = None,
     ) -> list[int]:
-        """The tokens of a conversation."""
+        """Return the tokens of a conversation."""
         ids: list[int] = self._tokenizer.apply_chat_template(
             list(messages),
             tools=tools,
@@ -52,14 +52,14 @@ class ChatTokenizer:
         return ids
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of an answer, without its end."""
+        """Return the text of an answer, without its end."""
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
         return text
 
 
 @lru_cache(maxsize=4)
 def load_tokenizer(name: str) -> ChatTokenizer:
-    """A tokenizer of the Hub, or of a folder.
+    """Return a tokenizer of the Hub, or of a folder.
 
     Raises:
         ConfigError: there is none, or it has no chat template.
@@ -86,5 +86,5 @@ def load_tokenizer(name: str) -> ChatTokenizer:
 
 
 def tokenizer_of(settings: TinkerTrainer) -> ChatTokenizer:
-    """The tokenizer of some settings."""
+    """Return the tokenizer of some settings."""
     return load_tokenizer(settings.tokenizer or settings.base_model)

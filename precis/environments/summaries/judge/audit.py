@@ -105,7 +105,7 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[AuditSamp
 
 
 def documents_of(samples: Sequence[AuditSample], corpus: Sequence[Document]) -> list[Document]:
-    """The document of each sample.
+    """Return the document of each sample.
 
     Raises:
         ConfigError: the corpus does not hold one of them.

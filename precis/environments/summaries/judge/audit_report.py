@@ -29,7 +29,8 @@ def as_jsonl(samples: Sequence[AuditSample], verdicts: Mapping[str, Sequence[Ver
 
 
 def as_markdown(samples: Sequence[AuditSample], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
-    """A page to read: each summary with what was asked, the gold, the answer and the verdict.
+    """Return a page to read: each summary with what was asked, the gold, the answer and the
+    verdict.
 
     Args:
         verdicts: by protocol, one for each sample; may be empty.

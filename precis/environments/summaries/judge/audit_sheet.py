@@ -74,7 +74,7 @@ def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
 
 
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
-    """The rows of some results that a person has ruled on, with the verdicts as `person`.
+    """Return the rows of some results that a person has ruled on, with the verdicts as `person`.
 
     Lines without a verdict are left out. A line on a summary's prose becomes a row whose question
     is `PROSE`, and `correct` what the judge says.

@@ -110,7 +110,7 @@ class ReplyCache:
             self._warn(error)
 
     def get(self, key: str) -> str | None:
-        """The reply kept under a key, or None. Never raises for the cache's own trouble."""
+        """Return the reply kept under a key, or None. Never raises for the cache's own trouble."""
         reply = self._pending.get(key) or self._read(key)
         self._lookups[reply is not None] += 1
         return reply

@@ -196,7 +196,7 @@ def parameters_of(config: JudgeConfig) -> dict[str, Any]:
 
 
 def whole_text(reply: ChatReply) -> str:
-    """The text of a judge's reply.
+    """Return the text of a judge's reply.
 
     Raises:
         ProviderFailed: it is empty, or was cut short.

@@ -42,7 +42,7 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
 async def measure_ceiling(
     store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
 ) -> float | None:
-    """The judge's accuracy when it reads the held-out documents in full: more can't be had.
+    """Return the judge's accuracy when it reads the held-out documents in full: more can't be had.
 
     Measured once for each corpus, judge and protocol, and kept in the store. None if the judge
     failed on one of them; that is not kept.

@@ -195,7 +195,7 @@ class JudgeClient:
         read: Reading,
         deadline: Deadline,
     ) -> Scored:
-        """The verdict on given answers; those that need it are graded in another request."""
+        """Return the verdict on given answers; those that need it are graded in another request."""
         given = read.answers
         # By the question's place: what needs no grader now, and the rest when it is graded.
         rulings: dict[int, bool] = {}

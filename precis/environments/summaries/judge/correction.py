@@ -37,7 +37,7 @@ class CorrectedAccuracy:
 
 
 def correct_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[CorrectedAccuracy]:
-    """The accuracy of all contenders together, then of each one.
+    """Return the accuracy of all contenders together, then of each one.
 
     Where the person has ruled on one of several contenders alone, there is none of all together:
     how far the judge errs on that one says nothing of the others.
@@ -70,7 +70,7 @@ def _correct(
 
 
 def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
-    """The prediction-powered estimate of an accuracy, with its 95 % interval.
+    """Return the prediction-powered estimate of an accuracy, with its 95 % interval.
 
     A document's questions stand or fall together, so the variance is of whole documents: of what
     each adds to the estimate, by the judge's verdicts and by the rectifier. Where judge and person

@@ -37,7 +37,7 @@ def endpoint_for(
     local_url: str | None = None,
     own_key: str = OWN_KEY,
 ) -> Endpoint:
-    """The endpoint that a configuration means.
+    """Return the endpoint that a configuration means.
 
     Args:
         config: provider, and the model where it is not the provider's default.
@@ -76,12 +76,13 @@ def endpoint_for(
 
 
 def rules_version(config: JudgeConfig) -> str | None:
-    """The version of the rules that judge; None for a judge that has none, a model."""
+    """Return the version of the rules that judge; None for a judge that has none, a model."""
     return RULES_VERSION if config.provider == "lexical" else None
 
 
 def limits_of(config: JudgeConfig) -> RateLimits:
-    """The limits that a judge is held to: the local one has no account, only requests at once."""
+    """Return the limits that a judge is held to: the local one has no account, only requests at
+    once."""
     if config.provider != "lexical":
         return config.limits
     return without_quota(config.limits.in_flight)

@@ -92,12 +92,12 @@ def fence(data: Mapping[str, Any]) -> str:
 
 
 def judge_messages(system: str, data: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The chat messages of one request: instructions, then fenced data."""
+    """Return the chat messages of one request: instructions, then fenced data."""
     return [{"role": "system", "content": system}, {"role": "user", "content": fence(data)}]
 
 
 def data_in(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The data of messages made by `judge_messages`; None for any others.
+    """Return the data of messages made by `judge_messages`; None for any others.
 
     This is how the lexical judge, which reads no instructions, finds what it is asked.
     """

@@ -116,7 +116,7 @@ def is_too_long(given: str) -> bool:
 
 
 def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[Question]]:
-    """The questions as they go into requests together."""
+    """Return the questions as they go into requests together."""
     if protocol == "per_question":
         return [[question] for question in questions]
     return [questions] if questions else []
@@ -180,7 +180,7 @@ def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading
 
 
 def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
-    """The answers in the order of `ids`; one that could not be given is `UNANSWERABLE`.
+    """Return the answers in the order of `ids`; one that could not be given is `UNANSWERABLE`.
 
     Raises:
         BadReply: the reply is not one JSON object with one string for each id.
@@ -189,7 +189,7 @@ def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
 
 
 def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
-    """The grades in the order of `ids`.
+    """Return the grades in the order of `ids`.
 
     Raises:
         BadReply: the reply is not one JSON object with one boolean for each id.
@@ -200,14 +200,15 @@ def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
 
 
 def prompts_digest() -> str:
-    """A short fingerprint of the prompts, kept with every result that they led to."""
+    """Return a short fingerprint of the prompts, kept with every result that they led to."""
     prompts = "\0".join((READ_SYSTEM, ANSWER_SYSTEM, GRADE_SYSTEM))
     return hashlib.sha256(prompts.encode()).hexdigest()[:16]
 
 
 def _bare(answer: str) -> str:
-    """An answer without what makes no difference to it: case, white space, quotes, an article
-    before it, punctuation after it. Signs that can mean something (`-5`, `$5`, `5%`, `.5`) stay."""
+    """Return an answer without what makes no difference to it: case, white space, quotes, an
+    article before it, punctuation after it. Signs that can mean something (`-5`, `$5`, `5%`, `.5`)
+    stay."""
     words = unicodedata.normalize("NFC", answer).casefold().split()
     text = " ".join(words).strip(_QUOTES).rstrip(_QUOTES + ".,;:!?… ")
     return _ARTICLE.sub("", text)
@@ -292,7 +293,7 @@ class _Grades(StrictReply):
 
 
 def validate_reply(reply: str, shape: type[S]) -> S:
-    """The reply as what was asked for.
+    """Return the reply as what was asked for.
 
     Raises:
         BadReply: it is something else.
@@ -323,7 +324,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def entries_by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
-    """The entries by id.
+    """Return the entries by id.
 
     Raises:
         BadReply: they have other ids than these.

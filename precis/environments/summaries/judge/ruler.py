@@ -213,7 +213,7 @@ class _Exchange(httpx.AsyncBaseTransport):
 
 
 def _escape(group: "art.TrajectoryGroup") -> "art.TrajectoryGroup":
-    """The group with `<` as an entity, but for the fence of the document to summarize.
+    """Return the group with `<` as an entity, but for the fence of the document to summarize.
 
     ART puts tags around each trajectory: no text inside may hold one.
     """

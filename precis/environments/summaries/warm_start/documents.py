@@ -58,7 +58,7 @@ def prepare_warm_start(
 def _match(
     given: Sequence[GivenSummary], config: WarmStartConfig, corpus: Corpus, task: Summarizing
 ) -> tuple[tuple[Document, ...], tuple[Demonstration, ...]]:
-    """The documents that a file's summaries are of, and what is imitated of them."""
+    """Return the documents that a file's summaries are of, and what is imitated of them."""
     known = _KnownDocuments(corpus)
     documents: dict[str, Document] = {}
     demonstrations: list[Demonstration] = []
@@ -127,6 +127,6 @@ class _KnownDocuments:
 
 
 def _normal(text: str) -> str:
-    """The words of a text between spaces, so that only whole words are found in another."""
+    """Return the words of a text between spaces, so that only whole words are found in another."""
     words = tokens(text)
     return f" {' '.join(words)} " if words else ""
