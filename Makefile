@@ -54,7 +54,7 @@ test-all:  ## the same and the long ones
 	@$(MAKE) --no-print-directory matrices
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -n 3
+	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -m "not long" -n 3
 
 services: $(VENV)/.installed-dev
 	@tests/services/install.sh chromium postgresql strace
@@ -64,7 +64,7 @@ services: $(VENV)/.installed-dev
 matrices: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## what test-all adds to test
 	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2 \
 		python3-torch
-	$(BIN)/python -m pytest $(SERVICES) -m long -n 3 --dist loadfile \
+	$(BIN)/python -m pytest tests --ignore=tests/gpu -m long -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
 test-gpu: $(VENV)/.installed-dev .venv-gpu/.installed  ## on a machine with a GPU: tests/gpu/README.md

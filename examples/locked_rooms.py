@@ -61,7 +61,7 @@ async def rollout(model, scenario):
         for call in message.get("tool_calls") or ():
             try:
                 said = house.call(call["function"]["name"], call["function"]["arguments"])
-            except (TypeError, ValueError) as error:
+            except (RecursionError, TypeError, ValueError) as error:
                 illegal += 1
                 said = f"This call can't be made: {error}."
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": said})

@@ -326,6 +326,7 @@ if "langgraph" in sys.argv[1]:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "switch", "service"),
     [
@@ -376,6 +377,7 @@ def test_without_the_framework_the_command_that_installs_it_is_named(
         example(name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [LANGGRAPH, AGENTS_SDK])
 async def test_a_framework_s_agent_is_trained(tmp_path: Path, name: str) -> None:
     settings = {

@@ -346,6 +346,7 @@ async def test_a_model_that_writes_no_scenarios_leaves_no_file(
     assert not (tmp_path / "mcp_scenarios.jsonl").exists()
 
 
+@pytest.mark.long
 async def test_it_trains_and_is_validated_by_a_judge_alone(tmp_path: Path, url: str) -> None:
     _copied(tmp_path, SERVER=url)
     settings = {

@@ -80,6 +80,12 @@ def score_own_answers(dataset: str) -> list[float]:
     return scores
 
 
+@pytest.mark.parametrize("name", ["basic_arithmetic", "countdown", "sudoku", "zebra_puzzles"])
+def test_the_own_answers_of_a_generator_earn_all(name: str) -> None:
+    assert set(score_own_answers(name)) == {1.0}
+
+
+@pytest.mark.long
 def test_the_own_answers_of_all_generators_earn_all() -> None:
     known = PUZZLES.call_now("datasets")
     assert len(known) == 105
