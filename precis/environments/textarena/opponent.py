@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from precis.config import RateLimits
+from precis.environments.clock import clock_stopped
 from precis.errors import ConfigError, PrecisError
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.providers import NO_KEY, PROVIDERS, Endpoint, Provider, is_sendable
@@ -74,7 +75,8 @@ class Opponent:
         deadline = Deadline(2 * settings.call_timeout_s)
         assert self._client is not None
         request = CompletionRequest(payload, expected)
-        return await self._client.complete(request, deadline, _text_of)
+        with clock_stopped():  # a slow opponent costs the policy no time
+            return await self._client.complete(request, deadline, _text_of)
 
     async def checks(self) -> Sequence[str]:
         """Ask it for a word; returns what is wrong, in a sentence."""

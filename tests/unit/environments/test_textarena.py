@@ -4,8 +4,10 @@ import asyncio
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +221,23 @@ async def test_an_opponent_that_fails_costs_the_game_and_one_that_refuses_the_ke
         given = TextArenaSettings.model_validate({"game": "Nim-v0", "opponent": settings})
         with pytest.raises(ProviderRejected, match="OPPONENT_API_KEY"):
             await play(load_textarena(given), ScriptedPolicy(lambda _: "[0 1]"), 2)
+
+
+async def test_a_slow_opponent_costs_the_policy_no_time() -> None:
+    def slowly(request: ChatRequest) -> str:
+        time.sleep(1.8)
+        return last_allowed(request)
+
+    limits = replace(LIMITS, deadline_s=3.0)
+    with opponent(slowly) as (settings, requests):
+        async with (
+            environment("Nim-v0", opponent=settings) as game,
+            asked(ScriptedPolicy(last_allowed), limits=limits) as policy,
+            Recorder() as recorder,
+        ):
+            rollout = await recorder.run(policy, game, game.scenarios("train")[0], 0)
+        assert score_of(rollout).metrics["turns"] >= 2
+        assert len(requests) * 1.8 > limits.deadline_s
 
 
 async def test_an_opponent_is_tried_in_preflight() -> None:
