@@ -288,6 +288,9 @@ class _Child:
         errors = ""
         if self._errors.done():
             errors = self._errors.result().decode(errors="replace").strip()
+        else:
+            self._errors.cancel()
+            self._process._transport.close()  # type: ignore[attr-defined]  # nobody reads it again
         if errors:
             self.ended = f"{why} It said last: {' '.join(errors[-_SHOWN:].split())}"
         for answer in self._waiting.values():

@@ -138,7 +138,7 @@ def test_it_ends_with_the_process_that_it_belongs_to(is_busy: bool, tmp_path: Pa
         "module = IsolatedModule('builtins', call_s=4.0)\n"
         "pid = module.call_now('eval', \"__import__('os').getpid()\")\n"
         f"open({str(file)!r}, 'w').write(str(pid))\n"
-        f"module.call_now('eval', {'9 ** 99_999_999' if is_busy else '__import__'!r})\n"
+        f"module.call_now('eval', {'9 ** 99_999_999' if is_busy else '1'!r})\n"
         "import time; time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
