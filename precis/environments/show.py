@@ -1,6 +1,6 @@
 """A rollout as its conversation, to read: as Markdown, and as plain text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from precis.environments.conversations import Conversation, conversations_of
@@ -45,15 +45,11 @@ def plain_conversation(rollout: Rollout, scenario_max: int | None = None) -> str
 
 def _show(conversation: Conversation) -> Iterator[str]:
     messages = conversation.messages
-    results = {}
-    for message in messages:
-        if message["role"] == "tool":
-            results[message.get("tool_call_id")] = content_text(message.get("content"))
-    asked = {key for message in messages for _, _, key in _tool_calls(message)}
+    results, with_calls = _results_of_calls(messages)
     turn = 0
-    for message in messages:
-        if message["role"] == "tool" and message.get("tool_call_id") in asked:
-            continue  # it is shown with its call
+    for place, message in enumerate(messages):
+        if place in with_calls:
+            continue
         text = content_text(message.get("content"))
         # Of a rollout that the store has kept, only the last answer is known as a call.
         if message["role"] == "assistant":
@@ -66,21 +62,44 @@ def _show(conversation: Conversation) -> Iterator[str]:
         else:
             yield f"**{escape(message['role'])}**"
             yield quote(text)
-        for name, arguments, key in _tool_calls(message):
+        for number, (name, arguments, _) in enumerate(_tool_calls(message)):
             label = f"{name}({_beginning(arguments)})"
-            if key in results:
-                label += f" → {_beginning(results[key])}"
+            result = results.get((place, number))
+            if result is not None:
+                label += f" → {_beginning(result)}"
             whole = [] if _beginning(arguments) == arguments else [arguments]
-            inside = [*whole, *([results[key]] if key in results else [])]
+            inside = [*whole, *([] if result is None else [result])]
             yield _folded(label, inside) if inside else escape(label)
 
 
+def _results_of_calls(
+    messages: Sequence[Message],
+) -> tuple[Mapping[tuple[int, int], str], Collection[int]]:
+    """Return the result of each call that has one, and the places of the messages with them.
+
+    Calls are named by the place of their message and their number in it: servers give an id
+    again in a later turn, or none at all.
+    """
+    waiting: dict[Any, list[tuple[int, int]]] = {}
+    results = {}
+    places = set()
+    for place, message in enumerate(messages):
+        for number, (_, _, key) in enumerate(_tool_calls(message)):
+            waiting.setdefault(key, []).append((place, number))
+        calls = waiting.get(message.get("tool_call_id")) if message["role"] == "tool" else None
+        if calls:
+            results[calls.pop(0)] = content_text(message.get("content"))
+            places.add(place)
+    return results, places
+
+
 def _tool_calls(message: Message) -> Sequence[tuple[str, str, Any]]:
-    """Return the name, the arguments and the id of each call."""
+    """Return the name, the arguments and the id of each call, one of a custom tool included."""
     calls = []
     for call in message.get("tool_calls") or ():
-        function = call["function"]
-        calls.append((str(function["name"]), str(function["arguments"]), call.get("id")))
+        called = call.get("function") or call.get("custom") or {}
+        given = called.get("arguments", called.get("input", ""))
+        calls.append((str(called.get("name")), str(given), call.get("id")))
     return calls
 
 

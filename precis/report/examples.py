@@ -85,7 +85,8 @@ def said(rollout: Rollout) -> str:
     for message in [message for call in last for message in (*call.messages, call.message)]:
         if message["role"] == "assistant":
             words.append(content_text(message.get("content")))
-            words += [str(call["function"]) for call in message.get("tool_calls") or ()]
+            calls = message.get("tool_calls") or ()
+            words += [str(call.get("function") or call.get("custom")) for call in calls]
     return "\n".join(words).strip()
 
 

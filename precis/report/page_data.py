@@ -19,10 +19,10 @@ def pack(data: dict[str, Any]) -> str:
     """Return the data as text that a page can hold: compressed, and without a sign that is markup.
 
     Whatever a summary holds, it can't leave the tag that holds it. The same data gives the same
-    text.
+    text. Half a surrogate pair, which JSON may hold and a page can't, becomes `?`.
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(errors="replace"), mtime=0)).decode()
 
 
 def reader_data(benchmark: Benchmark) -> dict[str, Any]:

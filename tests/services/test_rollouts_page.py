@@ -19,7 +19,7 @@ from precis.store import FolderStore
 from tests.services.needs import need
 from tests.support.examples import embedded, example, play
 from tests.support.runs import make_run
-from tests.unit.report.test_rollouts_page import game
+from tests.unit.report.test_rollouts_page import game, repeated
 
 GAMES = 4
 
@@ -37,6 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         for split in splits:
             put_trajectories(store, "m", split, step, groups, f"m@{step}")
     put_trajectories(store, "m", "train", 9, [[game()]], "m@9")
+    put_trajectories(store, "m", "train", 10, [[repeated()]], "m@10")
     file = folder / "rollouts.html"
     file.write_text(rollouts_html(gather_rollouts(store, "m"), "m", store.url, datetime.now(UTC)))
     return file.as_uri()
@@ -116,6 +117,14 @@ def test_a_hostile_rollout_stays_text(page: Page) -> None:
     assert "␛[31m</script><script>alert(1)</script>" in shown
     assert "Conversation 2" in shown and "Done." in shown
     assert page.locator("#left script, #left a, #left img").count() == 0
+
+
+def test_each_call_has_its_own_result_though_an_id_comes_again(page: Page) -> None:
+    page.get_by_label("Rollouts of").select_option("training")
+    page.locator("#left-step").select_option("10")
+    labels = page.locator("#left details.call > summary").all_inner_texts()
+    results = [label.partition("→ ")[2] for label in labels if label.startswith("look")]
+    assert results == ["a wall", "a door"]
 
 
 def test_an_outcome_chooses_rollouts(page: Page) -> None:

@@ -15,9 +15,8 @@ function folded(label, className, content) {
   return made;
 }
 
-function toolCall([id, name, place], results, texts) {
+function toolCall([, name, place], result, texts) {
   const label = document.createElement("summary");
-  const result = results.get(id);
   const given = texts[place];
   label.append(element("code", "", `${name}(${beginning(given)})`));
   if (result !== undefined) label.append(element("span", "aside", ` → ${beginning(texts[result])}`));
@@ -35,13 +34,21 @@ function said(role, text) {
 }
 
 function conversation(messages, texts) {
+  // By call, and not by its id: servers give one again in a later turn.
   const results = new Map();
-  for (const one of messages) if (one.role === "tool") results.set(one.of, one.text);
-  const known = new Set(messages.flatMap((one) => one.calls.map(([id]) => id)));
+  const shown = new Set();
+  const waiting = new Map();
+  for (const one of messages) {
+    for (const call of one.calls) waiting.set(call[0], [...(waiting.get(call[0]) ?? []), call]);
+    const call = one.role === "tool" ? waiting.get(one.of)?.shift() : undefined;
+    if (!call) continue;
+    results.set(call, one.text);
+    shown.add(one);
+  }
   const made = element("div", "conversation", "");
   let turn = 0;
   for (const one of messages) {
-    if (one.role === "tool" && known.has(one.of)) continue;
+    if (shown.has(one)) continue;
     const text = texts[one.text];
     const block = element("div", `message ${one.role === "assistant" ? "by-policy" : ""}`, "");
     if (one.sampled) {
@@ -49,10 +56,10 @@ function conversation(messages, texts) {
       block.append(element("h3", "", `Turn ${turn}`));
     }
     if (text || !one.calls.length) {
-      const shown = text || "(empty)";
-      block.append(...(one.sampled ? [element("div", "said", shown)] : said(one.role, shown)));
+      const words = text || "(empty)";
+      block.append(...(one.sampled ? [element("div", "said", words)] : said(one.role, words)));
     }
-    block.append(...one.calls.map((call) => toolCall(call, results, texts)));
+    block.append(...one.calls.map((call) => toolCall(call, results.get(call), texts)));
     made.append(block);
   }
   return made;

@@ -11,10 +11,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from precis.environments.show import plain_conversation, show_conversation
 from precis.environments.trajectories import put_trajectories
 from precis.errors import StoreError
 from precis.records.rollout import Call, Json, Rollout, Score, Unscored
 from precis.records.trajectories import trajectories_key
+from precis.report.examples import said as read_by_examples
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.store import FolderStore
 from tests.support.reports import HOSTILE
@@ -79,6 +81,35 @@ def test_the_page_holds_no_markup_of_a_rollout(store: FolderStore) -> None:
     data = json.loads(gzip.decompress(base64.b64decode(packed[1])))
     assert any(HOSTILE in text for text in data["texts"])
     assert "default-src 'none'" in page
+
+
+def test_half_a_character_is_no_end_of_the_page(store: FolderStore) -> None:
+    cut = {**ASKED, "function": {"name": "look", "arguments": "\ud83d"}}
+    put(store, 0, Rollout(SCENARIO, 0, (said(answer={"tool_calls": [cut]}),), Score(0.5)))
+    page = rollouts_html(gather_rollouts(store, "m"), "m", "s3://b", datetime.now(UTC))
+    packed = re.findall(r'id="data">([^<]*)<', page)[0]
+    assert json.loads(gzip.decompress(base64.b64decode(packed)))["texts"] == ["?", ""]
+
+
+def repeated() -> Rollout:
+    """Two turns whose calls have the same id, one after the other, and a call of a custom tool."""
+    start = {"role": "user", "content": "Go on."}
+    custom = {"id": "c2", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    noted = {"role": "assistant", "content": "", "tool_calls": [custom]}
+    first = said(start, noted, answer={"content": None, "tool_calls": [ASKED]})
+    north = {"role": "tool", "tool_call_id": "c1", "content": "a wall"}
+    second = said(*first.messages, first.message, north, answer=first.message)
+    south = {"role": "tool", "tool_call_id": "c1", "content": "a door"}
+    third = said(*second.messages, second.message, south, answer={"content": "Out."})
+    return Rollout(SCENARIO, 0, (first, second, third), Score(1.0))
+
+
+def test_each_call_has_its_own_result_though_an_id_comes_again() -> None:
+    shown = show_conversation(repeated())
+    labels = re.findall("<summary>(.*?)</summary>", shown)
+    assert [label.partition("→ ")[2] for label in labels] == ["a wall", "a door"]
+    assert "  calls shell(ls)" in plain_conversation(repeated()).splitlines()
+    assert "shell" in read_by_examples(repeated())
 
 
 def test_a_text_of_many_rollouts_is_held_once_and_a_huge_one_is_cut(store: FolderStore) -> None:
