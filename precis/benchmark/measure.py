@@ -3,11 +3,11 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import polars as pl
 from pydantic import ValidationError
@@ -53,11 +53,13 @@ class Attempt:
     Attributes:
         kept: whether all its replies were there from an earlier benchmark.
         missing: see `Replies.missing`.
+        parameters: what its requests were sent beside the conversation.
     """
 
     rollout: Rollout
     kept: bool = False
     missing: Sequence[Usage] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def measure(
@@ -92,7 +94,7 @@ async def measure(
             if not index:
                 [rollout] = await environment.compare([rollout], first)
         kept = bool(rollout.calls) and not replies.asked
-        one = Attempt(rollout, kept, tuple(replies.missing))
+        one = Attempt(rollout, kept, tuple(replies.missing), policy.parameters)
         tell(one)
         return one
 
@@ -156,7 +158,8 @@ def results_of(
             topic = environment.topic_of(rollout.scenario)
             row = row_of(rollout, provenance, figure, text=text, topic=topic, kept=one.kept)
             if rollout.index:
-                sampled.append({**row, "attempt": rollout.index})
+                sent = json.dumps(dict(one.parameters), sort_keys=True)
+                sampled.append({**row, "parameters": sent, "attempt": rollout.index})
                 continue
             rows.append(row)
             asked.append((rollout.scenario.id, environment.questions(rollout)))

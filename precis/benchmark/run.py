@@ -84,7 +84,7 @@ class BenchmarkRun:
                 run=self.id.id,
                 contender=str(contender.contender),
                 model=contender.endpoint.model,
-                parameters=contender.parameters,
+                parameters=attempt.parameters,
             )
             self.observers.rollouts(seen)
 

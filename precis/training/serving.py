@@ -13,7 +13,7 @@ from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, turns
 from precis.benchmark.measure import Attempt, Measured, measure, results_of
 from precis.benchmark.random_player import found_no_options
 from precis.benchmark.run import BenchmarkRun
-from precis.errors import TrainerLost
+from precis.errors import ConfigError, TrainerLost
 from precis.llm.concurrency import run_together
 from precis.processes.child import Launch
 from precis.records.results import TRAINED
@@ -190,6 +190,9 @@ async def measure_all(
     Args:
         measure_one: `measure_contender`, or what retries it.
         measure_ceiling: says what the best policy could reach, where the environment knows.
+
+    Raises:
+        ConfigError: there is no contender.
     """
 
     async def measure_any(contender: ContenderSpec) -> Measurement:
@@ -212,4 +215,9 @@ async def measure_all(
             )
         else:
             everyone.append((contender, attempts))
+    if not everyone:
+        raise ConfigError(
+            f"Nobody takes part in the benchmark of {run.name}.",
+            "Give it `checkpoints`, `hosted`, `contenders` or `baselines`.",
+        )
     return results_of(everyone, run.environment, run.id, ceiling)

@@ -1,5 +1,6 @@
 """Contenders that play an agent's games, over real HTTP."""
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,10 +14,12 @@ from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import serve_baselines
 from precis.benchmark.measure import Attempt, BenchmarkId, measure, results_of
 from precis.benchmark.random_player import RANDOM, found_no_options, play_randomly
+from precis.benchmark.run import BenchmarkRun, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
+from precis.errors import ConfigError
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
@@ -27,6 +30,7 @@ from precis.report.publish import store_report
 from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords
+from precis.training.serving import measure_all, measure_contender
 from tests.support.examples import EXAMPLES
 
 SAMPLED = 4
@@ -110,6 +114,9 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     measured = results_of([(spec, attempts)], game, BenchmarkId.now(), None)
     assert len(measured.frame) == 6
     assert sorted(measured.attempts["attempt"].unique()) == [1, 2, 3, 4]
+    for rows, temperature in ((measured.frame, 0.0), (measured.attempts, 1.0)):
+        (sent,) = rows["parameters"].unique()
+        assert json.loads(sent)["temperature"] == temperature
     words = Words(game.nouns, measured.figure.name, measured.figure.is_share)
     benchmark = benchmark_of(measured.frame, words=words, attempts=measured.attempts)
     shares = []
@@ -172,6 +179,21 @@ async def test_a_random_player_that_can_pick_nothing_takes_no_part(tmp_path: Pat
     talk = load_python(str(file))
     async with serve_baselines(config, talk) as (spec,):
         assert found_no_options(spec, await play(spec, talk))
+
+
+async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "text_alone.py"
+    file.write_text(TEXT_ALONE)
+    store = str(tmp_path / "store")
+    config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
+
+    async def no_ceiling(_: BenchmarkRun) -> None:
+        return None
+
+    async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as others:
+        assert [one.contender.model for one in others] == [RANDOM]
+        with pytest.raises(ConfigError, match="Nobody takes part"):
+            await measure_all(run, None, others, measure_contender, no_ceiling)
 
 
 def test_attempts_are_for_agents() -> None:
