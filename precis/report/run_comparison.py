@@ -12,6 +12,7 @@ from precis.records.ledger import TURNS
 from precis.records.results import TRAINED, newest_results
 from precis.report.overlay import overlays
 from precis.report.page import picture_of, template_environment
+from precis.report.wording import Words
 from precis.run.overview import Overview, overview
 from precis.statistics.comparisons import difference
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference
@@ -73,12 +74,12 @@ def facts_of(run: Overview) -> dict[str, str]:
     """Return the facts of a run as a whole, by name, as they are written."""
     ledger = run.ledger
     best = run.best
-    turns = [one.metrics[TURNS] for one in ledger.validations if TURNS in one.metrics]
+    turns = run.last.metrics.get(TURNS) if run.last else None
     return {
         "steps": str(ledger.next_step),
         "last": str(run.last.score) if run.last else "not validated",
         "best": f"{best.score} at {best.step}" if best else "not validated",
-        **({"turns to success": str(turns[-1])} if turns else {}),
+        **({"turns to success": str(turns)} if turns else {}),
         "dollars": f"{ledger.usd:.2f}",
         "minutes": f"{seconds_of(run) / 60:.1f}",
     }
@@ -87,6 +88,8 @@ def facts_of(run: Overview) -> dict[str, str]:
 def describe_differences(found: RunComparison) -> Iterator[str]:
     """Say who is ahead of whom, and how sure that is, a sentence or two each."""
     first = found.runs[0].model
+    is_share = all(run.last is None or run.last.score.is_share for run in found.runs)
+    words = Words(is_share=is_share)
     for model, measured in found.differences.items():
         if measured is None:
             yield (
@@ -94,12 +97,10 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
                 "both on the same documents to see which is better (`test_documents`)."
             )
             continue
-        low = 100 * measured.accuracy.low
-        high = 100 * measured.accuracy.high
         sentence = (
-            f"{first} − {model}: {100 * measured.accuracy.mean:+.1f} points "
-            f"({low:+.1f} to {high:+.1f}, 95 %; p = {measured.p_value:.3f}), paired over "
-            f"{measured.documents} documents of their newest benchmarks."
+            f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} "
+            f"({words.gap_bounds(measured.accuracy)}, 95 %; p = {measured.p_value:.3f}), paired "
+            f"over {measured.documents} documents of their newest benchmarks."
         )
         if measured.documents < DOCUMENTS_MIN:
             sentence += " Too few documents to say."

@@ -18,7 +18,14 @@ from precis.commands.main import app as precis
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
-from precis.records.ledger import Ledger
+from precis.records.ledger import (
+    Ledger,
+    Metric,
+    Validation,
+    ledger_key,
+    load_ledger,
+    write_ledger,
+)
 from precis.records.results import Provenance, frame_of, results_key, write_results
 from precis.records.verdict import Answer, Scored
 from precis.report.overlay import overlays
@@ -115,6 +122,30 @@ def test_turns_are_drawn_for_the_runs_that_have_them() -> None:
     assert turns.alt == "Turns that a success takes, by step; at the end: m 4"
     assert "m" in texts(turns.svg()) and "n" not in texts(turns.svg())
     assert overlays({"n": other}) == []
+
+
+def test_runs_measured_by_a_reward_differ_by_no_points(store: FolderStore) -> None:
+    taken = Metric(value=4.0)
+    for model, turns in (("a", {"turns_to_success": taken}), ("b", {})):
+        first = Validation(
+            step=0,
+            measure="reward",
+            metrics={"reward": Metric(value=3.0), "turns_to_success": taken},
+            seconds=1,
+            unscored={},
+        )
+        last = first.model_copy(
+            update={"step": 1, "metrics": {"reward": Metric(value=2.5), **turns}}
+        )
+        ledger = load_ledger(store, model).model_copy(update={"validations": (first, last)})
+        written = store.get(ledger_key(model))
+        assert written
+        write_ledger(store, ledger, written.version)
+        put_results(store, model, [4] * 6 if turns else [2] * 6)
+    told = precis_runs("compare", "a", "b", store=store)
+    assert "a − b: +0.5 (+0.5 to +0.5, 95 %" in told and "points" not in told
+    (line,) = [line for line in told.splitlines() if line.startswith("turns to success")]
+    assert line.split() == ["turns", "to", "success", "4"], "of its last validation b has none"
 
 
 def test_one_run_or_the_same_twice_is_no_comparison(store: FolderStore) -> None:
