@@ -155,15 +155,15 @@ def rehearse(
     steps = _counted(ledger.next_step, "step")
     table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
     for heading in report.headings:
-        table.add_column(heading)
+        table.add_column(escape(heading))  # an agent names its metrics as it likes
     for line in report.standings:
-        table.add_row(*line)
+        table.add_row(*map(escape, line))
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
     for sentence in (idle, report.caveat, shortcoming(ledger)):
         if sentence:
-            console.print(f"[yellow]{sentence}[/]", soft_wrap=True)
+            console.print(f"[yellow]{escape(sentence)}[/]", soft_wrap=True)
     return report
 
 

@@ -112,7 +112,8 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     if server.password_file:
         console.print(
             f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
-        )  # what comes takes up to two minutes on a busy machine
+        )
+    # What follows takes up to two minutes on a busy machine.
     asyncio.run(pool.ensure())
     deploy()
     wanted = on_postgres() if automations is None else automations

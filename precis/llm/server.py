@@ -65,8 +65,9 @@ def callable_tools(
     """Return the tools that may be called, by a request's `tools` and its `tool_choice`."""
     if choice == "none":
         return ()
-    if isinstance(choice, Mapping):
-        name = (choice.get("function") or {}).get("name")
+    chosen = choice.get("function") if isinstance(choice, Mapping) else None
+    if isinstance(chosen, Mapping):
+        name = chosen.get("name")
         return [one for one in tools or () if (one.get("function") or {}).get("name") == name]
     return tools or ()
 

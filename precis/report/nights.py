@@ -246,13 +246,14 @@ def regression_payload(
 
 def _payload_of(change: NightlyChange) -> dict[str, Any]:
     difference = change.difference
-    unit, scale = ("points", 100) if change.is_share else ("difference", 1)
+    # Points to two decimals, and a difference of rewards as finely: rewards may be small.
+    unit, scale, digits = ("points", 100, 2) if change.is_share else ("difference", 1, 4)
     return {
         "contender": str(change.contender),
         "before": str(change.before),
-        unit: round(scale * difference.accuracy.mean, 2),
-        "low": round(scale * difference.accuracy.low, 2),
-        "high": round(scale * difference.accuracy.high, 2),
+        unit: round(scale * difference.accuracy.mean, digits),
+        "low": round(scale * difference.accuracy.low, digits),
+        "high": round(scale * difference.accuracy.high, digits),
         "p_value": difference.p_value,
         "documents": difference.documents,
     }

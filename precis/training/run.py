@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from pathlib import Path
+from shlex import quote
 
 import art
 
@@ -268,7 +269,7 @@ class Run:
         """The run as it stands, for its report."""
         links = {
             "Store": f"{self.store.url}/{self.name}",
-            "All rollouts": f"precis runs rollouts {self.name} --store {self.store.url}",
+            "All rollouts": f"precis runs rollouts {self.name} --store {quote(self.store.url)}",
             "Logs of the trainer": str(work_folder(self.config)),
         }
         if self.log.wandb_url:

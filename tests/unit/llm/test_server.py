@@ -1,11 +1,20 @@
 """What a server of ours answers, as our client reads it."""
 
+import pytest
+
 from precis.config import RateLimits
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.loop_server import LoopServer
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
-from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.llm.server import (
+    ChatRequest,
+    Choice,
+    Completion,
+    ToolCall,
+    callable_tools,
+    completions_app,
+)
 from precis.records.spend import Usage
 
 PLAY = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
@@ -54,3 +63,11 @@ async def test_an_answer_without_tools_and_ids_says_nothing_of_them() -> None:
     assert "tool_calls" not in reply.choice["message"]
     assert "token_ids" not in reply.choice
     assert "prompt_token_ids" not in reply.body
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "required", {"function": "look"}, {"type": "x"}])
+def test_a_choice_that_names_no_tool_leaves_all(choice: object) -> None:
+    tools = [{"function": {"name": "look"}}, {"function": {"name": "go"}}]
+    assert callable_tools(tools, choice) == tools
+    assert callable_tools(tools, {"function": {"name": "go"}}) == tools[1:]
+    assert callable_tools(tools, "none") == ()
