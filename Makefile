@@ -85,7 +85,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format
 
 bench: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## the programs that print the figures we claim
-	@for program in bench/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+	@for name in attacks judge lexical_judge readability recorder workers; do \
+		echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
 	$(UV) pip compile pyproject.toml --group dev --extra pipeline --extra sky --extra mcp --extra textarena \

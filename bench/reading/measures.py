@@ -78,13 +78,8 @@ def false_accepts(documents: Sequence[Document], rules: Rules = LEXICAL) -> Iter
     yield Share("all of them", tuple(map(_sum, by_document)))
 
 
-def correct(document: Document, text: str) -> int:
-    """Count a document's answerable questions that are answered right from a text."""
-    return right(document, text, LEXICAL)
-
-
 def right(document: Document, text: str, rules: Rules) -> int:
-    """The same by a judge of one's choice."""
+    """Count a document's answerable questions that a judge answers right from a text."""
     return _right(document, text, rules)[0]
 
 
