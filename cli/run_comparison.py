@@ -1,6 +1,7 @@
 """A comparison of runs as text for a terminal."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from cli.plain_table import PlainTable
 from precis.report.run_comparison import RunComparison, facts_of
@@ -11,12 +12,14 @@ _POINTS_MAX = 60
 
 def runs_side_by_side(found: RunComparison) -> PlainTable:
     """Tabulate the facts of each run as a whole, with its curves."""
+    rewards = [[one.reward for one in run.ledger.steps] for run in found.runs]
+    scores = [[one.score.value for one in run.ledger.validations] for run in found.runs]
     columns = []
-    for run in found.runs:
+    for place, run in enumerate(found.runs):
         steps, *others = facts_of(run).items()
         curves = {
-            "reward": curve([one.reward for one in run.ledger.steps]),
-            "held out": curve([one.score.value for one in run.ledger.validations]),
+            "reward": curve(rewards[place], *ends(rewards)),
+            "held out": curve(scores[place], *ends(scores)),
         }
         columns.append(dict([steps, *curves.items(), *others]))
     table = PlainTable("", *(run.model for run in found.runs))
@@ -34,10 +37,16 @@ def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
         yield f"{second}, {one.second_accuracy:.0%} kept: {one.second}"
 
 
-def curve(shares: list[float]) -> str:
-    """Shares between 0 and 1 as blocks, on the same scale for all runs; long ones are thinned."""
-    step = max(1, -(-len(shares) // _POINTS_MAX))
-    # The last point is always there.
-    thinned = shares[::-1][::step][::-1]
-    tops = [min(max(share, 0.0), 1.0) * (len(_BLOCKS) - 1) for share in thinned]
-    return "".join(_BLOCKS[round(top)] for top in tops)
+def ends(runs: list[list[float]]) -> tuple[float, float]:
+    """Return the ends of a scale that all runs share: 0 to 1, or further where values are."""
+    values = list(chain.from_iterable(runs))
+    return min([0.0, *values]), max([1.0, *values])
+
+
+def curve(values: list[float], low: float, high: float) -> str:
+    """Draw values between two ends as blocks; of many the last and every so many before it."""
+    step = max(1, -(-len(values) // _POINTS_MAX))
+    blocks = ""
+    for value in values[::-1][::step][::-1]:
+        blocks += _BLOCKS[round((value - low) / (high - low) * (len(_BLOCKS) - 1))]
+    return blocks

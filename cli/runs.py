@@ -235,7 +235,11 @@ def open_report(
     with sentences():
         from precis.run.reports import report_file
 
-        _open_in_browser(report_file(_open(store), model, step))
+        try:
+            file = report_file(_open(store), model, step)
+        except OSError as error:
+            fail(f"Can't write {error.filename}: {error.strerror}. Set PRECIS_HOME to a folder.")
+        _open_in_browser(file)
 
 
 @app.command("rollouts")
@@ -291,9 +295,11 @@ def _show_page(page: str, to: Path | None, usual: Path) -> None:
     """Write a page where it is wanted, or else in its usual place and open it."""
     file = to or usual
     try:
+        if to is None:
+            usual.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page, "utf-8")
     except OSError as error:
-        fail(f"Can't write {file}: {error.strerror}. Choose another file.")
+        fail(f"Can't write {file}: {error.strerror}. Choose another file with --to.")
     if to is None:
         _open_in_browser(file)
     else:

@@ -25,6 +25,8 @@ VARIABLES = []
 TOKEN = ""
 """The variable that holds the bearer token of such a URL."""
 SCENARIOS = str(HERE / "mcp_scenarios.jsonl")
+files = ["mcp_server.py", "mcp_scenarios.jsonl"]
+"""What goes with this file to workers and to a managed job's machine, beside what it imports."""
 WRITER = ""
 """The model that writes them, asked with OPENAI_API_KEY at WRITER_URL."""
 WRITER_URL = "https://openrouter.ai/api/v1"

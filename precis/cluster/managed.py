@@ -62,11 +62,11 @@ def managed_task(
 
 
 def agent_files(config: ManagedConfig) -> dict[str, str]:
-    """Return what of an agent is sent to the machine: its file, and the modules that it imports
-    from its folder, here by their place there.
+    """Return what of an agent is sent to the machine, here by its place there: its file, the
+    modules that it imports from its folder, and its `files`.
 
     Raises:
-        ConfigError: the file can't be read.
+        ConfigError: one of them is not there.
     """
     environment = config.environment
     if not isinstance(environment, PythonSettings):

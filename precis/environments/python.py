@@ -3,9 +3,11 @@
 It is the user's code, in the process of the flow, though in threads beside it: it may block. What
 else an environment may have (`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`,
 `show`, `open`, `close`) it may define under its name. With `score = "ruler"` and a `rubric`, a
-sentence on what is good, a judge scores its attempts, and `rollout` returns nothing.
+sentence on what is good, a judge scores its attempts, and `rollout` returns nothing. `files`, a
+list of names, are those of its folder that it opens or runs: they go wherever it is sent.
 """
 
+import ast
 import hashlib
 import importlib.util
 import sys
@@ -190,7 +192,13 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
 
 
 def files_of(path: Path) -> dict[str, Path]:
-    """Return a file and the modules that it imports from its folder, by their names in it."""
+    """Return a file, the modules that it imports from its folder, and what it lists as `files`.
+
+    By their names in it. Nothing is imported: what it imports may be elsewhere.
+
+    Raises:
+        ConfigError: a listed file is not there.
+    """
     finder = ModuleFinder([str(path.parent)], excludes=["precis"])
     finder.run_script(str(path))
     files = {}
@@ -198,11 +206,32 @@ def files_of(path: Path) -> dict[str, Path]:
         file = getattr(found, "__file__", None)
         if file:
             files[name] = Path(file)
+    for statement in ast.parse(path.read_bytes()).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "files":
+            for name in _names_in(statement.value, path):
+                files[name] = path.parent / name
     return files
 
 
+def _names_in(value: ast.expr, path: Path) -> list[str]:
+    """Return the names that a file lists, each of a file in its folder or below it."""
+    try:
+        names = [Path(name) for name in ast.literal_eval(value)]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{path.name}: `files` is no list of names.", "Write them out: ['data.jsonl']."
+        ) from error
+    for name in names:
+        if name.is_absolute() or ".." in name.parts or not (path.parent / name).is_file():
+            raise ConfigError(
+                f"{path.name} lists {str(name)!r} in `files`, and its folder has no such file.",
+                "Name files by their paths below the folder.",
+            )
+    return list(map(str, names))
+
+
 def _digest_of(path: Path) -> str:
-    """Return a digest of a file, and of the modules that it imports from its folder."""
+    """Return a digest of a file, and of what it needs of its folder."""
     digest = hashlib.sha256()
     for name, file in files_of(path).items():
         content = file.read_bytes()

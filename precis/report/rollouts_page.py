@@ -17,7 +17,7 @@ from precis.report.page_data import pack
 from precis.store import Store
 
 BYTES_MAX = 60_000_000
-"""Text that a page holds at most: a browser opens more of it slowly, or not at all."""
+"""Of texts and figures that a page holds at most: a browser opens more slowly, or not at all."""
 _TEXT_MAX = 100_000
 _READ_AT_ONCE = 16
 _SPLITS: tuple[Split, ...] = ("validation", "train")
@@ -85,6 +85,7 @@ class RolloutsData:
             ],
         }
         self.steps[split].setdefault(str(row["step"]), []).append(shown)
+        self.bytes += len(json.dumps(shown))
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         calls = []

@@ -40,10 +40,8 @@ def report_file(store: Store, model: str, step: int | None = None) -> Path:
 
 
 def page_file(model: str, name: str) -> Path:
-    """Return where a page about a run is written on this machine, in a folder that exists."""
-    file = _copies_folder() / model / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return file
+    """Return where a page about a run is written on this machine; its folder may be missing."""
+    return _copies_folder() / model / name
 
 
 def delete_report_copies(model: str) -> None:

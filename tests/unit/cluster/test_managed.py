@@ -172,6 +172,18 @@ def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
     assert identity == launched.identity(here.digest, here.identity)
 
 
+def test_the_files_that_an_agent_lists_go_with_it(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    agent = tmp_path / "examples" / "mcp_agent.py"
+    names = ("mcp_agent.py", "mcp_session.py", "mcp_server.py", "mcp_scenarios.jsonl")
+    assert {f"~/precis_agent/{name}" for name in names} <= set(
+        agent_files(config(environment=str(agent)))
+    )
+    agent.with_name("mcp_scenarios.jsonl").unlink()
+    with pytest.raises(ConfigError, match=r"mcp_agent\.py lists 'mcp_scenarios\.jsonl'"):
+        agent_files(config(environment=str(agent)))
+
+
 def test_an_agents_file_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigError, match=r"environment\.file is missing\.py"):
         agent_files(config(environment="missing.py"))

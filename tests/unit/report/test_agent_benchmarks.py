@@ -11,6 +11,7 @@ from precis.records.results import SCHEMA
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload
+from precis.report.page import report_html
 from precis.report.wording import Words, causes
 from precis.statistics.intervals import ratio_interval
 from precis.statistics.nights import changes
@@ -93,6 +94,14 @@ def test_the_share_of_successes_is_a_column_where_the_reward_is_the_measure() ->
     assert share == "50.0% (21.5% to 78.5%)"
     assert "Reward" not in benchmark.columns
     assert benchmark.documents_needed is None, "three points of a reward mean nothing"
+
+
+def test_the_methods_of_a_reward_speak_of_no_points() -> None:
+    trained = games("trained", 4, [won(3), lost(2)] * 4, measure="reward")
+    other = games("random", None, [won(5), lost(1)] * 4, measure="reward")
+    page = report_html(benchmark_of(pl.concat([trained, other]), words=REWARDED))
+    power = page[page.index("<b>Power.</b>") : page.index("<b>Missing scores.</b>")]
+    assert "points" not in power and "is no share" in power
 
 
 def test_a_change_of_a_reward_is_no_percentage_points() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cli.deletion import is_of
-from cli.run_comparison import curve
+from cli.run_comparison import curve, ends
 from precis import __version__
 from precis.commands.main import app as precis
 from precis.config import RunConfig
@@ -169,10 +169,17 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
 
 @given(st.lists(st.floats(-1, 2), max_size=300))
 def test_a_curve_is_short_and_ends_where_it_ends(shares: list[float]) -> None:
-    drawn = curve(shares)
+    drawn = curve(shares, -1, 2)
     assert len(drawn) <= 60
     assert bool(drawn) is bool(shares)
-    assert drawn[-1:] == curve(shares[-1:])
+    assert drawn[-1:] == curve(shares[-1:], -1, 2)
+
+
+def test_curves_of_rewards_beyond_0_and_1_are_drawn_to_their_ends_on_one_scale() -> None:
+    rewards = [[-2.0, 0.0, 2.0], [2.0, 6.0]]
+    assert ends(rewards) == (-2.0, 6.0)
+    assert [curve(each, *ends(rewards)) for each in rewards] == ["▁▃▅", "▅█"]
+    assert ends([[0.2, 0.4]]) == (0.0, 1.0), "shares keep the scale of shares"
 
 
 def test_listings_for_programs(store: FolderStore) -> None:
