@@ -78,12 +78,15 @@ class IsolatedModule:
                 process.stdin.flush()
             return self._read(process)
 
-    def close(self) -> None:
-        """End the process."""
+    async def close(self) -> None:
+        """End the process, once a call that is under way has its answer or has ended it."""
+        await asyncio.to_thread(self.close_now)
+
+    def close_now(self) -> None:
+        """End the process, and block meanwhile."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
             self._thread = None
-        # A call that is under way has its answer in time, or ends the process itself.
         with self._lock:
             self._stop()
 

@@ -160,7 +160,7 @@ class Session:
             return _refuse(410, "The rollout has ended.", "rollout_ended")
         try:
             body = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return _refuse(400, f"The request is not JSON: {error}.", "invalid_request")
         problem = _problem(body)
         if problem:
@@ -313,6 +313,11 @@ def _problem(body: object) -> str | None:
     for name in ("max_tokens", "max_completion_tokens"):
         if not isinstance(body.get(name), int | None):
             return f"`{name}` is no whole number."
+    try:
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = json.dumps(error.object[error.start])
+        return f"The request holds {half}, half of a character, which no UTF-8 can hold."
     return None
 
 

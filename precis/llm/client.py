@@ -246,7 +246,8 @@ class ChatClient:
         return read(reply)
 
     async def _post(self, request: CompletionRequest) -> httpx.Response:
-        content = json.dumps(request.payload, ensure_ascii=False).encode()
+        # `?` for half of a character, which no UTF-8 can hold.
+        content = json.dumps(request.payload, ensure_ascii=False).encode("utf-8", "replace")
         who = f"the {self.endpoint.role}"
         try:
             return await self._pool.post(content)

@@ -171,9 +171,14 @@ def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
 
 
 def _load(content: bytes) -> dict[str, Any]:
-    """Return a body as an object; empty where it is none. Google wraps errors in a list of one."""
+    """Return a body as an object, with `?` for half of a character, which no UTF-8 can hold; empty
+    where it is none. Google wraps errors in a list of one."""
+    text = content.decode("utf-8-sig", "replace")
     try:
-        body = json.loads(content)
+        body = json.loads(text)
+        if "\\ud" in text.lower():
+            whole = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            body = json.loads(whole)
     except (ValueError, RecursionError):
         return {}
     if isinstance(body, list) and len(body) == 1:

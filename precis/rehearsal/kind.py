@@ -86,44 +86,31 @@ class Sample(Protocol):
         """Return the sample with its advantage over its group."""
 
 
-class Batch(Protocol):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Batch:
     """Samples side by side, padded to the longest.
 
-    Arrays have the shapes (samples, picks, candidates), (samples, picks) or (samples,).
+    Attributes:
+        masks: the candidates of each pick, shape (samples, picks, candidates).
+        picks: the candidates that were picked, shape (samples, picks).
+        valid: the picks that are not padding, shape (samples, picks).
+        logprobs: of the picks under the policy that sampled them, shape (samples, picks).
+        advantages: shape (samples,).
     """
 
-    @property
-    def masks(self) -> Bools:
-        """The candidates of each pick, shape (samples, picks, candidates)."""
-
-    @property
-    def picks(self) -> Integers:
-        """The candidates that were picked, shape (samples, picks)."""
-
-    @property
-    def valid(self) -> Bools:
-        """The picks that are not padding, shape (samples, picks)."""
-
-    @property
-    def logprobs(self) -> Floats:
-        """Of each pick under the policy that sampled it, shape (samples, picks)."""
-
-    @property
-    def advantages(self) -> Floats:
-        """Shape (samples,)."""
+    masks: Bools
+    picks: Integers
+    valid: Bools
+    logprobs: Floats
+    advantages: Floats
 
     def scores(self, weights: Floats) -> Floats:
         """Return the score of each candidate, shape (samples, candidates)."""
+        raise NotImplementedError
 
     def gradient(self, by_score: Floats) -> Floats:
-        """Return a loss's gradient by the weights.
-
-        Args:
-            by_score: its gradient by the scores.
-        """
-
-    def replaced(self, logprobs: Floats) -> Self:
-        """Return the batch as if another policy had sampled it."""
+        """Return a loss's gradient by the weights, from that by the scores."""
+        raise NotImplementedError
 
 
 class PolicyKind(Protocol):

@@ -77,7 +77,7 @@ def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> I
 def imitate(trained: TrainingState, batch: Batch, learning_rate: float) -> Pass:
     """One update towards given picks, by maximum likelihood; each has the advantage 1."""
     now = logprobs_of(trained.policy.weights, batch)
-    found = objective(trained.policy.weights, batch.replaced(now), now, 0.5, 0.0)
+    found = objective(trained.policy.weights, replace(batch, logprobs=now), now, 0.5, 0.0)
     likelihood = float(now.sum() / batch.valid.sum())
     weights, adam = descend(trained.policy.weights, trained.adam, found.gradient, learning_rate)
     metrics = {"loss/train": -likelihood, "loss/grad_norm": found.metrics["loss/grad_norm"]}

@@ -122,7 +122,7 @@ class ReasoningGym(RulerScored):
         return ()
 
     async def close(self) -> None:
-        self._puzzles.close()
+        await self._puzzles.close()
 
     def _place(self, place: int) -> tuple[str, Any, int, int]:
         settings = self._settings
@@ -176,7 +176,7 @@ def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:
     try:
         return ReasoningGym(settings, puzzles, release)
     finally:
-        puzzles.close()  # until it is opened
+        puzzles.close_now()  # until it is opened
 
 
 def _check_settings(settings: ReasoningGymSettings, puzzles: IsolatedModule, release: str) -> None:

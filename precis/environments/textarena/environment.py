@@ -1,6 +1,7 @@
 """An environment that is a game of TextArena, of whose seats the policy has one."""
 
 import difflib
+import itertools
 import json
 import random
 import sys
@@ -39,6 +40,8 @@ _THOUGHT_ENDS = "</think>"
 _LOST = "LookupError: The game was lost"
 """The beginning of the error of a game whose process has died meanwhile."""
 _SHOWN = 200
+_numbers = itertools.count(1)
+"""Of the games. They are given here, so that one whose start is given up can be ended."""
 
 
 class TextArenaEnvironment(RulerScored):
@@ -102,17 +105,14 @@ class TextArenaEnvironment(RulerScored):
         settings = self._settings
         seed = scenario["seed"]
         draw = random.Random(seed)
-        try:
-            state = await self._games.call("start", settings.game, settings.players, seed)
-        except IsolatedError as error:
-            return _unscored(error)
-        number = state["number"]
-        seat = seed % state["players"]
+        number = next(_numbers)
         messages: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}]
         others: dict[int, list[dict[str, Any]]] = {}
         turns = 0
         waited = 0
         try:
+            state = await self._games.call("start", number, settings.game, settings.players, seed)
+            seat = seed % state["players"]
             while not state["done"] and turns < settings.moves_max:
                 if state["player"] != seat:
                     waited += 1
@@ -151,14 +151,15 @@ class TextArenaEnvironment(RulerScored):
     async def checks(self) -> Sequence[str]:
         """Try the game: some moves of it are made at random."""
         settings = self._settings
+        number = next(_numbers)
         try:
             names = await self._games.call("names")
             if settings.game not in names:
                 near = difflib.get_close_matches(settings.game, names, 3, 0.5)
                 ids = ", ".join(near or names)
                 return [f"TextArena {self._version} has no game {settings.game!r}; it has {ids}."]
-            state = await self._games.call("start", settings.game, settings.players, 1)
-            number, players = state["number"], state["players"]
+            state = await self._games.call("start", number, settings.game, settings.players, 1)
+            players = state["players"]
             tried = 0
             errors = []
             for turn in range(_TRIED):
@@ -186,7 +187,7 @@ class TextArenaEnvironment(RulerScored):
             await self._opponent.open()
 
     async def close(self) -> None:
-        self._games.close()
+        await self._games.close()
         if self._opponent is not None:
             await self._opponent.close()
 

@@ -6,7 +6,6 @@ each game here has those generators to itself: they are put in place before each
 
 import copy
 import itertools
-import os
 import random
 import re
 from collections.abc import Iterable, Iterator
@@ -55,8 +54,6 @@ class Game:
 
 
 _games: dict[int, Game] = {}
-# A game of a process that has died is none of the next one's.
-_numbers = itertools.count(int.from_bytes(os.urandom(4)) << 20)
 
 
 def names() -> list[str]:
@@ -64,14 +61,12 @@ def names() -> list[str]:
     return sorted(name for name in ENV_REGISTRY if not name.endswith(_OF_A_MODEL))
 
 
-def start(name: str, players: int, seed: int) -> dict[str, Any]:
-    """Begin a game.
+def start(number: int, name: str, players: int, seed: int) -> dict[str, Any]:
+    """Begin a game; returns how many `players` it has, and its state (`_state`).
 
     Args:
+        number: by which it is known until its `end`.
         players: 0 takes the fewest that it can be played with.
-
-    Returns:
-        Its `number`, how many `players` it has, and its state (`_state`).
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -87,9 +82,8 @@ def start(name: str, players: int, seed: int) -> dict[str, Any]:
             problem = error
     else:
         raise ValueError(f"It can't be played by {players or 'any number of'} players: {problem}")
-    number = next(_numbers)
     game = _games[number] = Game(env, _generators())
-    return {"number": number, "players": env.state.num_players, **_state(game)}
+    return {"players": env.state.num_players, **_state(game)}
 
 
 def play(number: int, move: str) -> dict[str, Any]:

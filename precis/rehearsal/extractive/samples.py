@@ -8,7 +8,7 @@ import numpy as np
 
 from precis.rehearsal.extractive.features import NAMES, Features
 from precis.rehearsal.extractive.grids import candidates
-from precis.rehearsal.kind import Bools, Floats, Integers
+from precis.rehearsal.kind import Batch, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,39 +41,19 @@ class PickedSample:
         return replace(self, advantage=advantage)
 
 
-@dataclass(frozen=True, eq=False)
-class PickBatch:
-    """Samples side by side, padded to the longest.
-
-    Attributes:
-        matrix: features, shape (samples, sentences, features).
-        masks: candidates of each pick, shape (samples, picks, sentences).
-        picks: shape (samples, picks).
-        valid: which picks are not padding, shape (samples, picks).
-        logprobs: by the policy that sampled the picks, shape (samples, picks).
-        advantages: shape (samples,).
-    """
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PickBatch(Batch):
+    """Summaries side by side; `matrix` has their features, shape (samples, sentences, features)."""
 
     matrix: Floats
-    masks: Bools
-    picks: Integers
-    valid: Bools
-    logprobs: Floats
-    advantages: Floats
 
     def scores(self, weights: Floats) -> Floats:
-        """Return the score of each sentence, shape (samples, sentences)."""
         scores: Floats = np.einsum("nsf,f->ns", self.matrix, weights)
         return scores
 
     def gradient(self, by_score: Floats) -> Floats:
-        """Return a loss's gradient by the weights, from that by the scores."""
         gradient: Floats = np.einsum("ns,nsf->f", by_score, self.matrix)
         return gradient
-
-    def replaced(self, logprobs: Floats) -> Self:
-        """Return the batch as if another policy had sampled it."""
-        return replace(self, logprobs=logprobs)
 
 
 def batch_of(samples: Sequence[PickedSample]) -> PickBatch:
@@ -97,5 +77,11 @@ def batch_of(samples: Sequence[PickedSample]) -> PickBatch:
         picks[row, :length] = sample.picks
         valid[row, :length] = True
         logprobs[row, :length] = sample.logprobs
-    advantages = np.array([sample.advantage for sample in samples])
-    return PickBatch(matrix, masks, picks, valid, logprobs, advantages)
+    return PickBatch(
+        matrix=matrix,
+        masks=masks,
+        picks=picks,
+        valid=valid,
+        logprobs=logprobs,
+        advantages=np.array([sample.advantage for sample in samples]),
+    )

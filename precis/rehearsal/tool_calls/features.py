@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from precis.rehearsal.kind import Floats, Integers
+from precis.rehearsal.kind import Floats
 from precis.rehearsal.tool_calls.options import Option, text_of
 from precis.rehearsal.tool_calls.pointers import Conversation, Line, Pointer, arguments_of
 from precis.rehearsal.tool_calls.texts import AROUND, Hashes, hashes_of, mix, read, shape_of
@@ -55,7 +56,7 @@ class Seen:
         shares: how much each of them counts, shape (features,).
     """
 
-    features: Integers
+    features: NDArray[np.int32]
     shares: Floats
 
 
@@ -78,7 +79,7 @@ def see(messages: Sequence[Message], options: Sequence[Option]) -> Seen:
     features = []
     shares = []
     for group, half, scale in zip(groups, halves, scales, strict=True):
-        features.append((group % np.uint64(WEIGHTS // 2)).astype(np.int64) + half)
+        features.append((group % np.uint64(WEIGHTS // 2)).astype(np.int32) + np.int32(half))
         shares.append(np.full(group.shape[1], scale / group.shape[1]))
     return Seen(np.concatenate(features, axis=1), np.concatenate(shares))
 

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     import art
 
 Message = Mapping[str, Any]
+
+_LOOKED_BYTES = 64 * 2**20
+"""Of the requests that were looked at, and are known for a while: some thousand small ones."""
+_looked: OrderedDict[str, tuple[Sequence[Option], Seen]] = OrderedDict()
 
 
 class ToolCallPicks:
@@ -157,6 +161,8 @@ def _token_shown(message: Message, options: Sequence[Option]) -> int:
 def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:
     """Return the options of a request, and what the policy sees of them.
 
+    That is known for a while, for other rollouts of a group that get there and for training.
+
     Raises:
         ApiError: 400, where there are none or too many.
     """
@@ -165,15 +171,20 @@ def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[O
         calls = [{"function": one.get("function")} for one in message.get("tool_calls") or ()]
         role = message.get("role")
         said.append({"role": role, "content": message.get("content"), "tool_calls": calls})
-    return _look_at(json.dumps([said, list(tools)]))
+    request = json.dumps([said, list(tools)])
+    found = _looked.get(request)
+    if found is None:
+        known, tools = json.loads(request)
+        options = list_options(known, tools)
+        found = _looked[request] = options, see(known, options)
+        while len(_looked) > 1 and _looked_bytes() > _LOOKED_BYTES:
+            _looked.popitem(last=False)
+    _looked.move_to_end(request)
+    return found
 
 
-@lru_cache(maxsize=1 << 10)
-def _look_at(request: str) -> tuple[Sequence[Option], Seen]:
-    """Look at a request, once for all rollouts of a group that have got there, and for training."""
-    messages, tools = json.loads(request)
-    options = list_options(messages, tools)
-    return options, see(messages, options)
+def _looked_bytes() -> int:
+    return sum(len(request) + seen.features.nbytes for request, (_, seen) in _looked.items())
 
 
 def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:

@@ -1,13 +1,16 @@
 """The samples that GRPO learns from: calls that were made, with all the possible ones."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from precis.rehearsal.kind import Bools, Floats, Integers
+from precis.rehearsal.kind import Batch, Floats, Integers
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen
+
+_BLOCK_BYTES = 32 * 2**20
+"""Of the numbers that are laid out at the same time: a large batch would take gigabytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,64 +45,57 @@ class CallSample:
         return replace(self, advantage=advantage)
 
 
-@dataclass(frozen=True, eq=False)
-class CallBatch:
-    """Calls side by side, padded to the most options and features.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CallBatch(Batch):
+    """Calls side by side; `seen` has what the policy saw of the options of each."""
 
-    Attributes:
-        features: the weights of each option's score, shape (samples, options, features); where it
-            is padding, the number behind the last weight.
-        shares: how much each of an option's weights counts, shape (samples, features).
-        masks: the options of each call, shape (samples, 1, options).
-        picks, valid, logprobs: shape (samples, 1).
-        advantages: shape (samples,).
-    """
-
-    features: Integers
-    shares: Floats
-    masks: Bools
-    picks: Integers
-    valid: Bools
-    logprobs: Floats
-    advantages: Floats
+    seen: Sequence[Seen]
 
     def scores(self, weights: Floats) -> Floats:
-        """Return the score of each option, shape (samples, options)."""
         padded = np.append(weights, 0.0)
-        scores: Floats = np.einsum("sof,sf->so", padded[self.features], self.shares)
-        return scores
+        scores = []
+        for _, features, shares in self._blocks():
+            scores.append(np.einsum("sof,sf->so", padded[features], shares))
+        return np.concatenate(scores)
 
     def gradient(self, by_score: Floats) -> Floats:
-        """Return a loss's gradient by the weights, from that by the scores."""
-        spread = by_score[:, :, None] * self.shares[:, None, :]
-        summed = np.bincount(self.features.ravel(), spread.ravel(), WEIGHTS + 1)
-        gradient: Floats = summed[:WEIGHTS].astype(np.float64)
-        return gradient
+        summed = np.zeros(WEIGHTS + 1)
+        for calls, features, shares in self._blocks():
+            spread = by_score[calls, :, None] * shares[:, None, :]
+            np.add.at(summed, features.ravel(), spread.ravel())
+        return summed[:WEIGHTS]
 
-    def replaced(self, logprobs: Floats) -> Self:
-        """Return the batch as if another policy had sampled it."""
-        return replace(self, logprobs=logprobs)
+    def _blocks(self) -> Iterator[tuple[slice, Integers, Floats]]:
+        """Give some calls at a time, with what the policy saw of them as grids of one size.
+
+        These are the weights of each option's score, shape (calls, options, features), where it is
+        padding the number behind the last weight; and how much each counts, (calls, features).
+        """
+        options = self.masks.shape[2]
+        width = max(len(one.shares) for one in self.seen)
+        size = max(1, _BLOCK_BYTES // (8 * options * width))
+        for start in range(0, len(self.seen), size):
+            block = self.seen[start : start + size]
+            features = np.full((len(block), options, width), WEIGHTS, dtype=np.int64)
+            shares = np.zeros((len(block), width))
+            for row, one in enumerate(block):
+                found, count = one.features.shape
+                features[row, :found, :count] = one.features
+                shares[row, :count] = one.shares
+            yield slice(start, start + size), features, shares
 
 
 def batch_of(samples: Sequence[CallSample]) -> CallBatch:
     """Lay samples out side by side."""
-    count = len(samples)
     options = max(len(sample.seen.features) for sample in samples)
-    width = max(len(sample.seen.shares) for sample in samples)
-    features = np.full((count, options, width), WEIGHTS, dtype=np.int64)
-    shares = np.zeros((count, width))
-    masks = np.zeros((count, 1, options), dtype=np.bool_)
+    masks = np.zeros((len(samples), 1, options), dtype=np.bool_)
     for row, sample in enumerate(samples):
-        found, size = sample.seen.features.shape
-        features[row, :found, :size] = sample.seen.features
-        shares[row, :size] = sample.seen.shares
-        masks[row, 0, :found] = True
+        masks[row, 0, : len(sample.seen.features)] = True
     return CallBatch(
-        features,
-        shares,
-        masks,
-        np.array([sample.picks for sample in samples], dtype=np.int64),
-        np.ones((count, 1), dtype=np.bool_),
-        np.array([[sample.logprob] for sample in samples]),
-        np.array([sample.advantage for sample in samples]),
+        masks=masks,
+        picks=np.array([sample.picks for sample in samples], dtype=np.int64),
+        valid=np.ones((len(samples), 1), dtype=np.bool_),
+        logprobs=np.array([[sample.logprob] for sample in samples]),
+        advantages=np.array([sample.advantage for sample in samples]),
+        seen=[sample.seen for sample in samples],
     )

@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.processes.child import is_running
 
+T = TypeVar("T")
 SECRET = "a-key-that-must-not-be-seen"
 
 
@@ -25,7 +27,7 @@ def evaluating() -> Iterator[IsolatedModule]:
         patch.setenv("DATABASE", f"postgres://user:{SECRET}@host/db")
         module = IsolatedModule("builtins", call_s=3.0)
         yield module
-        module.close()
+        module.close_now()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_each_process_orders_a_set_alike(evaluating: IsolatedModule) -> None:
     another = IsolatedModule("builtins", call_s=3.0)
     words = "list(set('some words whose order in a set follows from their hashes'.split()))"
     assert another.call_now("eval", words) == evaluating.call_now("eval", words)
-    another.close()
+    another.close_now()
 
 
 async def test_calls_come_one_after_the_other_and_block_nobody(
@@ -107,6 +109,13 @@ async def test_calls_come_one_after_the_other_and_block_nobody(
 ) -> None:
     slow = evaluating.call("eval", "__import__('time').sleep(0.5)")
     quick = [evaluating.call("eval", str(number)) for number in range(20)]
+    found, ticks = await while_ticking(asyncio.gather(slow, *quick))
+    assert found == [None, *range(20)]
+    assert ticks >= 5
+
+
+async def while_ticking(work: Awaitable[T]) -> tuple[T, int]:
+    """What some work returns, and how often the event loop had a turn meanwhile, of 50 a second."""
     ticks = 0
 
     async def tick() -> None:
@@ -116,17 +125,26 @@ async def test_calls_come_one_after_the_other_and_block_nobody(
             await asyncio.sleep(0.02)
 
     ticking = asyncio.create_task(tick())
-    found = await asyncio.gather(slow, *quick)
+    found = await work
     ticking.cancel()
-    assert found == [None, *range(20)]
+    return found, ticks
+
+
+async def test_closing_waits_for_a_call_and_blocks_nobody() -> None:
+    module = IsolatedModule("builtins", call_s=3.0)
+    assert await module.call("eval", "8") == 8
+    slow = asyncio.create_task(module.call("eval", "__import__('time').sleep(0.5)"))
+    await asyncio.sleep(0.1)
+    _, ticks = await while_ticking(module.close())
     assert ticks >= 5
+    assert await slow is None
 
 
 def test_a_module_that_is_not_there_gets_a_sentence() -> None:
     module = IsolatedModule("no_such_module_of_anybody")
     with pytest.raises(ProcessDied, match="No module named 'no_such_module_of_anybody'"):
         module.call_now("anything")
-    module.close()
+    module.close_now()
 
 
 @pytest.mark.parametrize("is_busy", [False, True])

@@ -177,7 +177,7 @@ async def test_a_computation_without_an_end_costs_itself() -> None:
         with pytest.raises(IsolatedError, match="ZeroDivisionError"):
             await module.call("truediv", 1, 0)
     finally:
-        module.close()
+        await module.close()
 
 
 @pytest.mark.parametrize("dataset", ["coin_flip", "tower_of_hanoi", "countdown"])

@@ -1,6 +1,7 @@
 """The recorder: any agent's calls are taken down, and each agent's trouble is its own."""
 
 import asyncio
+import json
 import random
 import re
 import sys
@@ -8,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import art
@@ -15,15 +17,24 @@ import httpx
 import openai
 import pytest
 from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from precis.environments import recorder as recorder_module
 from precis.environments.recorder import Recorder, score_of
-from precis.environments.session import Limits
+from precis.environments.session import Limits, Policy
+from precis.environments.trajectories import put_trajectories
 from precis.errors import JudgeRejected, StaleAdapter, TrainerError, TrainerLost
-from precis.llm.client import ChatClient
+from precis.llm.client import ChatClient, OwnServer
+from precis.llm.limits import without_quota
+from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
 from precis.records.spend import Price
+from precis.store import FolderStore
+from tests.support.local_server import served
 from tests.support.scripted_policy import LIMITS, MODEL, Act, Agent, ScriptedPolicy, asked
 
 PLAY = {
@@ -591,6 +602,8 @@ async def test_an_agent_in_another_thread_s_loop_is_recorded_too(recorder: Recor
         ('{"messages": ["Hi."]}', "no object with a role"),
         ('{"messages": [{"role": "user", "content": "a"}], "n": 2}', "leave out `n`"),
         ('{"messages": [{"role": "user", "content": "a"}], "max_tokens": "9"}', "whole number"),
+        ('{"messages": [{"role": "user", "content": "\\ud800"}]}', 'holds "\\ud800", half of'),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 async def test_a_request_that_is_none_is_refused_in_a_sentence(
@@ -609,6 +622,33 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
         return 1.0
 
     assert (await play(recorder, act)).score == Score(1.0)
+
+
+async def test_half_a_character_that_the_policy_says_can_be_kept(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    """No file can hold it."""
+
+    async def complete(request: Request) -> Response:
+        choice = {
+            "message": {"role": "assistant", "content": "[\ud800]"},
+            "finish_reason": "stop",
+            "token_ids": [1],
+            "logprobs": {"content": [{"token": "[\udfff]", "logprob": -1.0}]},
+        }
+        body = {"model": MODEL, "choices": [choice], "prompt_token_ids": [1]}
+        return Response(json.dumps(body), media_type="application/json")
+
+    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
+    with served(app) as url:
+        endpoint = Endpoint(f"{url}/v1", MODEL, "the-key", key_variable="", role="policy")
+        settings = OwnServer(without_quota(1), 20.0)
+        async with ChatClient(endpoint, settings, prices={}) as client:
+            policy = Policy(client, LIMITS, step=3, trained=True)
+            rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
+    assert rollout.score == Score(1.0)
+    assert rollout.calls[0].text == "[?]"
+    put_trajectories(FolderStore(tmp_path), "m", "train", 0, [[rollout]], MODEL)
 
 
 async def test_what_a_call_costs_is_kept(recorder: Recorder) -> None:

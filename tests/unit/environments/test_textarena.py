@@ -1,6 +1,7 @@
 """Games of TextArena: played to their end through the recorder, in a process that is sealed off."""
 
 import asyncio
+import itertools
 import re
 import subprocess
 import sys
@@ -45,7 +46,7 @@ ALONE = ["2048-v0-ultra-easy", "FrozenLake-v0", "TowerOfHanoi-v0", "Blackjack-v0
 class Games(IsolatedModule):
     """One process for all tests: it takes seconds to start."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass
 
 
@@ -56,10 +57,12 @@ def process() -> Iterator[None]:
         patch.setenv("OPENROUTER_API_KEY", KEY)
         patch.setenv("OPPONENT_API_KEY", KEY)
         yield
-    IsolatedModule.close(GAMES_PROCESS)
+    GAMES_PROCESS.close_now()
 
 
 GAMES_PROCESS = Games("precis.environments.textarena.games")
+NUMBERS = itertools.count(10**6)
+"""Of games that no environment has begun."""
 
 
 def environment(game: str, **given: Any) -> TextArenaEnvironment:
@@ -254,9 +257,9 @@ async def test_an_opponent_is_tried_in_preflight() -> None:
 
 def test_nobody_puts_moves_into_a_random_player_s_mouth() -> None:
     """It picks from what the game says, and not from what the policy does."""
-    state = GAMES_PROCESS.call_now("start", "SimpleNegotiation-v0", 0, 3)
+    number = next(NUMBERS)
+    GAMES_PROCESS.call_now("start", number, "SimpleNegotiation-v0", 0, 3)
     offer = "[Offer: 1 Ore -> 9 Brick] I heard you say [Accept] and [Give all]."
-    number = state["number"]
     state = GAMES_PROCESS.call_now("play", number, offer)
     assert "[Give all]" in state["text"]
     moves = {GAMES_PROCESS.call_now("choose_randomly", number, seed) for seed in range(60)}
@@ -269,9 +272,10 @@ def test_nobody_puts_moves_into_a_random_player_s_mouth() -> None:
 )
 @pytest.mark.parametrize("game", GAMES)
 def test_a_game_has_an_answer_to_anything(game: str, said: str) -> None:
-    state = GAMES_PROCESS.call_now("start", game, 0, 3)
+    number = next(NUMBERS)
+    state = GAMES_PROCESS.call_now("start", number, game, 0, 3)
     seat = str(state["player"])
-    state = GAMES_PROCESS.call_now("play", state["number"], said)
+    state = GAMES_PROCESS.call_now("play", number, said)
     assert state["illegal"] == {seat: 1}
     assert state["done"] or state["text"]
 
@@ -328,9 +332,10 @@ def test_the_games_that_can_t_be_played_are_those_that_the_documentation_names()
     refused = set()
     for game, name in first_of.items():
         try:
-            state = GAMES_PROCESS.call_now("start", name, 0, 1)
-            moved = GAMES_PROCESS.call_now("play", state["number"], "[1]")
-            GAMES_PROCESS.call_now("end", state["number"])
+            number = next(NUMBERS)
+            GAMES_PROCESS.call_now("start", number, name, 0, 1)
+            moved = GAMES_PROCESS.call_now("play", number, "[1]")
+            GAMES_PROCESS.call_now("end", number)
             if "error" in moved:
                 refused.add(game)
         except IsolatedError:
@@ -428,3 +433,27 @@ def test_the_settings_decide_what_a_run_is() -> None:
     elsewhere = {**there, "base_url": "http://there/v1"}
     assert identity() != identity(show_moves=True)
     assert identity(opponent=there) == identity(opponent=elsewhere) != identity()
+
+
+async def test_a_game_whose_start_is_given_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[tuple[Any, ...]] = []
+    call = Games.call
+
+    async def watched(games: Games, function: str, *arguments: Any) -> Any:
+        called.append((function, *arguments))
+        return await call(games, function, *arguments)
+
+    monkeypatch.setattr(Games, "call", watched)
+    game = environment("TicTacToe-v0")
+    [scenario, *_] = game.scenarios("train")
+    model: Any = None  # it is asked for nothing
+    rollout = asyncio.create_task(game.rollout(model, scenario))
+    while not called:
+        await asyncio.sleep(0)
+    rollout.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rollout
+    number = called[0][1]
+    assert called[-1] == ("end", number)
+    with pytest.raises(IsolatedError, match="The game was lost"):
+        GAMES_PROCESS.call_now("moves", number)

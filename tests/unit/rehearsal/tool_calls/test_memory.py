@@ -1,0 +1,68 @@
+"""What the embedded policy of agents keeps in memory of requests with many options."""
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from precis.llm.server import ChatRequest
+from precis.rehearsal.kind import untrained
+from precis.rehearsal.tool_calls.features import WEIGHTS, see
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
+from precis.rehearsal.tool_calls.options import OPTIONS_MAX, list_options
+from precis.rehearsal.tool_calls.samples import CallSample, batch_of
+
+MIB = 2**20
+CHOOSE = {
+    "type": "function",
+    "function": {
+        "name": "choose",
+        "parameters": {
+            "type": "object",
+            "properties": {"number": {"enum": list(range(OPTIONS_MAX))}},
+            "required": ["number"],
+        },
+    },
+}
+
+
+def messages(number: int) -> list[dict[str, Any]]:
+    said = " ".join(f"word{one}" for one in range(number, number + 40))
+    return [{"role": "user", "content": f"Choose a number by these words: {said}."}]
+
+
+def sample(number: int) -> CallSample:
+    asked = messages(number)
+    seen = see(asked, list_options(asked, [CHOOSE]))
+    return CallSample(seen, (number,), number, 0.0, 1.0, (number,), 1.0)
+
+
+def test_a_batch_of_many_options_is_laid_out_a_part_at_a_time() -> None:
+    samples = [sample(number % 4) for number in range(64)]
+    weights = np.linspace(-1.0, 1.0, WEIGHTS)
+    tracemalloc.start()
+    batch = batch_of(samples)
+    scores = batch.scores(weights)
+    gradient = batch.gradient(scores)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 120 * MIB
+    alone = [batch_of([one]) for one in samples]
+    assert np.array_equal(scores, np.concatenate([one.scores(weights) for one in alone]))
+    parts = [one.gradient(scores[[row]]) for row, one in enumerate(alone)]
+    assert np.allclose(gradient, np.sum(parts, axis=0))
+
+
+def test_what_was_looked_at_is_forgotten_before_it_fills_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("precis.rehearsal.tool_calls.kind._LOOKED_BYTES", 4 * MIB)
+    policy = untrained(TOOL_CALLS.layout, 1)
+    tracemalloc.start()
+    for number in range(16):
+        asked = ChatRequest(model="m", messages=messages(number), tools=[CHOOSE], temperature=0)
+        TOOL_CALLS.answer(policy, asked)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 12 * MIB
