@@ -1,4 +1,4 @@
-"""RULER for agents: a judge scores whole attempts against each other, without a reward function.
+"""RULER: a judge scores whole attempts against each other, without a reward function.
 
 In training it sees all rollouts of a group, tool calls and results included. A held-out scenario
 has one rollout, and scores of different requests can't be compared: there it sees that rollout
@@ -38,6 +38,7 @@ from precis.errors import BudgetReached, JudgeRejected, JudgeUnavailable, Provid
 from precis.llm.budget import Budget
 from precis.llm.concurrency import run_for_each
 from precis.llm.forecast import Estimate, Forecast
+from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
@@ -99,11 +100,20 @@ class _Scores(StrictReply):
     scores: list[_ScoreEntry]
 
 
-def transcript_of(rollout: Rollout) -> Transcript:
+def transcript_of(rollout: Rollout, text_max: int = _TEXT_MAX) -> Transcript:
     """Return a rollout's messages, without what differs between clients, such as calls' ids.
 
     A sub-agent's conversation follows that of its caller.
+
+    Args:
+        text_max: characters of one message.
     """
+
+    def shortened(text: str) -> str:
+        if len(text) <= text_max:
+            return text
+        return f"{text[:text_max]} … and {len(text) - text_max} characters more"
+
     shown: Transcript = []
     for conversation in conversations_of(rollout.calls, same_tools=False):
         if shown:
@@ -112,11 +122,11 @@ def transcript_of(rollout: Rollout) -> Transcript:
             content = message.get("content") or ""
             if isinstance(content, list):
                 content = "".join(str(part.get("text", "")) for part in content)
-            plain = {"role": str(message["role"]), "content": _shortened(str(content))}
+            plain = {"role": str(message["role"]), "content": shortened(str(content))}
             calls = []
             for call in message.get("tool_calls") or ():
                 given = call.get("function") or {}
-                arguments = _shortened(str(given.get("arguments")))
+                arguments = shortened(str(given.get("arguments")))
                 calls.append({"name": str(given.get("name")), "arguments": arguments})
             shown.append({**plain, "calls": calls} if calls else plain)
     return shown
@@ -156,23 +166,29 @@ def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
 
 
 class TrajectoryRuler:
-    """The judge of an agent's attempts.
+    """The judge of attempts, an agent's or those at a summary.
 
     Args:
         rubric: a sentence on what is good.
         cache: keeps replies that led to scores.
+        limiter: that of another judge of the same account; None makes one of `config`.
 
     Attributes:
         identity: what decides the scores.
     """
 
     def __init__(
-        self, endpoint: Endpoint, config: JudgeConfig, rubric: str, cache: ReplyCache | None = None
+        self,
+        endpoint: Endpoint,
+        config: JudgeConfig,
+        rubric: str,
+        cache: ReplyCache | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
         self._endpoint = endpoint
-        self._config = config
+        self._config = config.model_copy(update={"hedge_quantile": 0.0})
         self._rubric = rubric
-        self._cached = CachedJudge(endpoint, config, cache, None)
+        self._cached = CachedJudge(endpoint, self._config, cache, None, limiter)
         prompts = hashlib.sha256(f"{SYSTEM}\0{rubric}".encode()).hexdigest()[:16]
         self.identity = {"score": "ruler", "model": endpoint.model, "prompts": prompts}
         rules = rules_version(config)
@@ -186,6 +202,23 @@ class TrajectoryRuler:
     async def close(self) -> None:
         """Close the connections."""
         await self._cached.close()
+
+    async def score_by_index(
+        self,
+        rollouts: Sequence[Rollout],
+        tools: Sequence[Mapping[str, Any]] = (),
+        text_max: int = _TEXT_MAX,
+    ) -> dict[int, float | Unscored]:
+        """Return the score of each of a group's rollouts by its index, or why there is none.
+
+        Raises:
+            JudgeRejected: the judge rejects the key, the model or the request as such.
+        """
+        transcripts = [transcript_of(one, text_max) for one in rollouts]
+        found = await self.score(transcripts, tools)
+        if isinstance(found, Unscored):
+            return {one.index: found for one in rollouts}
+        return {one.index: score for one, score in zip(rollouts, found, strict=True)}
 
     async def score(
         self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
@@ -339,17 +372,15 @@ class RulerScored(Environment):
                 entered.append(one)
         if self.ruler is None or not entered:
             return group
-        tools = entered[0].calls[0].tools
-        found = await self.ruler.score(list(map(transcript_of, entered)), tools)
-        scores: dict[int, Score | Unscored] = {}
-        for place, one in enumerate(entered):
-            if isinstance(found, Unscored):
-                scores[one.index] = found
-            elif isinstance(one.score, Score):
-                scores[one.index] = replace(one.score, reward=found[place])
-            else:
-                scores[one.index] = Score(found[place])
-        return [replace(one, score=scores.get(one.index, one.score)) for one in group]
+        found = await self.ruler.score_by_index(entered, entered[0].calls[0].tools)
+        ranked = []
+        for one in group:
+            score = found.get(one.index, one.score)
+            if isinstance(score, float):
+                own = one.score if isinstance(one.score, Score) else Score(score)
+                score = replace(own, reward=score)
+            ranked.append(replace(one, score=score))
+        return ranked
 
     async def compare(
         self, rollouts: Sequence[Rollout], first: Sequence[Rollout] | None
@@ -449,9 +480,3 @@ def _win(own: float, other: float) -> float:
 def _decode(record: Any) -> list[float]:
     own, other = record
     return [float(own), float(other)]
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= _TEXT_MAX:
-        return text
-    return f"{text[:_TEXT_MAX]} … and {len(text) - _TEXT_MAX} characters more"

@@ -104,6 +104,19 @@ class ChatReply:
         return self.choice["message"].get("tool_calls") or ()
 
 
+def whole_text(reply: ChatReply, role: str) -> str:
+    """Return the text of a reply.
+
+    Raises:
+        ProviderFailed: it is empty, or was cut short.
+    """
+    if reply.finish == "length":
+        raise ProviderFailed("truncated", f"The {role}'s reply was cut off at its length limit.")
+    if not reply.text.strip():
+        raise ProviderFailed("empty", f"The {role}'s reply is empty.")
+    return reply.text
+
+
 class ChatClient:
     """Asks one endpoint, within its limits and its budget, and adds up what that costs.
 

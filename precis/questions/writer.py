@@ -7,7 +7,7 @@ from typing import Any, Self
 from precis.config import RateLimits
 from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import ProviderFailed
-from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline
@@ -130,11 +130,8 @@ def _characters_asked(text: str) -> int:
 
 
 def _read(by_schema: bool, reply: ChatReply) -> list[WrittenQuestion]:
-    if reply.finish == "length":
-        raise ProviderFailed("truncated", "The writer's reply was cut off at its length limit.")
-    if not reply.text.strip():
-        raise ProviderFailed("empty", "The writer's reply is empty.")
+    text = whole_text(reply, "writer")
     try:
-        return parse_questions(reply.text if by_schema else strip_code_fence(reply.text))
+        return parse_questions(text if by_schema else strip_code_fence(text))
     except BadReply as error:
         raise ProviderFailed("bad_reply", str(error)) from error

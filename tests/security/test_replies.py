@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable
 
-import art
 import openai
 import pytest
 from hypothesis import given
@@ -18,8 +17,8 @@ from precis.benchmark.contender import hosted_contender
 from precis.benchmark.measure import measure
 from precis.config import ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
+from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.judge import Endpoint, JudgeClient
-from precis.environments.summaries.judge.ruler import RulerJudge
 from precis.environments.summaries.prompt import summary_messages
 from precis.errors import PrecisError
 from precis.llm.budget import Budget
@@ -53,9 +52,11 @@ async def ask_judge(url: str) -> object:
 async def ask_ruler(url: str) -> object:
     config = JudgeConfig(tries_max=1, verdict_timeout_s=DEADLINE_S)
     messages = [*summary_messages("The mayor spoke."), {"role": "assistant", "content": "He did."}]
-    group = art.TrajectoryGroup([art.Trajectory(messages_and_choices=messages, reward=0.0)])
-    async with RulerJudge(Endpoint(url, "m", KEY), config) as ruler:
-        return await ruler.score_group(group)
+    ruler = TrajectoryRuler(Endpoint(url, "m", KEY), config, "It keeps the facts.")
+    try:
+        return await ruler.score([messages])
+    finally:
+        await ruler.close()
 
 
 async def ask_contender(url: str) -> object:

@@ -1,5 +1,6 @@
 """Summarizing: one call for a document's summary, and a judge who answers questions from it."""
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
@@ -23,7 +24,6 @@ from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import show_summary
 from precis.environments.summaries.task import Summarizing, scenario_of
 from precis.environments.summaries.warm_start.documents import prepare_warm_start
-from precis.environments.trajectories import trajectory_of
 from precis.llm.budget import Budget
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
@@ -198,22 +198,20 @@ class Summaries(Environment):
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
         """Have the ruler rank those that are in order; the disqualified earn nothing without it."""
-        import art
-
         entered = [one for one in group if one.score.cause == UNJUDGED]
         if self.ruler is None or not entered:
             return group
-        ranked = await self.ruler.score_group(art.TrajectoryGroup(map(trajectory_of, entered)))
-        scores: dict[int, Score | Unscored] = {}
-        for place, one in enumerate(entered):
-            if isinstance(ranked, Unscored):
-                scores[one.index] = ranked
-            else:
-                document = self._documents[one.scenario.id]
-                metrics = self._metrics(document, one.text)
+        # The document is shown in full, however long it is.
+        found = await self.ruler.score_by_index(entered, text_max=sys.maxsize)
+        ranked = []
+        for one in group:
+            score = found.get(one.index, one.score)
+            if isinstance(score, float):
+                metrics = self._metrics(self._documents[one.scenario.id], one.text)
                 share = metrics["prose"] * self.task.reward_share(one.text)
-                scores[one.index] = Score(share * ranked[place], metrics=metrics)
-        return [replace(one, score=scores.get(one.index, one.score)) for one in group]
+                score = Score(share * score, metrics=metrics)
+            ranked.append(replace(one, score=score))
+        return ranked
 
     def baselines(self) -> Mapping[str, Complete]:
         return baselines()

@@ -16,7 +16,7 @@ from precis.environments.summaries.judge.protocol import is_too_long
 from precis.errors import PrecisError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.rehearsal.judges import grader, passages, reader
-from precis.rehearsal.judges.ruler import attempt_scores, ruler_scores
+from precis.rehearsal.judges.ruler import attempt_scores
 from precis.words import pieces
 
 MODEL = LEXICAL_MODEL
@@ -48,10 +48,9 @@ PASSAGES = Rules(passages.answer, passages.grade)
 
 
 def lexical_judge(rules: Rules = LEXICAL) -> Complete:
-    """Answers and grades as the summaries' judge asks, and scores groups as RULER asks.
+    """Answer and grade as the summaries' judge asks, and score attempts as RULER asks.
 
-    It raises ApiError for messages that neither of them made. Work is done in line, within a few
-    milliseconds: rules are not worth a thread.
+    Any other messages are an ApiError. Work is done in line, within a few milliseconds.
     """
 
     async def complete(request: ChatRequest) -> Completion:
@@ -63,16 +62,13 @@ def lexical_judge(rules: Rules = LEXICAL) -> Complete:
 
 def _reply(request: ChatRequest, rules: Rules) -> dict[str, Any]:
     try:
-        # Our own prompts never hold a raw `<`, so no summary can pass for one of RULER's.
-        if "<trajectory id=" in str(request.messages[-1].get("content")):
-            return ruler_scores(request.messages)
         data = data_in(request.messages) or {}
         return attempt_scores(data) if "attempts" in data else _judged(data, rules)
     except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
         # Whatever shape the messages have, what these functions can't read was not made for them.
         raise ApiError(
             400,
-            "The lexical judge only serves the summaries' judge, agents' and art.rewards.ruler.",
+            "The lexical judge only serves the summaries' judge and RULER.",
             "invalid_request",
         ) from error
 

@@ -32,7 +32,7 @@ NO_ANSWER_OF_THEIR_OWN = {
 class Puzzles(IsolatedModule):
     """One process for all tests: it takes seconds to start."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass
 
 
@@ -46,7 +46,7 @@ def process() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIDDEN_API_KEY", "a-key-that-must-not-be-seen")
         yield
-    IsolatedModule.close(PUZZLES)
+    PUZZLES.close_now()
 
 
 def environment(dataset: str, **given: Any) -> ReasoningGym:

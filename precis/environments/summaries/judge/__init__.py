@@ -8,7 +8,6 @@
     cached     a valid reply to a prompt, from the cache or from the judge
     client     all of it together
     cache      replies on disk
-    ruler      ranking the summaries of a document against each other
     forecast   what a run will ask and pay
     audit, audit_sheet, correction, audit_report
                checking its verdicts: a sample, to read or to rule on, and what follows

@@ -14,7 +14,7 @@ from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.endpoint import limits_of, rules_version
 from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
 from precis.errors import JudgeRejected, ProviderFailed, ProviderRejected
-from precis.llm.client import ChatClient, ChatReply, CompletionRequest
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence
@@ -44,6 +44,7 @@ class CachedJudge:
 
     Args:
         prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
+        limiter: that of another judge of the same account; None makes one of `config`.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class CachedJudge:
         config: JudgeConfig,
         cache: ReplyCache | None,
         prices: Prices | None,
+        limiter: Limiter | None = None,
     ) -> None:
         # A judge on this machine has one CPU to share: asking it twice makes both slower.
         quantile = 0.0 if config.provider == "lexical" else config.hedge_quantile
@@ -59,10 +61,12 @@ class CachedJudge:
             endpoint,
             config,
             prices=prices_of(config) if prices is None else prices,
-            limiter=Limiter(limits_of(config)),
+            limiter=limiter or Limiter(limits_of(config)),
             hedge_quantile=quantile,
         )
-        self._parameters = parameters_of(config)
+        self._parameters: dict[str, Any] = {"temperature": 0}
+        if config.reasoning_effort:
+            self._parameters["reasoning_effort"] = config.reasoning_effort
         self._rules = rules_version(config)
         self._format = _FORMATS[0 if endpoint.structured else 1]
         self._cache = cache
@@ -188,28 +192,8 @@ class CachedJudge:
         return said
 
 
-def parameters_of(config: JudgeConfig) -> dict[str, Any]:
-    """Return the parameters that a judge receives with every prompt besides the model."""
-    if not config.reasoning_effort:
-        return {"temperature": 0}
-    return {"temperature": 0, "reasoning_effort": config.reasoning_effort}
-
-
-def whole_text(reply: ChatReply) -> str:
-    """Return the text of a judge's reply.
-
-    Raises:
-        ProviderFailed: it is empty, or was cut short.
-    """
-    if reply.finish == "length":
-        raise ProviderFailed("truncated", "The judge's reply was cut off at its length limit.")
-    if not reply.text.strip():
-        raise ProviderFailed("empty", "The judge's reply is empty.")
-    return reply.text
-
-
 def _read(prompt: Prompt, parse: Parse[T], asked_as: str, reply: ChatReply) -> ParsedReply[T]:
-    text = whole_text(reply)
+    text = whole_text(reply, "judge")
     if asked_as != "json_schema":
         text = strip_code_fence(text)
     try:

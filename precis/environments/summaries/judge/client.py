@@ -104,7 +104,7 @@ class JudgeClient:
 
     @property
     def limiter(self) -> Limiter:
-        """Gives out the turns, for others that use the same account (`RulerJudge`)."""
+        """Gives out the turns, for others that use the same account."""
         return self._cached.limiter
 
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
