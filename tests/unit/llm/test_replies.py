@@ -9,10 +9,9 @@ import pytest
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge import Endpoint, endpoint_for
-from precis.environments.summaries.judge.cached import whole_text
 from precis.environments.summaries.judge.endpoint import SECOND_KEY
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected
-from precis.llm.client import ChatReply
+from precis.llm.client import ChatReply, whole_text
 from precis.llm.replies import (
     SchemaRejected,
     first_choice,

@@ -9,7 +9,7 @@
     client     all of it together
     cache      replies on disk
     forecast   what a run will ask and pay
-    audit, audit_sheet, correction, audit_report
+    audit, audit_sheet, correction
                checking its verdicts: a sample, to read or to rule on, and what follows
     ceiling    whether it can read the documents at all
 

@@ -1,11 +1,5 @@
-"""Checking the judge: some of its verdicts for a person to read, and its protocols compared.
+"""Some of a judge's verdicts, drawn out of a benchmark's results for a person to read."""
 
-A judge is trusted by reading it. `draw_samples` draws summaries out of a benchmark's results,
-`agreement` says how far two verdicts on the same summaries agree, and `audit_report` writes both
-down.
-"""
-
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -13,12 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from precis.errors import ConfigError
-from precis.records.documents import Document
 from precis.records.questions import ANSWERS_KEY, were_read
-from precis.records.verdict import Scored, Verdict
 
 _BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
+_PROSE_SAID = {None: "", True: "; it is prose", False: "; **it is no prose, and scores zero**"}
 
 
 @dataclass(frozen=True)
@@ -52,43 +44,6 @@ class AuditSample:
     asked: tuple[Asked, ...]
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """The rulings of two judges, or of one asked in two ways, on the same answerable questions.
-
-    Attributes:
-        both: ruled correct by both.
-        neither: ruled correct by neither.
-        unscored: summaries that one of them could not judge, and which are left out.
-    """
-
-    both: int
-    only_first: int
-    only_second: int
-    neither: int
-    unscored: int
-
-    @property
-    def questions(self) -> int:
-        """The number of questions that both ruled on."""
-        return self.both + self.only_first + self.only_second + self.neither
-
-    @property
-    def share(self) -> float:
-        """The share of questions on which they agree; 1 where there are none."""
-        return (self.both + self.neither) / self.questions if self.questions else 1.0
-
-    @property
-    def kappa(self) -> float:
-        """Cohen's kappa: the agreement beyond what their rates of `correct` make by chance."""
-        if not self.questions:
-            return 1.0
-        first = (self.both + self.only_first) / self.questions
-        second = (self.both + self.only_second) / self.questions
-        chance = first * second + (1 - first) * (1 - second)
-        return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
-
-
 def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[AuditSample]:
     """So many summaries that a judge ruled on, at random but the same for the same seed.
 
@@ -104,66 +59,43 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[AuditSamp
     return [_sample(groups[index].to_dicts()) for index in sorted(chosen)]
 
 
-def documents_of(samples: Sequence[AuditSample], corpus: Sequence[Document]) -> list[Document]:
-    """Return the document of each sample.
-
-    Raises:
-        ConfigError: the corpus does not hold one of them.
-    """
-    by_id = {document.id: document for document in corpus}
-    missing = next((each.document_id for each in samples if each.document_id not in by_id), None)
-    if missing is not None:
-        raise ConfigError(
-            f"The results are about document '{missing}', which this corpus of {len(by_id)} "
-            "documents does not hold.",
-            "Name the corpus that they were made with (--documents), or leave the protocols "
-            "uncompared (--no-compare).",
-        )
-    return [by_id[sample.document_id] for sample in samples]
-
-
-def agreement(first: Sequence[Verdict], second: Sequence[Verdict]) -> Agreement:
-    """Compare two verdicts on each of the same summaries, over their answerable questions."""
-    counts: Counter[tuple[bool, bool]] = Counter()
-    unscored = 0
-    for one, other in zip(first, second, strict=True):
-        if not (isinstance(one, Scored) and isinstance(other, Scored)):
-            unscored += 1
-            continue
-        rulings = _rulings(other)
-        counts.update((correct, rulings[id]) for id, correct in _rulings(one).items())
-    return Agreement(
-        both=counts[True, True],
-        only_first=counts[True, False],
-        only_second=counts[False, True],
-        neither=counts[False, False],
-        unscored=unscored,
-    )
-
-
-def _rulings(verdict: Scored) -> dict[str, bool]:
-    return {each.question_id: each.correct for each in verdict.answers if each.answerable}
-
-
 def _sample(rows: Sequence[Mapping[str, Any]]) -> AuditSample:
-    asked = tuple(
-        Asked(
-            row["question_id"],
-            row["question"],
-            row["gold"],
-            row["answerable"],
-            row["answer"],
-            row["correct"],
-        )
-        for row in rows
-    )
-    shared = ("run", "model", "step", "document_id", "judge", "protocol", "summary")
-    return AuditSample(
-        **{name: rows[0][name] for name in shared}, is_prose=_is_prose(rows[0]), asked=asked
-    )
+    first = rows[0]
+    asked = []
+    for row in rows:
+        said = (row["question"], row["gold"], row["answerable"], row["answer"], row["correct"])
+        asked.append(Asked(row["question_id"], *said))
+    is_prose: bool | None = None
+    if first["protocol"].startswith("batched"):
+        is_prose = first["disqualified"] != "judged_not_prose"
+    names = ("run", "model", "step", "document_id", "judge", "protocol", "summary")
+    shared = {name: first[name] for name in names}
+    return AuditSample(**shared, is_prose=is_prose, asked=tuple(asked))
 
 
-def _is_prose(row: Mapping[str, Any]) -> bool | None:
-    if not row["protocol"].startswith("batched"):
-        return None
-    return bool(row["disqualified"] != "judged_not_prose")
+def as_markdown(samples: Sequence[AuditSample]) -> str:
+    """Return a page to read: each summary with its questions, golden answers and verdicts."""
+    parts = [f"# The judge's verdicts on {len(samples)} summaries"]
+    for number, sample in enumerate(samples, start=1):
+        step = "" if sample.step is None else f", step {sample.step}"
+        by = f"{_escape(sample.model)}{step}, document {_escape(sample.document_id)}"
+        judge = f"judge {_escape(sample.judge)}, protocol {_escape(sample.protocol)}"
+        rows = ["| Question | Gold | Answer | On record |", "| --- | --- | --- | --- |"]
+        for asked in sample.asked:
+            mark = "correct" if asked.ruled else "wrong"
+            mark += "" if asked.answerable else " (no reward)"
+            said = map(_escape, (asked.question, asked.gold, asked.answer))
+            rows.append(f"| {' | '.join(said)} | {mark} |")
+        parts += [
+            f"## {number}. {by}",
+            f"> {_escape(sample.summary)}",
+            f"On record: {judge}{_PROSE_SAID[sample.is_prose]}.",
+            "\n".join(rows),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _escape(text: str) -> str:
+    """Text on one line that markdown takes for nothing but text, since others wrote it."""
+    line = " ".join(text.split())
+    return "".join(f"\\{mark}" if mark in r"\`*_[]#|<>~&" else mark for mark in line)

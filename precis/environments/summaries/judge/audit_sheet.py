@@ -1,4 +1,4 @@
-"""The sheet of an audit: a person writes verdicts into it, and it is read again.
+"""The sheet of an audit: a person writes verdicts into it, and what follows from them.
 
 It shows neither the judge's verdict nor whose summary it is, so that neither sways the person.
 """
@@ -7,14 +7,17 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from precis.environments.summaries.judge.audit import Agreement, AuditSample
+from precis.environments.summaries.judge.audit import AuditSample
+from precis.environments.summaries.judge.correction import correct_accuracies
 from precis.errors import ConfigError
 from precis.records.questions import ANSWERS_KEY
+from precis.statistics.intervals import DOCUMENTS_MIN
 
 VERDICT = "person"
 """The column to fill in."""
@@ -23,14 +26,49 @@ PROSE = "prose"
 """In the place of a question's id: the line asks whether the summary is prose."""
 
 _IS_PROSE = "Is this summary prose, written for a person to read? (yes or no)"
-_SHOWN = ("question", "gold", "answer")
-_COLUMNS = (VERDICT, *_SHOWN, *ANSWERS_KEY)
+_COLUMNS = (VERDICT, "question", "gold", "answer", *ANSWERS_KEY)
+_HEADINGS = ("", "by the judge", "corrected by the person", "documents ruled on")
 _WORDS = {
     "correct": True, "right": True, "yes": True, "true": True, "y": True, "1": True,
     "wrong": False, "incorrect": False, "no": False, "false": False, "n": False, "0": False,
 }  # fmt: skip
 _FORMULA = re.compile(r"[=+\-@＝＋－＠]")
 _BEHIND_APOSTROPHE = re.compile(r"'(?=[=+\-@＝＋－＠])")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The rulings of a judge and a person on the same questions.
+
+    Attributes:
+        both: ruled correct by both.
+        neither: ruled correct by neither.
+    """
+
+    both: int
+    only_judge: int
+    only_person: int
+    neither: int
+
+    @property
+    def questions(self) -> int:
+        """The number of questions that both ruled on."""
+        return self.both + self.only_judge + self.only_person + self.neither
+
+    @property
+    def share(self) -> float:
+        """The share of questions on which they agree; 1 where there are none."""
+        return (self.both + self.neither) / self.questions if self.questions else 1.0
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's kappa: the agreement beyond what their rates of `correct` make by chance."""
+        if not self.questions:
+            return 1.0
+        judge = (self.both + self.only_judge) / self.questions
+        person = (self.both + self.only_person) / self.questions
+        chance = judge * person + (1 - judge) * (1 - person)
+        return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
 
 
 def as_sheet(samples: Sequence[AuditSample]) -> str:
@@ -119,22 +157,57 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
 
 
 def agreement_with(person: pl.DataFrame) -> Agreement:
-    """Compare the rulings of the judge, the first, and of a person on the same answerable
-    questions."""
+    """Compare the rulings of the judge and of a person on the same answerable questions."""
     answerable = person.filter("answerable")
-    counts = {}
+    counts = []
     for judge in (True, False):
         for human in (True, False):
-            counts[(judge, human)] = answerable.filter(
-                (pl.col("correct") == judge) & (pl.col(VERDICT) == human)
-            ).height
-    return Agreement(
-        both=counts[True, True],
-        only_first=counts[True, False],
-        only_second=counts[False, True],
-        neither=counts[False, False],
-        unscored=0,
-    )
+            same = (pl.col("correct") == judge) & (pl.col(VERDICT) == human)
+            counts.append(answerable.filter(same).height)
+    return Agreement(*counts)
+
+
+def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
+    """Describe the judge by a filled-in sheet, as text: how far the two agree, and the accuracy
+    that is left.
+
+    Raises:
+        ConfigError: the sheet can't be used.
+    """
+    ruled = read_sheet(sheet, results)
+    person = ruled.filter(pl.col("question_id") != PROSE)
+    prose = agreement_with(ruled.filter(pl.col("question_id") == PROSE))
+    found = agreement_with(person)
+    parts = [
+        f"Judge and person agree on {found.share:.1%} of {found.questions} answerable questions "
+        f"(Cohen's kappa {found.kappa:.2f}): {found.both} correct by both, {found.only_judge} by "
+        f"the judge only, {found.only_person} by the person only, {found.neither} by neither."
+    ]
+    if prose.questions:
+        parts.append(
+            f"On whether a summary is prose they agree on {prose.share:.1%} of {prose.questions}: "
+            f"{prose.both} prose by both, {prose.only_judge} by the judge only, "
+            f"{prose.only_person} by the person only, {prose.neither} by neither."
+        )
+    # A table for a terminal, each column as wide as its widest cell.
+    rows: list[tuple[str, ...]] = [_HEADINGS]
+    for one in correct_accuracies(results, person):
+        who = "all together" if one.contender is None else str(one.contender)
+        corrected = "too few" if one.corrected is None else str(one.corrected)
+        rows.append((who, str(one.judged), corrected, str(one.documents)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = map(str.ljust, row, widths)
+        lines.append("  ".join(cells).rstrip())
+    parts += [
+        "Accuracy, with its 95 % interval (prediction-powered inference):",
+        "\n".join(lines),
+        f"Corrected is right whatever the judge's faults, if what was ruled on is a random sample: "
+        f"what was left empty must not have been harder. Fewer than {DOCUMENTS_MIN} documents say "
+        "too little; --contender samples one contender alone.",
+    ]
+    return "\n\n".join(parts)
 
 
 def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:

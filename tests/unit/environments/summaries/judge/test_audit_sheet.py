@@ -11,9 +11,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from precis.commands.judge import app
-from precis.environments.summaries.judge.audit import draw_samples
-from precis.environments.summaries.judge.audit_report import as_markdown, report_on_sheet
-from precis.environments.summaries.judge.audit_sheet import agreement_with, as_sheet, read_sheet
+from precis.environments.summaries.judge.audit import as_markdown, draw_samples
+from precis.environments.summaries.judge.audit_sheet import (
+    agreement_with,
+    as_sheet,
+    read_sheet,
+    report_on_sheet,
+)
 from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered
 from precis.environments.summaries.rewards import score_zero
 from precis.errors import ConfigError
@@ -51,7 +55,7 @@ def test_a_filled_in_sheet_is_read_again(tmp_path: Path) -> None:
     assert person["person"].to_list() == [True, True, False, False]
     assert person["correct"].to_list() == [True, False, True, False]
     counts = agreement_with(person)
-    assert (counts.both, counts.only_first, counts.only_second, counts.neither) == (1, 1, 1, 1)
+    assert (counts.both, counts.only_judge, counts.only_person, counts.neither) == (1, 1, 1, 1)
 
 
 def test_the_sheet_says_neither_what_the_judge_ruled_nor_asks_the_unanswerable() -> None:
@@ -71,7 +75,7 @@ def test_a_person_may_disagree_on_what_is_prose(tmp_path: Path) -> None:
     found = results(list_of_words, judged("d1"))
     samples = draw_samples(found, 2, seed=1)
     assert [one.is_prose for one in samples] == [False, True]
-    assert "it is no prose, and scores zero" in as_markdown(samples, {})
+    assert "it is no prose, and scores zero" in as_markdown(samples)
     path = fill_in(as_sheet(samples), {2: "yes", 5: "yes"}, tmp_path / "s.csv")
     assert "they agree on 50.0% of 2: 1 prose by both, 0 by the judge only, 1 by the person" in (
         report_on_sheet(found, path)
@@ -203,7 +207,7 @@ def scored_all(id: str) -> Scored:
 
 
 def audit(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["audit", "--no-compare", *arguments])
+    return CliRunner().invoke(app, ["audit", *arguments])
 
 
 def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
@@ -259,10 +263,9 @@ def test_the_page_takes_nobodys_place(tmp_path: Path) -> None:
     write(path, *DOZEN)
     sheet = tmp_path / "mine.csv"
     sheet.write_text("a person's work")
-    for name in (sheet.name, "mine.jsonl"):
-        told = audit(str(path), "--out", str(tmp_path / name))
-        assert told.exit_code == 1
-        assert "end it in .md" in " ".join(told.output.split())
+    told = audit(str(path), "--out", str(sheet))
+    assert told.exit_code == 1
+    assert "end it in .md" in " ".join(told.output.split())
     assert sheet.read_text() == "a person's work"
     told = audit(str(path), "--out", str(path / "page.md"))
     assert told.exit_code == 1
