@@ -124,7 +124,8 @@ def reply_in(body: dict[str, Any]) -> str:
     """The text that the judge reads in a response."""
     first = first_choice(body, "judge")
     finish = first["finish_reason"]
-    return whole_text(ChatReply(body, first, text_of(first), finish, Usage(0, 0), None, "m", 0.0))
+    reply = ChatReply(body, first, text_of(first), finish, Usage(0, 0), None, "m", 0.0)
+    return whole_text(reply, "judge")
 
 
 @pytest.mark.parametrize(
