@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from precis.environments.protocol import Environment
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
 from precis.environments.summaries.judge.cached import CachedJudge
 from precis.environments.summaries.judge.endpoint import endpoint_for, rules_version
+from precis.environments.summaries.judge.forecast import forecast_of
 from precis.environments.summaries.judge.prompts import judge_messages
 from precis.environments.summaries.judge.protocol import (
     Prompt,
@@ -263,25 +264,10 @@ class TrajectoryRuler:
 
     def forecast(self, groups: int, size: int) -> Forecast | None:
         """Return what scoring so many groups of attempts takes; None where that is free."""
-        config = self._config
-        if config.provider == "lexical":
+        if self._config.provider == "lexical":
             return None
         usage = Usage(groups * size * _TOKENS_AN_ATTEMPT, groups * size * _TOKENS_A_SCORE)
-        tokens = usage.prompt_tokens + usage.completion_tokens
-        limits = config.limits
-        return Forecast(
-            calls=groups,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            usd=usd(self._endpoint.model, usage, prices_of(config)),
-            minutes=max(
-                groups / limits.requests_per_minute,
-                tokens / limits.tokens_per_minute,
-            ),
-            requests_per_day=limits.requests_per_day,
-            thinks=config.reasoning_effort != "none",
-            model=self._endpoint.model,
-        )
+        return forecast_of(self._config, self._endpoint.model, groups, usage)
 
     def estimate_usd(self, attempts: Sequence[Transcript]) -> float:
         """Return what scoring some attempts costs at most, in dollars; 0 if not known."""
@@ -290,15 +276,6 @@ class TrajectoryRuler:
             estimate_tokens_with_margin(characters + len(SYSTEM)), _TOKENS_A_SCORE * len(attempts)
         )
         return usd(self._endpoint.model, usage, prices_of(self._config)) or 0.0
-
-
-@dataclass(frozen=True)
-class _Benchmark:
-    """The additions of a benchmark: scores are paid for once, and within its budget."""
-
-    kept: KeptRecords
-    budget: Budget
-    dry: bool
 
 
 class RulerScored(Environment):
@@ -311,7 +288,8 @@ class RulerScored(Environment):
 
     rubric: str = ""
     ruler: TrajectoryRuler | None = None
-    _benchmark: _Benchmark | None = None
+    _benchmark: tuple[KeptRecords, Budget, bool] | None = None
+    """What a benchmark keeps and may spend, and whether it asks nobody."""
 
     @property
     def compares(self) -> bool:
@@ -356,7 +334,7 @@ class RulerScored(Environment):
         if self.ruler is None:
             return super().for_benchmark(config, kept, budget, dry=dry)
         copied = copy(self)
-        copied._benchmark = _Benchmark(kept, budget, dry)
+        copied._benchmark = (kept, budget, dry)
         return copied
 
     def unjudged(self) -> Environment:
@@ -411,37 +389,39 @@ class RulerScored(Environment):
     async def _prefer(
         self, own: Transcript, other: Transcript, tools: Sequence[Mapping[str, Any]]
     ) -> Score | Unscored:
+        """Have a judge compare two attempts, in either order."""
         if own == other:
             return _preference(0.5)
-        first = await self._score_pair([own, other], tools)
-        if isinstance(first, Unscored):
-            return first
-        second = await self._score_pair([other, own], tools)
-        if isinstance(second, Unscored):
-            return second
-        return _preference((_win(first[0], first[1]) + _win(second[1], second[0])) / 2)
+        won = 0.0
+        for place, pair in enumerate(([own, other], [other, own])):
+            found = await self._score_pair(pair, tools)
+            if isinstance(found, Unscored):
+                return found
+            mine, its = found[place], found[1 - place]
+            won += 0.5 if mine == its else float(mine > its)
+        return _preference(won / 2)
 
     async def _score_pair(
         self, pair: list[Transcript], tools: Sequence[Mapping[str, Any]]
     ) -> list[float] | Unscored:
         assert self.ruler is not None
-        benchmark = self._benchmark
-        if benchmark is None:
+        if self._benchmark is None:
             return await self.ruler.score(pair, tools)
+        kept, budget, is_dry = self._benchmark
         decisive = json.dumps([self.ruler.identity, pair, list(tools)], sort_keys=True)
         key = f"rankings/{hashlib.sha256(decisive.encode()).hexdigest()}"
-        known = await benchmark.kept.get(key, _decode)
+        known = await kept.get(key, _decode)
         if known is not None:
             return known
-        if benchmark.dry:
+        if is_dry:
             return Unscored("not_kept", "No earlier benchmark has asked for this comparison.")
         try:
-            async with benchmark.budget.reserve(self.ruler.estimate_usd(pair)):
+            async with budget.reserve(self.ruler.estimate_usd(pair)):
                 found = await self.ruler.score(pair, tools)
         except BudgetReached as error:
             return Unscored("budget", str(error))
         if not isinstance(found, Unscored):
-            await benchmark.kept.put(key, found)
+            await kept.put(key, found)
         return found
 
 
@@ -471,10 +451,6 @@ async def connect_ruler(
 
 def _preference(share: float, details: Mapping[str, Any] | None = None) -> Score:
     return Score(share, None, {PREFERRED: share, COMPARED: 1.0}, details or {})
-
-
-def _win(own: float, other: float) -> float:
-    return 0.5 if own == other else float(own > other)
 
 
 def _decode(record: Any) -> list[float]:

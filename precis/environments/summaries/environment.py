@@ -20,9 +20,12 @@ from precis.environments.summaries.forecast import (
 from precis.environments.summaries.judge.ceiling import check_ceiling, measure_ceiling
 from precis.environments.summaries.judge.client import check_judge, check_second_judge
 from precis.environments.summaries.judge.kept import KeptVerdicts
+from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
+from precis.environments.summaries.prose import prose_share
+from precis.environments.summaries.rewards import disqualify, reward_share, score_zero
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import show_summary
-from precis.environments.summaries.task import Summarizing, scenario_of
+from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start.documents import prepare_warm_start
 from precis.llm.budget import Budget
 from precis.llm.forecast import Estimate, Forecast
@@ -59,8 +62,6 @@ class Summaries(Environment):
         verdicts: rule in the judge's place for a benchmark, which asks about what is no prose, too:
             what that would earn says what a judge pays for mere words.
 
-    Attributes:
-        task: prompt, limits, and what can be said of a summary without a judge.
     """
 
     takes_random_player = False
@@ -73,7 +74,8 @@ class Summaries(Environment):
         warm_start: WarmStart | None = None,
         verdicts: KeptVerdicts | None = None,
     ) -> None:
-        self.task = Summarizing(rollouts.words_max, rollouts.length_ramp)
+        self.words_max = rollouts.words_max
+        self._length_ramp = rollouts.length_ramp
         self.corpus = corpus
         self.services = services
         self.judge = services.judge
@@ -93,8 +95,8 @@ class Summaries(Environment):
         Raises:
             DocumentsError: the warm start leaves too few, or its file can't be used.
         """
-        task = Summarizing(config.rollouts.words_max, config.rollouts.length_ramp)
-        warm_start, drawn_from = prepare_warm_start(config.warm_start, corpus, task)
+        words_max = config.rollouts.words_max
+        warm_start, drawn_from = prepare_warm_start(config.warm_start, corpus, words_max)
         return cls(drawn_from, config.rollouts, services, warm_start)
 
     @property
@@ -133,7 +135,7 @@ class Summaries(Environment):
     def method(self) -> str:
         return (
             "Every language model was given the same prompt: a summary in at most "
-            f"{self.task.words_max} words; a longer one scores zero. The judge answered the "
+            f"{self.words_max} words; a longer one scores zero. The judge answered the "
             "questions from the summary alone. Accuracy is the share of answerable questions that "
             "it answered rightly, as far as the summary is prose. Honest is the share of "
             "unanswerable questions that stayed unanswered; it earns nothing."
@@ -171,14 +173,16 @@ class Summaries(Environment):
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
         """Ask for a summary, and have it judged."""
         document = self._documents[scenario.id]
-        messages: Any = self.task.messages(document)
+        messages: Any = summary_messages(document.text, self.words_max)
         reply = await model.openai_client().chat.completions.create(
-            model=model.get_inference_name(), messages=messages, max_tokens=self.task.tokens_max
+            model=model.get_inference_name(),
+            messages=messages,
+            max_tokens=summary_tokens_max(self.words_max),
         )
         text = reply.choices[0].message.content or ""
-        why = self.task.disqualify(text, document)
+        why = disqualify(text, document, self.words_max)
         if why and not (self._verdicts and why == "not_prose"):
-            zero = self.task.score_zero(document)
+            zero = score_zero(document)
             return self._score(document, text, zero, zero, why)
         is_held_out = document.id in self._held_out
         if self._is_unjudged or (self.ruler and not is_held_out):
@@ -208,8 +212,8 @@ class Summaries(Environment):
             score = found.get(one.index, one.score)
             if isinstance(score, float):
                 metrics = self._metrics(self._documents[one.scenario.id], one.text)
-                share = metrics["prose"] * self.task.reward_share(one.text)
-                score = Score(share * score, metrics=metrics)
+                share = reward_share(one.text, self.words_max, self._length_ramp)
+                score = Score(metrics["prose"] * share * score, metrics=metrics)
             ranked.append(replace(one, score=score))
         return ranked
 
@@ -226,14 +230,14 @@ class Summaries(Environment):
         # What the lexical judge says is free and certain.
         judge = config.judge
         keeps = None if judge.provider == "lexical" else kept
-        verdicts = KeptVerdicts(self.judge, judge, self.task.words_max, keeps, budget, dry)
+        verdicts = KeptVerdicts(self.judge, judge, self.words_max, keeps, budget, dry)
         services = Services(self.judge)
         return Summaries(self.corpus, config.rollouts, services, verdicts=verdicts)
 
     def estimate_usage(self, scenario: Scenario) -> Usage | None:
-        messages = self.task.messages(self._documents[scenario.id])
+        messages = summary_messages(self._documents[scenario.id].text, self.words_max)
         sent = sum(len(message["content"]) for message in messages)
-        return Usage(round(estimate_tokens(sent)), int(self.task.words_max / _WORDS_PER_TOKEN))
+        return Usage(round(estimate_tokens(sent)), int(self.words_max / _WORDS_PER_TOKEN))
 
     def demonstrate(
         self, rollouts: Sequence[Rollout], reward_min: float | None = None
@@ -326,7 +330,7 @@ class Summaries(Environment):
     ) -> Score:
         held_out = document.id in self._held_out
         # Validation and benchmark know the hard limit alone.
-        share = 1.0 if held_out else self.task.reward_share(text)
+        share = 1.0 if held_out else reward_share(text, self.words_max, self._length_ramp)
         if why is None and not verdict.is_prose:
             why = "judged_not_prose"
         metrics = self._metrics(document, text, why)
@@ -355,7 +359,7 @@ class Summaries(Environment):
     ) -> dict[str, float]:
         metrics = {
             "words": float(count_words(text)),
-            "prose": self.task.prose_share(text, document),
+            "prose": prose_share(text, document.text),
         }
         for cause in get_args(Disqualified):
             metrics[cause] = float(cause == why)

@@ -33,15 +33,13 @@ def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, st
 
     Nothing in the text can end the document: `</document>` becomes `<\\/document>`, which
     `request_in` undoes.
-
-    Args:
-        text: the document's text.
-        words_max: the limit named to the policy, in words.
     """
     request = f"Summarize this document in at most {words_max} words. Answer with the summary only."
+    # One backslash more where the text ends a document, whatever stands there already.
+    escaped = _END.sub(r"<\\\1", text)
     return [
         {"role": "system", "content": _SYSTEM},
-        {"role": "user", "content": f"{request}\n\n{_OPEN}{_escape_end(text)}{_CLOSE}"},
+        {"role": "user", "content": f"{request}\n\n{_OPEN}{escaped}{_CLOSE}"},
     ]
 
 
@@ -55,8 +53,6 @@ def summary_tokens_max(words_max: int) -> int:
 
 def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
     """Return the request that is in messages made by `summary_messages`.
-
-    This is how the embedded policies, which read no instructions, find what to summarize.
 
     Raises:
         RolloutError: no user message carries a fenced document.
@@ -76,8 +72,3 @@ def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
         "text between <document> and </document>, as "
         "precis.environments.summaries.prompt.summary_messages makes it."
     )
-
-
-def _escape_end(text: str) -> str:
-    """One backslash more where the text ends a document, whatever stands there already."""
-    return _END.sub(r"<\\\1", text)

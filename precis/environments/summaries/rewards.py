@@ -29,16 +29,23 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
     """
     if not summary.strip():
         return "empty"
-    if _is_over_length(summary, document, words_max):
+    words = count_words(summary)
+    glued = count_glued(summary, _vocabulary(document.text))
+    if words > words_max or (glued > _GLUED_SHARE_MAX * words and words + glued > words_max):
         return "over_length"
     letters = _letters_by_script(summary)
     own = _letters_by_script(document.text)
-    foreign = sum(count for script, count in letters.items() if not _is_own(script, own))
+    foreign = 0
+    for script, count in letters.items():
+        if own[script] <= _OWN_SHARE_MIN * own.total():
+            foreign += count
     if not letters or foreign > _FOREIGN_SHARE_MAX * letters.total():
         return "wrong_script"
     if not prose_share(summary, document.text):
         return "not_prose"
-    return "over_length" if _is_too_dense(summary, document, words_max) else None
+    # It holds more characters than so many words of its document would.
+    characters_max = _DENSITY_MAX * _characters_a_word(document.text) * words_max
+    return "over_length" if _characters(summary) > characters_max else None
 
 
 def reward_share(summary: str, words_max: int, ramp: float) -> float:
@@ -65,21 +72,6 @@ def score_zero(document: Document) -> Scored:
     return Scored(tuple(answers))
 
 
-def _is_over_length(summary: str, document: Document, words_max: int) -> bool:
-    words = count_words(summary)
-    if words > words_max:
-        return True
-    glued = count_glued(summary, _vocabulary(document.text))
-    return glued > _GLUED_SHARE_MAX * words and words + glued > words_max
-
-
-def _is_too_dense(summary: str, document: Document, words_max: int) -> bool:
-    """Return whether a summary holds more characters than `words_max` words of its document
-    would."""
-    a_word = _characters_a_word(document.text)
-    return _characters(summary) > _DENSITY_MAX * a_word * words_max
-
-
 @lru_cache(maxsize=1024)
 def _characters_a_word(text: str) -> float:
     return _characters(text) / max(1, count_words(text))
@@ -92,11 +84,6 @@ def _characters(text: str) -> int:
 @lru_cache(maxsize=1024)
 def _vocabulary(text: str) -> frozenset[str]:
     return frozenset(pieces(text.lower()))
-
-
-def _is_own(script: str, letters: Counter[str]) -> bool:
-    """Return whether a script carries a noticeable share of a document's letters."""
-    return letters[script] > _OWN_SHARE_MIN * letters.total()
 
 
 @lru_cache(maxsize=4096)

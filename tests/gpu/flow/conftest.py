@@ -20,7 +20,8 @@ from precis.cluster.local import LocalHost
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.environments.protocol import Environment, Scenario, Split
 from precis.environments.recorder import Recorder
-from precis.environments.summaries.task import Summarizing, scenario_of
+from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
+from precis.environments.summaries.task import scenario_of
 from precis.environments.trajectories import trajectory_of
 from precis.models.record import training_record, write_record
 from precis.records.documents import Document, load_corpus
@@ -130,17 +131,17 @@ class Writing(Environment):
     """Has summaries written, and judges none of them."""
 
     def __init__(self, settings: RolloutsConfig) -> None:
-        self._task = Summarizing(settings.words_max, settings.length_ramp)
+        self._words_max = settings.words_max
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         return []
 
     async def rollout(self, model: Any, scenario: Scenario) -> float:
-        document = Document(scenario.id, "", scenario["text"], ())
+        messages: Any = summary_messages(scenario["text"], self._words_max)
         await model.openai_client().chat.completions.create(
             model=model.get_inference_name(),
-            messages=self._task.messages(document),
-            max_tokens=self._task.tokens_max,
+            messages=messages,
+            max_tokens=summary_tokens_max(self._words_max),
         )
         return 1.0
 

@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -98,6 +98,8 @@ class CachedJudge:
             ProviderFailed: the last try failed too, or the deadline leaves no time for another.
             JudgeRejected: no retry will help.
         """
+        if self._cache is None:
+            return (await self.ask_anew(prompt, parse, deadline)).said
         parts = [
             self._client.endpoint.model,
             prompt.messages,
@@ -109,35 +111,30 @@ class CachedJudge:
             parts.append(self._rules)
         key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         while True:
-            known = self._find(key, prompt, parse)
+            known = self._cache.get(key)
             if known is not None:
-                return known
+                with suppress(BadReply):  # not a reply that this program kept: ask again
+                    said = parse(known, prompt.ids)
+                    self._cached += 1
+                    return said
             if key not in self._under_way:
                 break
             await self._under_way[key].wait()
-        with self._others_waiting(key):
+        ended = self._under_way[key] = asyncio.Event()
+        try:
             reply = await self.ask_anew(prompt, parse, deadline)
-            if self._cache is not None:
-                self._cache.put(key, reply.text)
+            self._cache.put(key, reply.text)
             return reply.said
+        finally:
+            del self._under_way[key]
+            ended.set()
 
     async def ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
-        """Ask the judge, whatever the cache holds, as often as the settings allow.
-
-        Raises:
-            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
-            JudgeRejected: no retry will help.
-        """
+        """Ask the judge, whatever the cache holds, as often as the settings allow; see `ask`."""
         send = partial(self._send, prompt, parse, deadline)
         return await self._client.until_answered(send, deadline)
 
     async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
-        """Ask the judge once.
-
-        Raises:
-            ProviderFailed: another try may help.
-            JudgeRejected: none will.
-        """
         while True:
             async with self._client.turn(_estimate_usage(prompt)) as turn:
                 # Chosen now: while this one waited, others may have learned what is rejected.
@@ -165,31 +162,6 @@ class CachedJudge:
                         self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
                 except ProviderRejected as error:
                     raise JudgeRejected(str(error)) from error
-
-    @contextmanager
-    def _others_waiting(self, key: str) -> Iterator[None]:
-        """Let others with the same prompt wait while the block lasts."""
-        if self._cache is None:
-            yield
-            return
-        ended = asyncio.Event()
-        self._under_way[key] = ended
-        try:
-            yield
-        finally:
-            del self._under_way[key]
-            ended.set()
-
-    def _find(self, key: str, prompt: Prompt, parse: Parse[T]) -> T | None:
-        reply = None if self._cache is None else self._cache.get(key)
-        if reply is None:
-            return None
-        try:
-            said = parse(reply, prompt.ids)
-        except BadReply:  # not a reply that this program kept: ask again
-            return None
-        self._cached += 1
-        return said
 
 
 def _read(prompt: Prompt, parse: Parse[T], asked_as: str, reply: ChatReply) -> ParsedReply[T]:

@@ -17,11 +17,6 @@ _LOW = 0.5
 def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
     """Describe a low ceiling, for a warning; return None where it is high enough.
 
-    Args:
-        ceiling: the share of the questions that the judge answers from the full documents.
-        ceiling_min: the least share that a run may have.
-        judge: its model's name.
-
     Raises:
         ConfigError: the ceiling is lower than that.
     """
@@ -42,13 +37,9 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
 async def measure_ceiling(
     store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
 ) -> float | None:
-    """Return the judge's accuracy when it reads the held-out documents in full: more can't be had.
+    """Return the judge's accuracy when it reads the held-out documents in full, or so many of them.
 
-    Measured once for each corpus, judge and protocol, and kept in the store. None if the judge
-    failed on one of them; that is not kept.
-
-    Args:
-        documents_max: read no more than so many of them; None reads all.
+    It is kept in the store. None if the judge failed on one of them; that is not kept.
     """
     documents = corpus.validation[:documents_max]
     parts: list[Any] = [corpus.digest, judge.identity]

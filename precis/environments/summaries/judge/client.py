@@ -47,13 +47,10 @@ class JudgeClient:
 
     `async with JudgeClient(endpoint, config) as judge: verdict = await judge.score(...)`
 
-    Verdicts may be asked for in any number at once: the limits in `config` hold for all of them
-    together, and turns are given in order. Each client keeps the limits for itself, so a process
-    wants one client for one key, and gives its `limiter` to whatever else uses that key.
+    The limits in `config` hold for all that it is asked at the same time. Whatever else uses the
+    same key takes its `limiter`.
 
     Args:
-        endpoint: where the judge is.
-        config: protocol, limits, deadlines and tries.
         cache: keeps replies that led to a verdict, and only those.
         prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
 
@@ -98,8 +95,7 @@ class JudgeClient:
 
     @property
     def spend(self) -> Spend:
-        """The cost of all calls so far, and the number of replies that came from the cache
-        instead."""
+        """See `CachedJudge.spend`."""
         return self._cached.spend
 
     @property
@@ -108,9 +104,7 @@ class JudgeClient:
         return self._cached.limiter
 
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
-        """Judge a summary: which of the document's questions does it answer correctly?
-
-        A question that the document does not answer counts as correct when the judge declines it.
+        """Judge which of the document's questions a summary answers correctly.
 
         Raises:
             JudgeRejected: the judge rejects the key, the model or the request as such.
@@ -145,26 +139,19 @@ class JudgeClient:
             return Unscored(error.cause, str(error))
 
     async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
-        """Score the judge on each document's full text, by document id.
-
-        No summary is expected to do better. With a cache, this costs calls only once for a
-        corpus, judge and protocol.
+        """Score the judge on each document's full text, by document id; no summary does better.
 
         Raises:
             JudgeRejected: as for `score`.
         """
 
-        async def read(document: Document) -> Scored | Unscored:
-            return await self.score(document, document.text)
+        async def read(document: Document) -> tuple[str, Scored | Unscored]:
+            return document.id, await self.score(document, document.text)
 
-        verdicts = await run_for_each(read, documents)
-        ids = [document.id for document in documents]
-        return dict(zip(ids, verdicts, strict=True))
+        return dict(await run_for_each(read, documents))
 
     async def check(self) -> None:
         """Ask one small question, uncached, to see that the judge can be used at all.
-
-        It is asked as any other is, with the same tries within the deadline of a verdict.
 
         Raises:
             JudgeRejected: its replies are no verdicts, or it rejects the key or the model.
@@ -206,21 +193,15 @@ class JudgeClient:
                 ungraded[place] = Graded(question, answer)
             else:
                 rulings[place] = right
-        shown = document.text if self._config.protocol == "per_question" else None
-        grades = await self._grade(list(ungraded.values()), shown, deadline)
-        rulings.update(zip(ungraded, grades, strict=True))
+        if ungraded:
+            shown = document.text if self._config.protocol == "per_question" else None
+            prompt = grade_prompt(list(ungraded.values()), shown)
+            grades = await self._cached.ask(prompt, parse_grades, deadline)
+            rulings.update(zip(ungraded, grades, strict=True))
         answers = []
         for place, question in enumerate(questions):
             answers.append(Answer(question.id, given[place], rulings[place], question.answerable))
         return Scored(tuple(answers), read.is_prose)
-
-    async def _grade(
-        self, graded: Sequence[Graded], document: str | None, deadline: Deadline
-    ) -> list[bool]:
-        """Return whether each given answer matches the golden one; no call where there is none."""
-        if not graded:
-            return []
-        return await self._cached.ask(grade_prompt(graded, document), parse_grades, deadline)
 
 
 async def check_judge(judge: JudgeClient) -> str:

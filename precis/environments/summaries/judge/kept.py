@@ -21,11 +21,8 @@ class KeptVerdicts:
     """Verdicts that were paid for already, and new ones.
 
     Args:
-        judge: asked about what is not kept.
-        config: how it is asked.
         words_max: how long a summary is at most.
         kept: where verdicts are kept; None keeps none.
-        budget: what may still be spent.
         dry: ask nobody.
     """
 
@@ -52,15 +49,19 @@ class KeptVerdicts:
             JudgeError: the judge rejects the key, the model or the request as such.
             StoreError: the verdict can't be kept.
         """
-        key = f"verdicts/{self._key(document, summary)}"
+        asked = {**self._judge.identity, "effort": self._config.reasoning_effort}
+        decisive = json.dumps([asked, repr(document), summary], sort_keys=True)
+        key = f"verdicts/{hashlib.sha256(decisive.encode()).hexdigest()}"
         if self._kept:
             kept = await self._kept.get(key, _decode)
             if kept is not None:
                 return kept
         if self._dry:
             return Unscored("not_kept", "No earlier benchmark has asked for this verdict.")
+        ahead = self.forecast([document], 1) if self._budget.is_limited else None
+        dollars = (ahead.usd or 0.0) if ahead else 0.0
         try:
-            async with self._budget.reserve(self._estimate_usd(document)):
+            async with self._budget.reserve(dollars):
                 verdict = await self._judge.score(document, summary)
         except BudgetReached as error:
             return Unscored("budget", str(error))
@@ -80,15 +81,6 @@ class KeptVerdicts:
             summary_words=self._words_max,
             ceiling=False,
         )
-
-    def _estimate_usd(self, document: Document) -> float:
-        ahead = self.forecast([document], 1) if self._budget.is_limited else None
-        return (ahead.usd or 0.0) if ahead else 0.0
-
-    def _key(self, document: Document, text: str) -> str:
-        asked = {**self._judge.identity, "effort": self._config.reasoning_effort}
-        decisive = [asked, repr(document), text]
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
 def _decode(record: Any) -> Scored:

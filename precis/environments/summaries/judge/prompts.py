@@ -97,10 +97,7 @@ def judge_messages(system: str, data: Mapping[str, Any]) -> list[dict[str, str]]
 
 
 def data_in(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the data of messages made by `judge_messages`; None for any others.
-
-    This is how the lexical judge, which reads no instructions, finds what it is asked.
-    """
+    """Return the data of messages made by `judge_messages`; None for any others."""
     content = messages[-1].get("content") if messages else None
     try:
         data = json.loads(content) if isinstance(content, str) else None

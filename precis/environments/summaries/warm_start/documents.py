@@ -10,7 +10,9 @@ from pathlib import Path
 
 from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, count_apart
-from precis.environments.summaries.task import Summarizing, scenario_of
+from precis.environments.summaries.prompt import summary_messages
+from precis.environments.summaries.rewards import disqualify
+from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start.files import GivenSummary, read_summaries
 from precis.errors import DocumentsError
 from precis.records.demonstrations import Demonstration, ShownConversation
@@ -21,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def prepare_warm_start(
-    config: WarmStartConfig | None, corpus: Corpus, task: Summarizing
+    config: WarmStartConfig | None, corpus: Corpus, words_max: int
 ) -> tuple[WarmStart | None, Corpus]:
     """Choose the documents for a run's warm start, and return the corpus without them. The choice
     is the same for the same settings.
@@ -33,7 +35,7 @@ def prepare_warm_start(
         return None, corpus
     if config.source == "file":
         given = read_summaries(Path(config.file).expanduser())
-        documents, shown = _match(given, config, corpus, task)
+        documents, shown = _match(given, config, corpus, words_max)
         said = [(one.document_id, one.text, one.summary) for one in given]
         digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
     else:
@@ -56,7 +58,7 @@ def prepare_warm_start(
 
 
 def _match(
-    given: Sequence[GivenSummary], config: WarmStartConfig, corpus: Corpus, task: Summarizing
+    given: Sequence[GivenSummary], config: WarmStartConfig, corpus: Corpus, words_max: int
 ) -> tuple[tuple[Document, ...], tuple[Demonstration, ...]]:
     """Return the documents that a file's summaries are of, and what is imitated of them."""
     known = _KnownDocuments(corpus)
@@ -68,7 +70,7 @@ def _match(
             break
         found = known.find(one)
         if isinstance(found, Document):
-            cause: str = task.disqualify(one.summary, found) or ""
+            cause: str = disqualify(one.summary, found, words_max) or ""
             name = found.id
         else:
             cause = found
@@ -79,7 +81,8 @@ def _match(
             continue
         documents[name] = found
         answer = {"role": "assistant", "content": one.summary}
-        conversation = ShownConversation(messages=(*task.messages(found), answer))
+        asked = summary_messages(found.text, words_max)
+        conversation = ShownConversation(messages=(*asked, answer))
         demonstrations.append(
             Demonstration(
                 scenario_id=name,

@@ -11,7 +11,7 @@ from pyarrow import Table, parquet
 
 from precis.config import TrainConfig, WarmStartConfig
 from precis.environments.demonstrations import WarmStart
-from precis.environments.summaries.task import Summarizing, scenario_of
+from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start.documents import prepare_warm_start
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
@@ -24,11 +24,11 @@ from precis.store import FolderStore
 from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
 
-TASK = Summarizing(20)
+WORDS_MAX = 20
 
 
 def prepared(corpus: Corpus = CORPUS, **settings: Any) -> tuple[WarmStart, Corpus]:
-    warm_start, apart = prepare_warm_start(WarmStartConfig(**settings), corpus, TASK)
+    warm_start, apart = prepare_warm_start(WarmStartConfig(**settings), corpus, WORDS_MAX)
     assert warm_start is not None
     return warm_start, apart
 
@@ -44,7 +44,7 @@ def ids(known: Sequence[Document | Scenario]) -> set[str]:
 
 
 def test_without_a_warm_start_nothing_is_set_apart() -> None:
-    assert prepare_warm_start(None, CORPUS, TASK) == (None, CORPUS)
+    assert prepare_warm_start(None, CORPUS, WORDS_MAX) == (None, CORPUS)
 
 
 def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
