@@ -25,9 +25,8 @@ class Budget:
         self._dollars_max = dollars_max
         self._judging = judging
         self.spend = Spend()
-        self._reserved: dict[int, float] = {}
+        self._reserved: list[float] = []
         self._freed = asyncio.Event()
-        self._next = 0
 
     @property
     def is_limited(self) -> bool:
@@ -52,24 +51,18 @@ class Budget:
         Raises:
             BudgetReached: there is no room, and nothing under way that could make some.
         """
-        while not self._has_room(usd):
-            if not self._reserved:
-                raise BudgetReached(
-                    f"${self.usd:.2f} of dollars_max ${self._dollars_max:.2f} are spent, and the "
-                    "next request might lead past it."
-                )
-            self._freed.clear()
-            await self._freed.wait()
-        self._next += 1
-        own = self._next
-        self._reserved[own] = usd
+        if self._dollars_max is not None:
+            while self.usd + sum(self._reserved) + usd > self._dollars_max:
+                if not self._reserved:
+                    raise BudgetReached(
+                        f"${self.usd:.2f} of dollars_max ${self._dollars_max:.2f} are spent, and "
+                        "the next request might lead past it."
+                    )
+                self._freed.clear()
+                await self._freed.wait()
+        self._reserved.append(usd)
         try:
             yield
         finally:
-            del self._reserved[own]
+            self._reserved.remove(usd)
             self._freed.set()
-
-    def _has_room(self, usd: float) -> bool:
-        if self._dollars_max is None:
-            return True
-        return self.usd + sum(self._reserved.values()) + usd <= self._dollars_max

@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
@@ -123,15 +123,11 @@ class ChatClient:
     `async with ChatClient(endpoint, settings) as client: await client.complete(request, deadline)`
 
     Args:
-        endpoint: where the model is served.
-        settings: limits, deadlines and tries.
         prices: USD by model; what has none counts as unpriced.
         limiter: that of another client of the same account; None makes one of `settings`.
-        budget: what may still be spent; None sets no limit.
         hedge_quantile: see `Hedging`; 0 asks nothing twice.
 
     Attributes:
-        endpoint: where the model is served.
         spend: what all requests have cost so far.
         limiter: gives each request its turn.
     """
@@ -189,14 +185,7 @@ class ChatClient:
         return await self.until_answered(send_in_turn, deadline)
 
     async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-        """Return the result of the first try that succeeds, of as many as the settings allow.
-
-        Args:
-            ask: sends one request (`send`).
-
-        Raises:
-            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
-        """
+        """Return the result of the first try that succeeds; see `Retrier.until_answered`."""
         return await self._retrier.until_answered(ask, deadline)
 
     @asynccontextmanager
@@ -204,12 +193,10 @@ class ChatClient:
         """Wait until the limits and the budget have room for a request, and keep it free.
 
         Raises:
-            BudgetReached: there is no room, and nothing under way that could make some.
+            BudgetReached: see `Budget.reserve`.
         """
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
-        async with AsyncExitStack() as held:
-            turn = await held.enter_async_context(self.limiter.turn(expected.tokens))
-            await held.enter_async_context(self._budget.reserve(dollars))
+        async with self.limiter.turn(expected.tokens) as turn, self._budget.reserve(dollars):
             yield turn
 
     async def send(

@@ -67,11 +67,10 @@ class Forecast:
             f"{self.role} will be called about {self.calls:,} times: {tokens:,} tokens{thinking}, "
             f"{dollars}, at least {self.minutes:,.0f} min at its limits."
         )
-        return f"{cost} {self._quota()}" if self.days > 1 else cost
-
-    def _quota(self) -> str:
+        if self.days <= 1:
+            return cost
         return (
-            f"The quota of {self.requests_per_day:,} requests a day does not suffice: the run "
-            f"needs {self.days} days of it. Raise the quota, or lower steps, rollouts_per_group "
-            "or val_size."
+            f"{cost} The quota of {self.requests_per_day:,} requests a day does not suffice: the "
+            f"run needs {self.days} days of it. Raise the quota, or lower steps, "
+            "rollouts_per_group or val_size."
         )

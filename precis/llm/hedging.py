@@ -9,8 +9,8 @@ late, however quick, when the verdict is.
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -90,9 +90,7 @@ class Hedging:
         self._limiter = limiter
         self._floor_s = floor_s
         self._look_s = look_s
-        self._windows: defaultdict[str, LatencyWindow] = defaultdict(
-            partial(LatencyWindow, quantile)
-        )
+        self._windows = defaultdict[str, LatencyWindow](partial(LatencyWindow, quantile))
         self._ages = LatencyWindow(quantile)
 
     async def first(
@@ -102,17 +100,13 @@ class Hedging:
         ask: Callable[[Turn], Coroutine[Any, Any, T]],
         spent_s: float = 0.0,
     ) -> T:
-        """Return the result of asking, or of asking again, whichever succeeds first; not of both.
+        """Return the result of asking, or of asking again, whichever succeeds first.
 
-        The other is cancelled and has ended when this returns. An error is raised when none of
-        them can succeed any more.
-
-        A request is late by its own wait, or by its age: that wait and what came before it. So up
-        to twice the share that `quantile` leaves may be asked again.
+        The other is cancelled and has ended when this returns. A request is late by its own wait,
+        or by its age: that wait and what came before it.
 
         Args:
-            kind: requests of one kind take similarly long, and their waits are compared with each
-                other; ages are compared with those of all kinds.
+            kind: requests of one kind take similarly long, and their waits are compared.
             turn: the first request's, whose expected tokens its hedge is expected to take too.
             ask: sends the request once, within a turn.
             spent_s: what earlier requests and pauses of the same verdict took.
@@ -128,8 +122,25 @@ class Hedging:
             by_wait = self._is_late(own, began_s)
             return by_wait or self._is_late(self._ages, verdict_began_s)
 
-        with own.under_way(began_s), self._ages.under_way(verdict_began_s):
-            result = await self._ask_or_hedge(turn, ask, late)
+        tokens = turn.tokens
+        tasks = [asyncio.create_task(ask(turn))]
+        with (
+            own.under_way(began_s),
+            self._ages.under_way(verdict_began_s),
+            ExitStack() as second_turn,
+        ):
+            try:
+                while not (await asyncio.wait(tasks, timeout=self._look_s))[0]:
+                    if late():
+                        second = second_turn.enter_context(self._limiter.spare_turn(tokens))
+                        if second is not None:
+                            tasks.append(asyncio.create_task(ask(second)))
+                            break
+                result = await _first_result(tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
         own.add_wait(clock() - began_s)
         self._ages.add_wait(clock() - verdict_began_s)
         return result
@@ -138,43 +149,12 @@ class Hedging:
         now_s = asyncio.get_running_loop().time()
         return now_s - began_s >= self._floor_s and window.is_late(began_s, now_s)
 
-    async def _ask_or_hedge(
-        self, turn: Turn, ask: Callable[[Turn], Coroutine[Any, Any, T]], late: Callable[[], bool]
-    ) -> T:
-        tokens = turn.tokens
-        original = asyncio.create_task(ask(turn))
-        try:
-            while not await _wait_for_end(original, self._look_s):
-                if not late():
-                    continue
-                with self._limiter.spare_turn(tokens) as second:
-                    if second is not None:
-                        return await _first_result(original, asyncio.create_task(ask(second)))
-            return original.result()
-        finally:
-            await _cancel(original)
 
-
-async def _wait_for_end(task: asyncio.Task[Any], within_s: float) -> bool:
-    ended, _ = await asyncio.wait({task}, timeout=within_s)
-    return bool(ended)
-
-
-async def _first_result(*tasks: asyncio.Task[T]) -> T:
+async def _first_result(tasks: Sequence[asyncio.Task[T]]) -> T:
     """Return the first result there is; where all fail, the last error."""
-    try:
-        under_way = set(tasks)
-        while True:
-            ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-            succeeded = [task for task in ended if task.exception() is None]
-            if succeeded or not under_way:
-                return (succeeded or list(ended))[0].result()
-    finally:
-        await _cancel(*tasks)
-
-
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel what is still under way, and wait for its end."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    under_way = set(tasks)
+    while True:
+        ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+        succeeded = [task for task in ended if task.exception() is None]
+        if succeeded or not under_way:
+            return (succeeded or list(ended))[0].result()

@@ -96,7 +96,11 @@ class Limiter:
         async with self._queue:
             wait_s = self._wait_s(tokens)
             while wait_s > 0:
-                await self._sleep_until_possible(wait_s)
+                if math.isfinite(wait_s):
+                    await self._sleep(wait_s)
+                else:
+                    self._ended.clear()
+                    await self._ended.wait()
                 wait_s = self._wait_s(tokens)
             turn = self._begin(tokens)
         try:
@@ -183,10 +187,3 @@ class Limiter:
 
     def _scale(self, limit: int) -> int:
         return max(1, int(limit * self._share))
-
-    async def _sleep_until_possible(self, wait_s: float) -> None:
-        if math.isfinite(wait_s):
-            await self._sleep(wait_s)
-            return
-        self._ended.clear()
-        await self._ended.wait()

@@ -34,7 +34,17 @@ class ConnectionPool:
             ReplyTooLarge: it has no end, or is far too long.
             httpx.RequestError: anything else failed.
         """
-        client = self._free.pop() if self._free else self._open()
+        if self._free:
+            client = self._free.pop()
+        else:
+            client = BoundedClient(
+                str(self._url),
+                self._key,
+                headers=self._headers,
+                timeout=self._timeout,
+                limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+            )
+            self._all.append(client)
         try:
             response = await client.post(self._url, content=content)
         except BaseException:
@@ -50,14 +60,3 @@ class ConnectionPool:
         """Close all connections."""
         for client in tuple(self._all):
             await client.aclose()
-
-    def _open(self) -> BoundedClient:
-        client = BoundedClient(
-            str(self._url),
-            self._key,
-            headers=self._headers,
-            timeout=self._timeout,
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
-        )
-        self._all.append(client)
-        return client

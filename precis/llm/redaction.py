@@ -7,7 +7,6 @@ as well, so they count only beside a mask, or after words that announce them.
 
 import base64
 import re
-from collections.abc import Iterator
 
 import httpx
 
@@ -92,17 +91,13 @@ class Redactor:
 
 def without_credentials(text: str, request: httpx.Request) -> str:
     """Return the answer to a request, with `…` for what authorized the request."""
-    for secret in _credentials(request.headers.get("authorization", "")):
+    scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+    secrets = [sent]
+    if scheme.lower() == "basic":
+        secrets += base64.b64decode(sent).decode("utf-8", "replace").split(":", 1)
+    for secret in secrets:
         text = Redactor(secret).clean_text(text)
     return text
-
-
-def _credentials(authorization: str) -> Iterator[str]:
-    """A bearer token; or of basic authorization what was sent, the user and the password."""
-    scheme, _, sent = authorization.partition(" ")
-    yield sent
-    if scheme.lower() == "basic":
-        yield from base64.b64decode(sent).decode("utf-8", "replace").split(":", 1)
 
 
 def _first_hidden(found: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ import math
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -82,21 +83,17 @@ def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
     if not isinstance(message.get("content"), str | None):
         raise ProviderFailed("empty", f"The {role}'s reply is no text.")
     calls = message.get("tool_calls") or []
-    if not isinstance(calls, list) or not all(map(_is_call, calls)):
-        raise ProviderFailed("empty", f"The {role}'s reply calls tools in no form of OpenAI's.")
+    for call in calls if isinstance(calls, list) else [None]:
+        function = call.get("function") if isinstance(call, dict) else None
+        named = function if isinstance(function, dict) else {}
+        if not all(isinstance(named.get(key), str) for key in ("name", "arguments")):
+            raise ProviderFailed("empty", f"The {role}'s reply calls tools in no form of OpenAI's.")
     return choice
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
     """Return the text of a choice; empty where it has none."""
     return str(choice["message"].get("content") or "")
-
-
-def _is_call(call: object) -> bool:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return False
-    return isinstance(function.get("name"), str) and isinstance(function.get("arguments"), str)
 
 
 def strip_code_fence(content: str) -> str:
@@ -114,7 +111,10 @@ def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
     given = headers.get("retry-after", "").strip()
     if given:
         seconds = _seconds(given)
-        return seconds if seconds is not None else _until(given)
+        with suppress(ValueError, OverflowError):
+            if seconds is None:
+                return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+        return seconds
     details = error.get("details") if isinstance(error, dict) else None
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
@@ -192,10 +192,3 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _until(date: str) -> float | None:
-    try:
-        return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None

@@ -76,11 +76,21 @@ class BoundedClient(httpx.AsyncClient):
         )
 
     async def _read(self, response: httpx.Response) -> bytes:
-        unpack = _unpacker(response.headers.get("content-encoding", ""))
+        """Unpack a response, and never more of it than it may have."""
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        unpack = None
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            unpack = zlib.decompressobj(_GZIP_OR_ZLIB)
+        elif encoding not in ("", "identity"):
+            what = f"The reply is packed as {encoding[:40]!r}; gzip was asked for."
+            raise httpx.DecodingError(what)
         content = bytearray()
         async for chunk in response.aiter_raw():
-            room = self._bytes_max - len(content) + 1
-            content += unpack.decompress(chunk, room) if unpack else chunk
+            try:
+                room = self._bytes_max - len(content) + 1
+                content += unpack.decompress(chunk, room) if unpack else chunk
+            except zlib.error as error:
+                raise httpx.DecodingError(f"The reply can't be unpacked ({error}).") from error
             if len(content) > self._bytes_max:
                 raise ReplyTooLarge(f"The reply is larger than {self._bytes_max / 2**20:g} MiB.")
             if unpack and unpack.eof:
@@ -91,30 +101,3 @@ class BoundedClient(httpx.AsyncClient):
         for redactor in self._redactors:
             content = redactor.clean(content)
         return content
-
-
-class _Unpacker:
-    """Unpacks gzip and zlib, and never more than asked for."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(_GZIP_OR_ZLIB)
-
-    @property
-    def eof(self) -> bool:
-        return self._zlib.eof
-
-    def decompress(self, chunk: bytes, bytes_max: int) -> bytes:
-        """Raises DecodingError for what is not packed so."""
-        try:
-            return self._zlib.decompress(chunk, bytes_max)
-        except zlib.error as error:
-            raise httpx.DecodingError(f"The reply can't be unpacked ({error}).") from error
-
-
-def _unpacker(encoding: str) -> _Unpacker | None:
-    """None for a reply that comes as it is; raises DecodingError for an unknown encoding."""
-    if encoding.strip().lower() in ("", "identity"):
-        return None
-    if encoding.strip().lower() in ("gzip", "x-gzip", "deflate"):
-        return _Unpacker()
-    raise httpx.DecodingError(f"The reply is packed as {encoding[:40]!r}; gzip was asked for.")

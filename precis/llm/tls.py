@@ -4,7 +4,7 @@ Reading them takes a tenth of a second or two, which httpx spends on every new c
 """
 
 import ssl
-from functools import lru_cache
+from functools import cache
 
 import httpx
 
@@ -16,6 +16,4 @@ def tls_for(url: str | httpx.URL) -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-@lru_cache(maxsize=1)
-def _verifying() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+_verifying = cache(httpx.create_ssl_context)
