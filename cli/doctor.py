@@ -22,8 +22,8 @@ from rich.text import Text
 from cli import prefect_server
 from cli.deployments import read_deployment, read_params
 from precis import checks
+from precis.benchmark.lineup import hosted_of
 from precis.benchmark.measure import with_settings_of_its_run
-from precis.benchmark.run import hosted_of
 from precis.benchmark.teacher import teacher_of
 from precis.checks import Check, CheckResult, run_checks
 from precis.cleartext import keys_in_clear

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from precis.benchmark.contender import ContenderSpec
@@ -13,11 +14,9 @@ from precis.errors import ProviderFailed, ProviderRejected
 from precis.llm.budget import Budget
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
-from precis.llm.replies import first_choice, text_of
 from precis.llm.retry import Deadline
-from precis.records.rollout import Scenario
 from precis.records.spend import Usage
-from precis.rollouts.sample import sample_seed
+from precis.rollouts.sample import seeds_of
 from precis.store.kept import KeptRecords
 
 T = TypeVar("T")
@@ -38,14 +37,10 @@ class ContenderClient:
     `    await recorder.run(client.policy(client.replies()), environment, scenario)`
 
     Args:
-        spec: the contender.
-        rollouts: the limits of each rollout.
-        budget: what may still be spent.
         kept: where replies are kept; None keeps none.
         dry: ask nobody.
 
     Attributes:
-        spec: the contender.
         at_once: rollouts to attempt at the same time.
     """
 
@@ -86,11 +81,10 @@ class ContenderClient:
         settings = self.spec.settings
         # Each rollout may wait for its turn, which is no fault of it.
         waits_s = 60 * self.at_once / settings.limits.requests_per_minute
-        thoughts = settings.thinking_tokens_max if settings.reasoning else 0
         limits = Limits(
             settings.rollout_timeout_s + waits_s,
             self._rollouts.turns_max,
-            self._rollouts.tokens_max + thoughts * self._rollouts.turns_max,
+            self._rollouts.tokens_max + self.spec.thinking_tokens * self._rollouts.turns_max,
         )
         step = self.spec.contender.step
         parameters = dict(self.spec.parameters)
@@ -99,7 +93,7 @@ class ContenderClient:
         if "temperature" in parameters:
             parameters["temperature"] = self._rollouts.temperature
         # Others may take no seed, and what was paid for is kept anyway.
-        seed_of = None if self.spec.paid else _seed_of
+        seed_of = None if self.spec.paid else seeds_of(0, 0)
         return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:
@@ -110,12 +104,9 @@ class ContenderClient:
             # An adapter's answer has the room that its context leaves.
             return request
         wanted = min(int(payload.pop("max_tokens")), self._rollouts.tokens_max)
-        if settings.reasoning and settings.provider != "openrouter":
-            payload["max_completion_tokens"] = wanted + settings.thinking_tokens_max
-        elif settings.reasoning:
-            payload["max_tokens"] = wanted + settings.thinking_tokens_max
-        else:
-            payload["max_tokens"] = wanted
+        is_openai = settings.reasoning and settings.provider != "openrouter"
+        name = "max_completion_tokens" if is_openai else "max_tokens"
+        payload[name] = wanted + self.spec.thinking_tokens
         return CompletionRequest(payload, Usage(request.expected.prompt_tokens, wanted))
 
     def key(self, request: CompletionRequest, sample: str = "") -> str:
@@ -143,9 +134,9 @@ class ContenderClient:
                 raise ProviderFailed("truncated", detail)
             return reply, read(reply)
 
-        thoughts = self.spec.settings.thinking_tokens_max if self.spec.settings.reasoning else 0
         expected = request.expected
-        room = Usage(expected.prompt_tokens, expected.completion_tokens + thoughts)
+        sampled = expected.completion_tokens + self.spec.thinking_tokens
+        room = Usage(expected.prompt_tokens, sampled)
         try:
             return await self.chat.complete(
                 CompletionRequest(request.payload, room), deadline, read_whole
@@ -155,10 +146,6 @@ class ContenderClient:
                 self._rejected = error
                 logger.warning("%s It takes no further part in this benchmark.", error)
             raise
-
-
-def _seed_of(scenario: Scenario, index: int, turn: int) -> int:
-    return sample_seed(0, 0, scenario.id, index, turn)
 
 
 class Replies:
@@ -191,7 +178,8 @@ class Replies:
         request = contender.complete_request(request)
         key = contender.key(request, self._sample)
         if contender.kept:
-            kept = await contender.kept.get(key, self._decode)
+            role = self.endpoint.role
+            kept = await contender.kept.get(key, partial(_decode, role))
             if kept is not None:
                 return read(kept)
         self.asked += 1
@@ -204,19 +192,9 @@ class Replies:
             await contender.kept.put(key, record)
         return result
 
-    def _decode(self, record: Any) -> ChatReply:
-        body = record["body"]
-        try:
-            choice = first_choice(body, self.endpoint.role)
-        except ProviderFailed as error:
-            raise ValueError(str(error)) from error
-        return ChatReply(
-            body=body,
-            choice=choice,
-            text=text_of(choice),
-            finish=str(choice.get("finish_reason") or "stop"),
-            usage=Usage.from_response(body.get("usage")),
-            usd=record["usd"],
-            served_by=str(body.get("model", "")),
-            seconds=record["seconds"],
-        )
+
+def _decode(role: str, record: Any) -> ChatReply:
+    try:
+        return ChatReply.of(record["body"], role, record["usd"], record["seconds"])
+    except ProviderFailed as error:
+        raise ValueError(str(error)) from error

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precis.benchmark.presets import endpoint_of
 from precis.config import ContenderConfig
 from precis.llm.limits import without_quota
-from precis.llm.providers import Endpoint
+from precis.llm.providers import Endpoint, endpoint_of
 from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
 
 _FREE = Price(0.0, 0.0)
+_REMEDY = " (any word will do for an endpoint that asks for none), or leave the contender out"
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,16 @@ class ContenderSpec:
     identity: str | None = field(repr=False)
     paid: bool = field(repr=False)
 
+    @property
+    def thinking_tokens(self) -> int:
+        """The tokens that it may think with at most, in each request."""
+        return self.settings.thinking_tokens_max if self.settings.reasoning else 0
+
 
 def hosted_contender(config: ContenderConfig, keys: Mapping[str, str]) -> ContenderSpec:
-    """Return a model that somebody else serves, for money.
-
-    Args:
-        keys: the keys that are set, by the name of their variable.
-
-    Raises:
-        ConfigError: its key is not set.
-    """
-    endpoint = endpoint_of(config, keys)
+    """Return a model that somebody else serves, for money; see `endpoint_of`."""
+    role = f"contender {config.called!r}"
+    endpoint = endpoint_of(config, keys, role, "CONTENDER_API_KEY", remedy=_REMEDY)
     price = Price(*config.prices) if config.prices else price_of(config.model)
     return ContenderSpec(
         Contender(config.called),

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.config import BenchmarkConfig
 from precis.errors import ConfigError
-from precis.llm.loop_server import LoopCompletions
+from precis.llm.loop_server import served_completions
 from precis.records.ledger import load_ledger
 from precis.rehearsal.checkpoint_files import folder_of, steps
 from precis.rehearsal.endpoint import PolicyEndpoint
@@ -41,20 +41,10 @@ async def serve_rehearsed(
     with TemporaryDirectory(prefix="precis-") as folder:
         step = await asyncio.to_thread(_fetch_newest, store, model, corpus_digest, Path(folder))
         endpoint = PolicyEndpoint(SENTENCES, {model: Path(folder)})
-        completions = LoopCompletions(endpoint.complete, endpoint.models)
-        url, key = await completions.serve()
-        try:
-            yield [
-                local_contender(
-                    Contender(NAME),
-                    f"{model}@{step}",
-                    url,
-                    key,
-                    in_flight=config.rollouts.in_flight,
-                )
-            ]
-        finally:
-            await completions.stop()
+        name = f"{model}@{step}"
+        in_flight = config.rollouts.in_flight
+        async with served_completions(endpoint.complete, endpoint.models) as (url, key):
+            yield [local_contender(Contender(NAME), name, url, key, in_flight=in_flight)]
 
 
 def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:

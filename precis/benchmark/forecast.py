@@ -87,15 +87,10 @@ async def estimate_cost(
         rollouts=len(paid),
         kept=kept,
         usd=sum(_usd(one, usage) for one, usage in paid),
-        thinking_usd=sum(_usd(one, Usage(0, _thoughts(one))) for one, _ in paid),
+        thinking_usd=sum(_usd(one, Usage(0, one.spec.thinking_tokens)) for one, _ in paid),
         unpriced=tuple(sorted(unpriced)),
         scoring=environment.forecast(unscored) if unscored else None,
     )
-
-
-def _thoughts(contender: ContenderClient) -> int:
-    settings = contender.spec.settings
-    return settings.thinking_tokens_max if settings.reasoning else 0
 
 
 def _usd(contender: ContenderClient, usage: Usage) -> float:

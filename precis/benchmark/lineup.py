@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,9 +11,10 @@ from precis.benchmark.measure import checkpoints_to_take
 from precis.benchmark.presets import PRESETS
 from precis.benchmark.random_player import RANDOM, play_randomly
 from precis.config import BenchmarkConfig
+from precis.environment import Environment as Variables
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
-from precis.llm.loop_server import LoopCompletions
+from precis.llm.loop_server import served_completions
 from precis.llm.server import ChatRequest, Completion
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.nouns import Nouns
@@ -23,15 +24,13 @@ from precis.statistics.standings import Contender
 from precis.store import Store
 
 
-def list_hosted(config: BenchmarkConfig, keys: Mapping[str, str]) -> list[ContenderSpec]:
-    """Return the models that somebody else serves.
-
-    Args:
-        keys: the keys that are set, by the name of their variable.
+def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
+    """Return the models of a benchmark that somebody else serves.
 
     Raises:
         ConfigError: a key is not set.
     """
+    keys = Variables().keys()
     wanted = [PRESETS[name].model_copy(update={"name": name}) for name in config.hosted]
     wanted += config.contenders
     return [hosted_contender(each, keys) for each in wanted]
@@ -64,15 +63,11 @@ async def serve_baselines(
     async def complete(request: ChatRequest) -> Completion:
         return await known[request.model](request)
 
-    completions = LoopCompletions(complete, lambda: list(names))
-    url, key = await completions.serve()
     in_flight = config.rollouts.in_flight
-    try:
+    async with served_completions(complete, lambda: list(names)) as (url, key):
         yield [
             local_contender(Contender(name), name, url, key, in_flight=in_flight) for name in names
         ]
-    finally:
-        await completions.stop()
 
 
 def checkpoint_digest(store: Store, model: str, step: int) -> str:
@@ -148,16 +143,12 @@ def line_up_trained(
     warning = _flattery(config, seen, len(held_out), nouns)
     if warning:
         warn(warning)
-    present = committed_steps(store, config.model)
-    committed = [step for step in present if step <= _last_of(ledger)]
+    # Up to the newest checkpoint; of a run that stopped early the best, its model.
+    final = ledger.final
+    last = final.step if ledger.stopped_early is not None and final else ledger.next_step
+    committed = [step for step in committed_steps(store, config.model) if step <= last]
     steps = checkpoints_to_take(committed, config)
     return TrainedLineup(ledger, tuple(steps), None if seen is None else len(seen))
-
-
-def _last_of(ledger: Ledger) -> int:
-    """Return the newest checkpoint; of a run that stopped early the best, its model."""
-    final = ledger.final
-    return final.step if ledger.stopped_early is not None and final else ledger.next_step
 
 
 def _flattery(config: BenchmarkConfig, seen: Sequence[str] | None, count: int, nouns: Nouns) -> str:

@@ -3,10 +3,6 @@
 from collections.abc import Mapping
 
 from precis.config import ContenderConfig, Hosted
-from precis.errors import ConfigError
-from precis.llm.providers import PROVIDERS, Endpoint, Provider, is_sendable
-
-_OWN = Provider("", "CONTENDER_API_KEY")
 
 PRESETS: Mapping[Hosted, ContenderConfig] = {
     "gpt-4o": ContenderConfig(model="openai/gpt-4o"),
@@ -23,31 +19,3 @@ PRESETS: Mapping[Hosted, ContenderConfig] = {
 }
 """By name, with the model's id at OpenRouter. The first five are those of ART's published table;
 the others follow them, with ids and prices as in the price table of litellm 1.82."""
-
-
-def endpoint_of(config: ContenderConfig, keys: Mapping[str, str]) -> Endpoint:
-    """Return the endpoint of a contender.
-
-    Args:
-        keys: the keys that are set, by the name of their variable.
-
-    Raises:
-        ConfigError: the provider's key is not set.
-    """
-    provider = _OWN if config.provider == "url" else PROVIDERS[config.provider]
-    key = keys.get(provider.key_variable, "").strip()
-    if not is_sendable(key):
-        raise ConfigError(
-            f"The contender {config.called!r} needs a key: provider {config.provider!r} reads it "
-            f"from {provider.key_variable}.",
-            f"Set {provider.key_variable} in the environment or in "
-            ".env, on one line (any word will do for an endpoint that asks for none), or leave "
-            "the contender out.",
-        )
-    return Endpoint(
-        (config.base_url or provider.base_url).rstrip("/"),
-        config.model,
-        key,
-        key_variable=provider.key_variable,
-        role=f"contender {config.called!r}",
-    )

@@ -128,26 +128,22 @@ def benchmark_facts(
     nouns = environment.nouns
     judge = environment.identity.get("model")
     scoring_usd = run.budget.usd - spend.usd
+    attempts = (
+        f"one greedy, which all figures but pass@k are of, and {run.sampled} sampled at "
+        f"temperature {run.config.rollouts.temperature:g} (models that reason: at their own)"
+    )
     return {
         "Model": run.name,
         **({"Judge": judge} if judge else {}),
         "Seed": str(run.config.seed),
         nouns.scenarios.capitalize(): count_scenarios(run, trained),
         **({"Caveat": environment.caveat} if environment.caveat else {}),
-        **({"Attempts": _attempts(run)} if run.sampled else {}),
+        **({"Attempts": attempts} if run.sampled else {}),
         "Began": f"{run.id.began:%Y-%m-%d %H:%M} UTC",
         nouns.rollouts.capitalize(): f"${spend.usd:,.2f}{unpriced}",
         **({"Judging": f"${scoring_usd:,.2f}"} if judge else {}),
         "Nights": verdict_in_words(comparison.changes, comparison.nights),
     }
-
-
-def _attempts(run: BenchmarkRun) -> str:
-    temperature = run.config.rollouts.temperature
-    return (
-        f"one greedy, which all figures but pass@k are of, and {run.sampled} sampled at "
-        f"temperature {temperature:g} (models that reason: at their own)"
-    )
 
 
 def count_scenarios(run: BenchmarkRun, trained: TrainedLineup | None) -> str:

@@ -12,10 +12,9 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.extractive import serve_rehearsed
 from precis.benchmark.forecast import CostEstimate, estimate_cost
-from precis.benchmark.lineup import TrainedLineup, line_up_trained, list_hosted, serve_baselines
+from precis.benchmark.lineup import TrainedLineup, hosted_of, line_up_trained, serve_baselines
 from precis.benchmark.measure import Attempt, BenchmarkId, Measured
 from precis.config import BenchmarkConfig
-from precis.environment import Environment as Variables
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
@@ -216,15 +215,6 @@ class Comparison:
     def regressions(self) -> tuple[str, ...]:
         """The contenders that are worse than before, beyond chance; a sentence each."""
         return tuple(str(change) for change in self.changes if change.is_regression)
-
-
-def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
-    """Return the models of a benchmark that somebody else serves.
-
-    Raises:
-        ConfigError: a key is not set.
-    """
-    return list_hosted(config, Variables().keys())
 
 
 def compare(run: BenchmarkRun, measured: Measured) -> Comparison:

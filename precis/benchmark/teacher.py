@@ -13,7 +13,6 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached, ConfigError, RolloutError
 from precis.llm.budget import Budget
-from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Unscored
 from precis.records.spend import Usage
 from precis.store import Store
@@ -69,10 +68,8 @@ class Teacher:
         for rollout in rollouts:
             if isinstance(rollout.score, Unscored) and rollout.score.cause != UNJUDGED:
                 failures.append(rollout.score)
-        self._refuse_too_many(failures, environment.nouns, len(scenarios))
-        return rollouts
-
-    def _refuse_too_many(self, failures: Sequence[Unscored], nouns: Nouns, asked: int) -> None:
+        nouns = environment.nouns
+        asked = len(scenarios)
         for failure in failures:
             if failure.cause == "budget":
                 raise BudgetReached(
@@ -86,6 +83,7 @@ class Teacher:
                 f"The teacher {self.spec.contender} ended only {asked - len(failures)} of {asked} "
                 f"{nouns.rollouts} ({causes}). The first failure: {failures[0].detail}"
             )
+        return rollouts
 
 
 def teacher_of(config: TrainConfig) -> Teacher | None:
@@ -132,13 +130,10 @@ def forecast_teacher(
     """Forecast what asking the teacher for a rollout of each scenario will take."""
     asked = f"{len(scenarios)} {environment.nouns.rollouts}"
     price = spec.price
-    settings = spec.settings
     usages = list(map(environment.estimate_usage, scenarios))
     known = [usage for usage in usages if usage is not None]
     if price is None or len(known) < len(usages):
         return TeacherForecast(str(spec.contender), asked, None, 0.0)
     usd = sum(map(price.of, known))
-    thinking_usd = 0.0
-    if settings.reasoning:
-        thinking_usd = len(scenarios) * price.of(Usage(0, settings.thinking_tokens_max))
+    thinking_usd = len(scenarios) * price.of(Usage(0, spec.thinking_tokens))
     return TeacherForecast(str(spec.contender), asked, usd, thinking_usd)

@@ -16,7 +16,7 @@ from precis.environments.session import Limits, Policy, call_of
 from precis.errors import ConfigError
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.limits import without_quota
-from precis.llm.loop_server import LoopCompletions
+from precis.llm.loop_server import served_completions
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.retry import Deadline
 from precis.models.own_servers import Server
@@ -145,12 +145,8 @@ async def served_policy(model: NamedCheckpoint) -> AsyncIterator[Server]:
         folder = Path(temporary)
         checkpoint = model.fetch(folder_of(folder, model.step))
         endpoint = PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
-        completions = LoopCompletions(endpoint.complete, endpoint.models)
-        url, key = await completions.serve()
-        try:
+        async with served_completions(endpoint.complete, endpoint.models) as (url, key):
             yield Server(url=url, key=key)
-        finally:
-            await completions.stop()
 
 
 def tools_of(calls: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -13,7 +13,7 @@ from precis.environments.summaries.judge import JudgeClient, Scored, Unscored, e
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import DocumentsError, JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
-from precis.llm.loop_server import LoopCompletions
+from precis.llm.loop_server import served_completions
 from precis.records.documents import Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
 
@@ -107,14 +107,10 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
         async with JudgeClient(endpoint_for(config, Environment().keys()), config) as judge:
             yield judge
         return
-    completions = LoopCompletions(lexical_judge(), lambda: [LEXICAL_MODEL])
-    url, key = await completions.serve()
-    try:
-        endpoint = endpoint_for(config, {}, url)
-        async with JudgeClient(replace(endpoint, api_key=key), config) as judge:
+    async with served_completions(lexical_judge(), lambda: [LEXICAL_MODEL]) as (url, key):
+        endpoint = replace(endpoint_for(config, {}, url), api_key=key)
+        async with JudgeClient(endpoint, config) as judge:
             yield judge
-    finally:
-        await completions.stop()
 
 
 def _parse_question(where: str, line: str) -> FileQuestion:

@@ -98,6 +98,25 @@ class ChatReply:
     served_by: str
     seconds: float
 
+    @classmethod
+    def of(cls, body: Payload, role: str, usd: float | None, seconds: float) -> Self:
+        """Return the reply in a response's body.
+
+        Raises:
+            ProviderFailed: see `first_choice`.
+        """
+        choice = first_choice(body, role)
+        return cls(
+            body=body,
+            choice=choice,
+            text=text_of(choice),
+            finish=str(choice.get("finish_reason") or "stop"),
+            usage=Usage.from_response(body.get("usage")),
+            usd=usd,
+            served_by=str(body.get("model", "")),
+            seconds=seconds,
+        )
+
     @property
     def tool_calls(self) -> Sequence[Payload]:
         """The tools that the choice calls, as OpenAI gives them."""
@@ -232,18 +251,8 @@ class ChatClient:
         turn.tokens = usage.tokens or turn.tokens
         # A reply that turns out to be worthless was paid for all the same.
         dollars = self._count(usage)
-        choice = first_choice(body, self.endpoint.role)
-        reply = ChatReply(
-            body=body,
-            choice=choice,
-            text=text_of(choice),
-            finish=str(choice.get("finish_reason") or "stop"),
-            usage=usage,
-            usd=dollars,
-            served_by=str(body.get("model", "")),
-            seconds=time.perf_counter() - began,
-        )
-        return read(reply)
+        seconds = time.perf_counter() - began
+        return read(ChatReply.of(body, self.endpoint.role, dollars, seconds))
 
     async def _post(self, request: CompletionRequest) -> httpx.Response:
         # `?` for half of a character, which no UTF-8 can hold.

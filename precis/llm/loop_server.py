@@ -3,8 +3,8 @@
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvicorn
@@ -79,6 +79,18 @@ class LoopServer:
         if self._task is not None and self.alive:
             self._server.should_exit = True
             await self._task
+
+
+@asynccontextmanager
+async def served_completions(
+    complete: Complete, list_models: Callable[[], Sequence[str]]
+) -> AsyncIterator[tuple[str, str]]:
+    """Serve completions from the running event loop while the block lasts; address and key."""
+    completions = LoopCompletions(complete, list_models)
+    try:
+        yield await completions.serve()
+    finally:
+        await completions.stop()
 
 
 class LoopCompletions:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from precis.environment import Environment
 from precis.errors import ConfigError
@@ -45,6 +46,53 @@ PROVIDERS: Mapping[str, Provider] = {
     "google": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
 }
 """By the name that settings give them."""
+
+
+class HostedSettings(Protocol):
+    """The settings of a model that somebody else serves."""
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+
+def endpoint_of(
+    settings: HostedSettings,
+    keys: Mapping[str, str],
+    role: str,
+    own_key: str,
+    *,
+    keyless: bool = False,
+    remedy: str = "",
+) -> Endpoint:
+    """Return the endpoint of a hosted model.
+
+    Args:
+        keys: those that are set, by the name of their variable.
+        own_key: the variable of the key of provider `url`.
+        keyless: provider `url` may do without one.
+        remedy: the end of the sentence on where to set it.
+
+    Raises:
+        ConfigError: the provider's key is not set.
+    """
+    provider = PROVIDERS.get(settings.provider, Provider("", own_key))
+    variable = provider.key_variable
+    key = keys.get(variable, "").strip()
+    if not key and keyless and settings.provider == "url":
+        key = NO_KEY
+    if not is_sendable(key):
+        raise ConfigError(
+            f"The {role} needs a key: provider {settings.provider!r} reads it from {variable}.",
+            f"Set {variable} in the environment or in .env, on one line{remedy}.",
+        )
+    url = (settings.base_url or provider.base_url).rstrip("/")
+    return Endpoint(url, settings.model, key, key_variable=variable, role=role)
 
 
 NO_KEY = "none"

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
@@ -103,7 +103,7 @@ def sampled(
         policy.client,
         policy.limits,
         parameters={"temperature": temperature, "logprobs": True},
-        seed_of=partial(_seed_of, seed, step),
+        seed_of=seeds_of(seed, step),
         step=policy.step,
         trained=trained,
     )
@@ -180,5 +180,6 @@ def sample_seed(seed: int, step: int, scenario_id: str, index: int, turn: int = 
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) >> 1
 
 
-def _seed_of(seed: int, step: int, scenario: Scenario, index: int, turn: int) -> int:
-    return sample_seed(seed, step, scenario.id, index, turn)
+def seeds_of(seed: int, step: int) -> Callable[[Scenario, int, int], int]:
+    """Return the seed of each call of a step, by scenario, index and turn."""
+    return lambda scenario, index, turn: sample_seed(seed, step, scenario.id, index, turn)

@@ -40,10 +40,6 @@ class Interval:
         """Return the interval as a share of a fixed number, such as the judge's ceiling."""
         return Interval(self.mean / whole, self.low / whole, self.high / whole)
 
-    @property
-    def excludes_zero(self) -> bool:
-        return self.low > 0 or self.high < 0
-
 
 @dataclass(frozen=True)
 class Difference:

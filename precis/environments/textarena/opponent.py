@@ -6,15 +6,14 @@ from typing import Any
 
 from precis.config import RateLimits
 from precis.environments.clock import clock_stopped
-from precis.errors import ConfigError, PrecisError
-from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
-from precis.llm.providers import NO_KEY, PROVIDERS, Endpoint, Provider, is_sendable
+from precis.errors import PrecisError
+from precis.llm.client import ChatClient, CompletionRequest, OwnServer
+from precis.llm.providers import endpoint_of
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.spend import PRICES, Spend, Usage
 from precis.settings.environment import OpponentSettings
 
-_OWN = Provider("", "OPPONENT_API_KEY")
 _TRIES_MAX = 4
 
 
@@ -29,25 +28,9 @@ class Opponent:
     """
 
     def __init__(self, settings: OpponentSettings, keys: Mapping[str, str]) -> None:
-        provider = _OWN if settings.provider == "url" else PROVIDERS[settings.provider]
-        variable = provider.key_variable
-        key = keys.get(variable, "").strip()
-        if not key and settings.provider == "url":
-            key = NO_KEY
-        if not is_sendable(key):
-            raise ConfigError(
-                f"The opponent {settings.model!r} needs a key: provider {settings.provider!r} "
-                f"reads it from {variable}.",
-                f"Set {variable} in the environment or in .env, on one line.",
-            )
         self._settings = settings
-        self._endpoint = Endpoint(
-            (settings.base_url or provider.base_url).rstrip("/"),
-            settings.model,
-            key,
-            key_variable=variable,
-            role=f"opponent {settings.model!r}",
-        )
+        role = f"opponent {settings.model!r}"
+        self._endpoint = endpoint_of(settings, keys, role, "OPPONENT_API_KEY", keyless=True)
         self._client: ChatClient | None = None
 
     @property
@@ -76,7 +59,7 @@ class Opponent:
         assert self._client is not None
         request = CompletionRequest(payload, expected)
         with clock_stopped():  # a slow opponent costs the policy no time
-            return await self._client.complete(request, deadline, _text_of)
+            return await self._client.complete(request, deadline, lambda reply: reply.text)
 
     async def checks(self) -> Sequence[str]:
         """Ask it for a word; returns what is wrong, in a sentence."""
@@ -96,7 +79,3 @@ class Opponent:
         """Close its connections."""
         if self._client is not None:
             await self._client.close()
-
-
-def _text_of(reply: ChatReply) -> str:
-    return reply.text

@@ -176,15 +176,13 @@ def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[O
     if found is None:
         known, tools = json.loads(request)
         options = list_options(known, tools)
-        found = _looked[request] = options, see(known, options)
-        while len(_looked) > 1 and _looked_bytes() > _LOOKED_BYTES:
+        seen = see(known, options)
+        found = _looked[request] = options, seen
+        # As many as would fill it if all were of this size.
+        while len(_looked) > max(1, _LOOKED_BYTES // (len(request) + seen.features.nbytes)):
             _looked.popitem(last=False)
     _looked.move_to_end(request)
     return found
-
-
-def _looked_bytes() -> int:
-    return sum(len(request) + seen.features.nbytes for request, (_, seen) in _looked.items())
 
 
 def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:

@@ -59,10 +59,14 @@ class CallBatch(Batch):
         return np.concatenate(scores)
 
     def gradient(self, by_score: Floats) -> Floats:
-        summed = np.zeros(WEIGHTS + 1)
+        summed: Floats | None = None
         for calls, features, shares in self._blocks():
-            spread = by_score[calls, :, None] * shares[:, None, :]
-            np.add.at(summed, features.ravel(), spread.ravel())
+            spread = (by_score[calls, :, None] * shares[:, None, :]).ravel()
+            if summed is None:
+                summed = np.bincount(features.ravel(), spread, WEIGHTS + 1).astype(np.float64)
+            else:  # one after the other, as if it were one block
+                np.add.at(summed, features.ravel(), spread)
+        assert summed is not None
         return summed[:WEIGHTS]
 
     def _blocks(self) -> Iterator[tuple[slice, Integers, Floats]]:

@@ -15,7 +15,7 @@ from precis.benchmark.extractive import serve_rehearsed
 from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import serve_baselines
 from precis.benchmark.measure import Attempt, measure
-from precis.benchmark.presets import PRESETS, endpoint_of
+from precis.benchmark.presets import PRESETS
 from precis.config import (
     BenchmarkConfig,
     ContenderConfig,
@@ -185,7 +185,7 @@ async def test_a_reasoning_model_gets_no_temperature_and_room_to_think(
 
 def test_every_preset_has_an_endpoint_and_a_price() -> None:
     for name, preset in PRESETS.items():
-        assert endpoint_of(preset, KEYS).base_url == "https://openrouter.ai/api/v1"
+        assert hosted_contender(preset, KEYS).endpoint.base_url == "https://openrouter.ai/api/v1"
         assert price_of(preset.model) is not None, name
 
 
@@ -195,7 +195,7 @@ def test_every_preset_has_an_endpoint_and_a_price() -> None:
 def test_a_missing_key_is_named_before_anything_is_asked(provider: str, variable: str) -> None:
     config = ContenderConfig.model_validate({"model": "openai/gpt-4o", "provider": provider})
     with pytest.raises(ConfigError, match=f"'gpt-4o' needs a key: .* from {variable}"):
-        endpoint_of(config, {})
+        hosted_contender(config, {})
 
 
 def test_two_contenders_of_one_name_are_refused() -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from precis.environments.summaries.judge.prompts import UNANSWERABLE
+from precis.environments.summaries.judge.prompts import UNANSWERABLE, judge_messages
 from precis.environments.summaries.judge.protocol import (
     Graded,
     Prompt,
@@ -66,17 +66,14 @@ async def test_the_full_document_does_not_help_an_answer_that_is_graded() -> Non
 
 
 async def test_it_serves_ruler_s_requests() -> None:
-    shared = json.dumps(summary_messages(TEXT))
-    summary = json.dumps([{"role": "assistant", "content": "Ada Kessler opened it in 1987."}])
-    other = json.dumps([{"role": "assistant", "content": "There is a bakery."}])
-    content = (
-        f"<context>\n{shared}\n</context>\n\nTrajectories:\n\n"
-        f'<trajectory id="1">\n{summary}\n</trajectory>\n\n'
-        f'<trajectory id="2">\n{other}\n</trajectory>'
-    )
-    request = ChatRequest(model=MODEL, messages=[{"role": "user", "content": content}])
+    attempts = []
+    for number, said in enumerate(("Ada Kessler opened it in 1987.", "There is a bakery."), 1):
+        messages = [{"role": "assistant", "content": said}]
+        attempts.append({"id": f"a{number}", "messages": messages})
+    data = {"rubric": "r", "tools": [], "shared": summary_messages(TEXT), "attempts": attempts}
+    request = ChatRequest(model=MODEL, messages=[*judge_messages("Score.", data)])
     scores = json.loads((await lexical_judge()(request)).choices[0].content)["scores"]
-    assert [score["trajectory_id"] for score in scores] == ["1", "2"]
+    assert [score["id"] for score in scores] == ["a1", "a2"]
     assert 1 >= scores[0]["score"] > scores[1]["score"] >= 0
 
 
