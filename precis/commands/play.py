@@ -12,13 +12,12 @@ from precis.commands.terminal import echo, note, sentences
 from precis.environment import Environment as Variables
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
-from precis.errors import ConfigError, StoreError
+from precis.errors import StoreError
 from precis.inference.agent_player import find_scenario, play, served_policy, tools_of
-from precis.inference.local_server import can_serve, find_or_start_server
+from precis.inference.local_server import choose_model, find_or_start_server, server_at
 from precis.inference.summarizer import find_served
-from precis.llm.providers import NO_KEY, key_of_server
-from precis.models.own_servers import Server, key_of_own
-from precis.models.reference import NamedCheckpoint, Reference, find_model, rank_models
+from precis.models.own_servers import Server
+from precis.models.reference import Reference, find_model
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Unscored
 from precis.store import open_store
 
@@ -66,31 +65,30 @@ async def _run(
     context: int | None,
     store: str,
 ) -> Rollout:
-    opened = _named(url, model) if url else _trained(environment, model, context, store)
-    async with opened as (server, name):
+    async with _opened(environment, model, url, context, store) as (server, name):
         note(f"{name} attempts {scenario.id}.")
         return await play(environment, scenario, server, name, _Terminal())
 
 
 @asynccontextmanager
-async def _named(url: str, model: str) -> AsyncIterator[tuple[Server, str]]:
-    """The server that `--url` names, and its model."""
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError("--url must start with http:// or https://.")
-    key = key_of_own(url) or key_of_server() or NO_KEY
-    yield Server(url=url, key=key), await find_served(url, model, key)
-
-
-@asynccontextmanager
-async def _trained(
-    environment: Environment, model: str, context: int | None, store: str
+async def _opened(
+    environment: Environment, model: str, url: str, context: int | None, store: str
 ) -> AsyncIterator[tuple[Server, str]]:
-    """A model of the store, served while the block lasts."""
-    location = store or Variables().store
+    """The server that `--url` names and its model, or one of the store, served by the block."""
+    if url:
+        named = server_at(url)
+        yield named, await find_served(url, model, named.key)
+        return
+    opened = open_store(store or Variables().store)
     if model:
-        found = find_model(open_store(location), Reference.parse(model))
+        found = find_model(opened, Reference.parse(model))
     else:
-        found = await _choose_model(environment, location)
+        none = StoreError(
+            f"{opened.url} holds no model that was trained on these scenarios.",
+            "Train one with `precis train`, name one with --model, or a server with --url.",
+        )
+        digest = environment.digest
+        found = await choose_model(opened, lambda one: one.ledger.corpus == digest, none)
         score = f" (held-out {found.score})" if found.score else ""
         note(f"The best that can be used here is {found.serving_name}{score}.")
     if found.kind == "adapter":
@@ -99,33 +97,6 @@ async def _trained(
         server = served_policy(found)
     async with server as address:
         yield address, found.serving_name
-
-
-async def _choose_model(environment: Environment, location: str) -> NamedCheckpoint:
-    """Return the best model that was trained on these scenarios and can be used on this machine.
-
-    Raises:
-        StoreError: there is none.
-    """
-    store = open_store(location)
-    unusable: list[NamedCheckpoint] = []
-    digest = environment.digest
-    for reference in rank_models(store):
-        try:
-            found = find_model(store, reference)
-        except StoreError:
-            continue
-        if found.ledger.corpus != digest:
-            continue
-        if found.kind == "policy" or await can_serve(found):
-            return found
-        unusable.append(found)
-    if unusable:
-        return unusable[0]
-    raise StoreError(
-        f"{store.url} holds no model that was trained on these scenarios.",
-        "Train one with `precis train`, name one with --model, or a server with --url.",
-    )
 
 
 class _Terminal:

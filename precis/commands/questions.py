@@ -16,9 +16,10 @@ from precis.config import JudgeConfig
 from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.errors import ConfigError, DocumentsError
 from precis.inference.facts import open_judge
+from precis.inference.local_server import server_at
 from precis.inference.reader import FileReader
 from precis.inference.texts import Text, find_files
-from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, Endpoint, key_of_server
+from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.forecast import forecast_judge, forecast_writer
 from precis.questions.journal import PaymentJournal
@@ -86,9 +87,14 @@ def make(
         else:
             prices = {**PRICES, model: Price(*price)} if price else PRICES
             journal = PaymentJournal(out.with_name(f"{out.name}.paid.jsonl"))
-            made = asyncio.run(
-                _make(_endpoint(url, model), judged_by, prices, journal, texts, asks=not yes)
+            endpoint = Endpoint(
+                url.rstrip("/"),
+                model,
+                server_at(url).key,
+                key_variable=SERVER_KEY_VARIABLE,
+                role="writer",
             )
+            made = asyncio.run(_make(endpoint, judged_by, prices, journal, texts, asks=not yes))
             _write(made, rows_of(made, folder), out)
         problems = [one for one in made if one.problem]
         if problems:
@@ -103,14 +109,14 @@ def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[Docume
     Raises:
         DocumentsError: no question was kept, or the corpus can't be written.
     """
-    made = asyncio.run(_make_by_rules(texts))
+
+    async def make_all() -> list[DocumentQuestions]:
+        async with open_judge(JudgeConfig()) as judge:
+            return await QuestionMaker(RuleWriter(), judge).make(texts)
+
+    made = asyncio.run(make_all())
     _write(made, rows_of(made, folder, MARK), out)
     return made
-
-
-async def _make_by_rules(texts: Sequence[Text]) -> list[DocumentQuestions]:
-    async with open_judge(JudgeConfig()) as judge:
-        return await QuestionMaker(RuleWriter(), judge).make(texts)
 
 
 def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], out: Path) -> None:
@@ -158,13 +164,6 @@ async def _read_texts(folder: Path) -> list[Text]:
     return list(found.values())
 
 
-def _endpoint(url: str, model: str) -> Endpoint:
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError("--url must start with http:// or https://.")
-    key = key_of_server() or NO_KEY
-    return Endpoint(url.rstrip("/"), model, key, key_variable=SERVER_KEY_VARIABLE, role="writer")
-
-
 async def _make(
     endpoint: Endpoint,
     judged_by: JudgeConfig,
@@ -186,20 +185,16 @@ async def _make(
         if known:
             typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")
         if unpaid and asks:
-            _ask_before_paying()
+            if not sys.stdin.isatty():
+                fail("Nobody is there to answer whether to pay for this: say --yes.")
+            if not typer.confirm("Go on?"):
+                fail("Nothing was paid for.")
         made = await maker.make(texts, _Progress(len(texts)))
         spent = writer.spend
     if spent.calls:
         dollars = "at an unknown price" if spent.unpriced else f"${spent.usd:,.2f}"
         typer.echo(f"The writer took {spent.calls:,} requests, {dollars}.")
     return made
-
-
-def _ask_before_paying() -> None:
-    if not sys.stdin.isatty():
-        fail("Nobody is there to answer whether to pay for this: say --yes.")
-    if not typer.confirm("Go on?"):
-        fail("Nothing was paid for.")
 
 
 class _Progress:

@@ -23,7 +23,7 @@ from precis.inference.facts import (
     questions_about,
     read_questions,
 )
-from precis.inference.local_server import can_serve, find_or_start_server
+from precis.inference.local_server import choose_model, find_or_start_server, server_at
 from precis.inference.reader import FileReader
 from precis.inference.summarizer import (
     PolicySummarizer,
@@ -33,13 +33,12 @@ from precis.inference.summarizer import (
     summarize_text,
 )
 from precis.inference.texts import Text, find_files
-from precis.llm.providers import NO_KEY, key_of_server
-from precis.models.own_servers import Server, key_of_own
+from precis.models.own_servers import Server
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
-from precis.models.reference import NamedCheckpoint, Reference, find_model, rank_models
+from precis.models.reference import Reference, find_model
 from precis.models.serving import CONTEXT_TOKENS
-from precis.store import Store, open_store
+from precis.store import open_store
 from precis.text import count_words, without_controls
 
 Judge = Literal["lexical", "openrouter", "google", "url"]
@@ -174,8 +173,11 @@ async def _run(
 async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int, str]]:
     """Open the summarizer; return it with the number of words and the name to print."""
     if options.url:
-        async with _open_named(options) as (summarizer, words):
-            yield summarizer, words, summarizer.model
+        server = server_at(options.url)
+        model = await find_served(server.url, options.model, server.key)
+        record = _record_of(options, model)
+        async with _open_served(server, model, record, options) as (summarizer, words):
+            yield summarizer, words, model
         return
     store = open_store(options.store or Environment().store)
     if options.model:
@@ -187,7 +189,11 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
             )
         by = found.serving_name
     else:
-        found = await _choose_model(store)
+        none = StoreError(
+            f"{store.url} holds no model that summarizes.",
+            "`make rehearse` trains one in a minute; or name another store (--store).",
+        )
+        found = await choose_model(store, lambda one: not one.is_agent, none)
         score = f" (held-out {found.score})" if found.score else ""
         by = f"{found.serving_name}{score}, the best that can be used here; --model names another"
     if found.kind == "adapter":
@@ -201,42 +207,6 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
         found.fetch(Path(folder) / "checkpoints" / f"{found.step:04d}")
         policy = PolicySummarizer(found.serving_name, Path(folder))
         yield policy, options.words or words_of(found.record), by
-
-
-async def _choose_model(store: Store) -> NamedCheckpoint:
-    """Return the best model that this machine can use; where it can use none, the best."""
-    unusable: list[NamedCheckpoint] = []
-    problem: StoreError | None = None
-    for reference in rank_models(store):
-        try:
-            found = find_model(store, reference)
-        except StoreError as error:
-            problem = problem or error
-            continue
-        if found.is_agent:
-            continue
-        if found.kind == "policy" or await can_serve(found):
-            return found
-        unusable.append(found)
-    if unusable:
-        return unusable[0]
-    raise problem or StoreError(
-        f"{store.url} holds no model that summarizes.",
-        "`make rehearse` trains one in a minute; or name another store (--store).",
-    )
-
-
-@asynccontextmanager
-async def _open_named(options: Options) -> AsyncIterator[tuple[Summarizer, int]]:
-    """The server that `--url` names."""
-    if not options.url.startswith(("http://", "https://")):
-        raise ConfigError("--url must start with http:// or https://.")
-    key = key_of_own(options.url) or key_of_server() or NO_KEY
-    server = Server(url=options.url, key=key)
-    model = await find_served(server.url, options.model, server.key)
-    record = _record_of(options, model)
-    async with _open_served(server, model, record, options) as opened:
-        yield opened
 
 
 @asynccontextmanager
@@ -273,7 +243,11 @@ async def _summarize(
 ) -> Result:
     done = await summarize_text(summarizer, text, words)
     summary = without_controls(done.text)
-    facts = await _facts(text, summary, asked, judged_by)
+    facts: list[FactCheck] = []
+    about = questions_about(text.name, asked)
+    if about:
+        async with open_judge(judged_by) as judge:
+            facts = await check_facts(judge, text.text, summary, about)
     return Result(
         text.name,
         summarizer.model,
@@ -283,18 +257,6 @@ async def _summarize(
         done.parts,
         facts,
     )
-
-
-async def _facts(
-    text: Text, summary: str, asked: Sequence[FileQuestion], judged_by: JudgeConfig
-) -> list[FactCheck]:
-    if not asked:
-        return []
-    about = questions_about(text.name, asked)
-    if not about:
-        return []
-    async with open_judge(judged_by) as judge:
-        return await check_facts(judge, text.text, summary, about)
 
 
 def _show(result: Result, options: Options, words: int, *, several: bool) -> None:
@@ -312,16 +274,11 @@ def _show(result: Result, options: Options, words: int, *, several: bool) -> Non
     if several:
         echo(f"# {result.file}\n")
     echo(result.summary)
-    _show_facts(result.facts)
-    if several:
-        echo("")
-
-
-def _show_facts(facts: Sequence[FactCheck]) -> None:
-    if not facts:
-        return
-    kept = [fact.fate for fact in facts].count("kept")
-    echo(f"\nFacts kept: {kept} of {len(facts)}.")
-    for fact in facts:
+    if result.facts:
+        kept = [fact.fate for fact in result.facts].count("kept")
+        echo(f"\nFacts kept: {kept} of {len(result.facts)}.")
+    for fact in result.facts:
         if fact.fate != "kept":
             echo(f"- {fact.fate}: {fact.question} {fact.answer}")
+    if several:
+        echo("")

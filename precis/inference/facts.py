@@ -53,8 +53,20 @@ def read_questions(path: Path) -> list[FileQuestion]:
         raise DocumentsError(f"Can't read the questions in {path}: {reason}.") from error
     questions = []
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            questions.append(_parse_question(f"{path}, line {number}", line))
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            record: Any = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DocumentsError(f"{where}: no JSON ({error}). Write one object a line.") from error
+        if not isinstance(record, dict):
+            raise DocumentsError(f'{where}: not an object: write {{"question": …, "answer": …}}.')
+        for name in ("question", "answer"):
+            if not isinstance(record.get(name), str) or not record[name].strip():
+                raise DocumentsError(f"{where}: {name!r} is missing or empty.")
+        file = str(record.get("file") or "")
+        questions.append(FileQuestion(record["question"], record["answer"], file))
     if not questions:
         raise DocumentsError(f"{path} holds no questions: write one JSON object a line.")
     return questions
@@ -111,19 +123,6 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
         endpoint = replace(endpoint_for(config, {}, url), api_key=key)
         async with JudgeClient(endpoint, config) as judge:
             yield judge
-
-
-def _parse_question(where: str, line: str) -> FileQuestion:
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DocumentsError(f"{where}: no JSON ({error}). Write one object a line.") from error
-    if not isinstance(record, dict):
-        raise DocumentsError(f'{where}: not an object: write {{"question": …, "answer": …}}.')
-    for name in ("question", "answer"):
-        if not isinstance(record.get(name), str) or not record[name].strip():
-            raise DocumentsError(f"{where}: {name!r} is missing or empty.")
-    return FileQuestion(record["question"], record["answer"], str(record.get("file") or ""))
 
 
 def _require_scored(verdict: Scored | Unscored) -> Scored:

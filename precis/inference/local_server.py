@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 
 from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
-from precis.errors import ConfigError, SummaryError
+from precis.errors import ConfigError, StoreError, SummaryError
 from precis.inference.summarizer import describe_models, list_models
-from precis.models.own_servers import Server, own_servers
-from precis.models.reference import NamedCheckpoint
+from precis.llm.providers import NO_KEY, key_of_server
+from precis.models.own_servers import Server, key_of_own, own_servers
+from precis.models.reference import NamedCheckpoint, find_model, rank_models
 from precis.models.serving import (
     VLLM_KEY_VARIABLE,
     ServerAddress,
@@ -22,6 +23,7 @@ from precis.models.serving import (
 )
 from precis.processes.causes import cause_in
 from precis.processes.child import SUPERVISOR, Child, free_port, run_child
+from precis.store import Store
 
 _ANSWER_TIMEOUT_S = 2.0
 _START_TIMEOUT_S = 600.0
@@ -70,6 +72,44 @@ async def can_serve(model: NamedCheckpoint) -> bool:
         if not await _why_unfit(up, model.serving_name):
             return True
     return not await _find_lacking()
+
+
+async def choose_model(
+    store: Store, fits: Callable[[NamedCheckpoint], bool], none: StoreError
+) -> NamedCheckpoint:
+    """Return the best model that fits and that this machine can use; where it can use none, the
+    best that fits.
+
+    Raises:
+        StoreError: none fits; the first problem of one that can't be read, or `none`.
+    """
+    unusable: list[NamedCheckpoint] = []
+    problem: StoreError | None = None
+    for reference in rank_models(store):
+        try:
+            found = find_model(store, reference)
+        except StoreError as error:
+            problem = problem or error
+            continue
+        if not fits(found):
+            continue
+        if found.kind == "policy" or await can_serve(found):
+            return found
+        unusable.append(found)
+    if unusable:
+        return unusable[0]
+    raise problem or none
+
+
+def server_at(url: str) -> Server:
+    """Return the server at an address that a user gives, with its key.
+
+    Raises:
+        ConfigError: the address is none.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError("--url must start with http:// or https://.")
+    return Server(url=url, key=key_of_own(url) or key_of_server() or NO_KEY)
 
 
 async def _why_unfit(server: Server, name: str) -> str:

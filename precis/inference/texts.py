@@ -112,32 +112,23 @@ def unwrap(text: str) -> str:
         goes_on = bool(following) and not _LIST_ITEM.match(following)
         if goes_on and _HYPHENATED.search(line) and following[0].islower():
             joined += line[:-1]
-        elif goes_on and _is_full(line, width):
-            joined += f"{line} "
         else:
-            joined += f"{line}\n"
+            # Its paragraph may continue below where it goes to the edge of the page.
+            is_full = _FULL_LINE * width <= len(line) <= _WIDTH_MAX
+            is_text = not line.startswith(("#", "|"))
+            joined += f"{line} " if goes_on and is_full and is_text else f"{line}\n"
     return joined
-
-
-def _is_full(line: str, width: int) -> bool:
-    """Return whether a line goes to the edge of the page, so that its paragraph may continue
-    below."""
-    return _FULL_LINE * width <= len(line) <= _WIDTH_MAX and not line.startswith(("#", "|"))
 
 
 def _files_in(folder: Path) -> list[Path]:
     readable = []
     for file in sorted(folder.rglob("*")):
-        is_readable = file.suffix.lower() in _READERS and _is_shown(file, folder)
-        if is_readable and file.is_file():
+        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+        if file.suffix.lower() in _READERS and not is_hidden and file.is_file():
             readable.append(file)
     if not readable:
         raise DocumentsError(f"The folder {folder} holds no {', '.join(sorted(_READERS))} file.")
     return readable
-
-
-def _is_shown(file: Path, folder: Path) -> bool:
-    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def _plain(name: str, content: bytes) -> tuple[str, str]:
@@ -195,24 +186,21 @@ def without_running_lines(pages: Sequence[str]) -> list[str]:
         edge = _edge(lines)
         seen.update({_shape(line) for line in [*lines[:edge], *lines[len(lines) - edge :]]})
     enough = max(_RUNNING_PAGES_MIN, _RUNNING_SHARE * len(pages))
-    running = {shape for shape, count in seen.items() if count >= enough}
-    bare = [_without_edges(page, running) for page in pages]
+    bare = []
+    for page in pages:
+        lines = page.strip().splitlines()
+        edge = _edge(lines)
+        for at in (0, -1):
+            for _ in range(edge):
+                if lines and seen[_shape(lines[at])] >= enough:
+                    lines.pop(at)
+        bare.append("\n".join(lines).strip())
     return bare if any(bare) else list(pages)
 
 
 def _edge(lines: Sequence[str]) -> int:
     """Return how many lines at either end of a page may be a header or footer."""
     return max(1, min(_EDGE_MAX, len(lines) // 4))
-
-
-def _without_edges(page: str, running: set[str]) -> str:
-    lines = page.strip().splitlines()
-    edge = _edge(lines)
-    for at in (0, -1):
-        for _ in range(edge):
-            if lines and _shape(lines[at]) in running:
-                lines.pop(at)
-    return "\n".join(lines).strip()
 
 
 def _shape(line: str) -> str:
@@ -229,19 +217,15 @@ def _word(name: str, content: bytes) -> tuple[str, str]:
         raise
     except Exception as error:  # a damaged archive, a missing part, broken XML: all its own
         raise DocumentsError(f"{name} can't be read as a Word file: {reason(error)}.") from error
-    return _both(without_controls(_markdown_of(html)))
+    return _read_html(html)
 
 
 def _html(name: str, content: bytes) -> tuple[str, str]:
-    return _both(without_controls(_markdown_of(_decode(name, content))))
+    return _read_html(_decode(name, content))
 
 
-def _both(markdown: str) -> tuple[str, str]:
-    return markdown, prose(markdown)
-
-
-def _markdown_of(html: str) -> str:
-    """Return the readable part of a page as Markdown, without links and pictures."""
+def _read_html(html: str) -> tuple[str, str]:
+    """Return the readable part of a page as Markdown without links and pictures, and its prose."""
     from markdownify import MarkdownConverter
 
     class MainTextConverter(MarkdownConverter):
@@ -265,7 +249,8 @@ def _markdown_of(html: str) -> str:
         escape_asterisks=False,
         escape_underscores=False,
     )
-    return str(converter.convert(html))
+    markdown = without_controls(str(converter.convert(html)))
+    return markdown, prose(markdown)
 
 
 def reason(error: Exception) -> str:
