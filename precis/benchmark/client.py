@@ -31,17 +31,10 @@ logger = logging.getLogger(__name__)
 
 
 class ContenderClient:
-    """Asks one contender, within its limits and the benchmark's budget.
+    """Asks one contender, within its limits and the benchmark's budget; a dry one asks nobody.
 
     `async with ContenderClient(spec, rollouts, budget, kept) as client:`
     `    await recorder.run(client.policy(client.replies()), environment, scenario)`
-
-    Args:
-        kept: where replies are kept; None keeps none.
-        dry: ask nobody.
-
-    Attributes:
-        at_once: rollouts to attempt at the same time.
     """
 
     def __init__(
@@ -149,12 +142,8 @@ class ContenderClient:
 
 
 class Replies:
-    """The replies of a contender to one rollout.
-
-    Attributes:
-        asked: how many replies were asked for.
-        missing: in a dry run, what the replies would have taken that are not kept.
-    """
+    """The replies of a contender to one rollout: how many were asked for, and in a dry run what
+    those would have taken that are not kept."""
 
     def __init__(self, contender: ContenderClient, sample: str = "") -> None:
         self._sample = sample

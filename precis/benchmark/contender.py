@@ -20,12 +20,10 @@ class ContenderSpec:
     """A contender and how it is asked.
 
     Attributes:
-        settings: its limits, deadlines and tries.
         parameters: what is sent with every request besides the model and the messages.
         price: None where it is not known.
         identity: what decides a reply besides the request, such as the digest of a checkpoint;
             None where asking again costs nothing and gives the same.
-        paid: whether each request costs money.
     """
 
     contender: Contender
@@ -67,14 +65,8 @@ def local_contender(
     in_flight: int,
     identity: str | None = None,
 ) -> ContenderSpec:
-    """Return a model or rule that the run itself serves: free, and without limits but requests at
-    once.
-
-    Args:
-        model: its name at the endpoint.
-        url: ends in `/v1`.
-        identity: see `ContenderSpec`.
-    """
+    """Return a model or rule that the run itself serves at a URL: free, and without limits but
+    requests at once."""
     settings = ContenderConfig(
         model=model,
         provider="url",

@@ -27,11 +27,9 @@ async def serve_rehearsed(
 ) -> AsyncIterator[list[ContenderSpec]]:
     """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
 
-    Args:
-        corpus_digest: of the documents that it must have been trained on; None takes any.
-
     Raises:
-        ConfigError: that model was trained on other documents, or is no embedded policy.
+        ConfigError: it was trained on other documents, if these are given, or is no embedded
+            policy.
         StoreError: the store holds no such model.
     """
     model = config.extractive

@@ -18,9 +18,8 @@ class CostEstimate:
     """An estimate of what a benchmark will take, beyond what is kept already.
 
     Attributes:
-        rollouts: those whose contender has to be paid; of one with several turns, the first that
-            is not kept alone is counted below.
-        kept: rollouts that an earlier benchmark has paid for.
+        rollouts: those to pay for; of one with several turns, the first that is not kept
+            counts.
         usd: the most that they cost, without what reasoning models think.
         thinking_usd: what that may add, if they use up all the tokens they may think with.
         unpriced: contenders whose price is not known, and which `usd` therefore misses.
@@ -57,14 +56,8 @@ async def estimate_cost(
     first: Sequence[Rollout] = (),
     sampled: int = 0,
 ) -> CostEstimate:
-    """See what is kept, and what the rest will cost.
-
-    Args:
-        contenders: each with `dry`.
-        environment: one that asks nobody (`Environment.for_benchmark`).
-        first: as for `measure`.
-        sampled: as for `measure`.
-    """
+    """See what is kept, and what the rest will cost, by dry contenders in an environment that asks
+    nobody; see `measure`."""
     paid: list[tuple[ContenderClient, Usage]] = []
     kept = 0
     unscored = 0

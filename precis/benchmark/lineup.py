@@ -100,12 +100,8 @@ def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
 
 @dataclass(frozen=True)
 class TrainedLineup:
-    """The checkpoints of the trained model that take part.
-
-    Attributes:
-        steps: the checkpoints.
-        seen: how many of the benchmark's scenarios it was trained on; None if that is not known.
-    """
+    """The checkpoints of the trained model that take part, and how many of the benchmark's
+    scenarios it was trained on; None if that is not known."""
 
     ledger: Ledger
     steps: tuple[int, ...]
@@ -115,10 +111,8 @@ class TrainedLineup:
 def line_up_trained(
     store: Store, config: BenchmarkConfig, environment: Environment, warn: Callable[[str], None]
 ) -> TrainedLineup | None:
-    """Choose the checkpoints of the trained model that take part; None where none takes part.
-
-    Args:
-        warn: told where the figures may flatter the model.
+    """Choose the checkpoints of the trained model that take part, and warn where figures may
+    flatter it; None where none takes part.
 
     Raises:
         ConfigError: it was trained on other scenarios than the benchmark's.

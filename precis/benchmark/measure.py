@@ -48,13 +48,8 @@ class BenchmarkId:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A contender's rollout.
-
-    Attributes:
-        kept: whether all its replies were there from an earlier benchmark.
-        missing: see `Replies.missing`.
-        parameters: what its requests were sent beside the conversation.
-    """
+    """A contender's rollout, what its requests were sent beside the conversation, and whether all
+    its replies were there from an earlier benchmark."""
 
     rollout: Rollout
     kept: bool = False
@@ -71,17 +66,16 @@ async def measure(
     first: Sequence[Rollout] = (),
     sampled: int = 0,
 ) -> list[Attempt]:
-    """Have a contender attempt each of some scenarios, greedily.
+    """Have a contender attempt each of some scenarios, greedily, and tell each attempt when it is
+    over.
 
     Args:
-        tell: told each attempt as soon as it is over; it must not take long.
-        first: those of the model's first validation, for an environment that compares with them.
-        sampled: further attempts at each scenario, for pass@k: these are sampled, and have an
-            index above 0. Nobody compares them.
+        first: those of the model's first validation, for an environment that compares with
+            them.
+        sampled: further attempts at each scenario, for pass@k, which nobody compares.
 
     Raises:
-        PrecisError: it can't be asked any more: the judge rejects its key, the trainer is lost,
-            what was paid for can't be kept.
+        PrecisError: it can't be asked any more, or what was paid for can't be kept.
     """
     slots = asyncio.Semaphore(contender.at_once)
 
@@ -103,15 +97,8 @@ async def measure(
 
 @dataclass(frozen=True)
 class Measured:
-    """The results of all contenders.
-
-    Attributes:
-        frame: their rows, in `precis.records.results.SCHEMA`.
-        attempts: what they sampled besides, in `precis.records.results.ATTEMPTS`.
-        questions: what their rollouts were asked, in `precis.records.questions.QUESTIONS`.
-        ceiling: the best that any policy could reach; None where it is not known.
-        figure: what they are measured by.
-    """
+    """The results of all contenders, as tables of `precis.records`; the ceiling, where it is known;
+    and the figure that they are measured by."""
 
     frame: pl.DataFrame
     attempts: pl.DataFrame
@@ -172,8 +159,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
     """Return the settings, those that were not given taken from the run that trained the model.
 
     Raises:
-        ConfigError: the run's settings are of another version of Précis.
-        UnusableRun: the store holds no such run, or its ledger does not know them.
+        ConfigError, UnusableRun: there is no such run, or its settings can't be taken over.
     """
     if config.checkpoints == "none":
         return config
@@ -221,12 +207,7 @@ def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> li
 
 
 def report_folder(model: str, steps: int, config: BenchmarkConfig, digest: str) -> str:
-    """Return the store's folder of the newest report of a model after so many steps.
-
-    Documents of a benchmark's own have a folder of their own, beside that of the held-out ones.
-
-    Args:
-        digest: of the environment's scenarios.
-    """
+    """Return the store's folder of the newest report of a model after so many steps; documents of a
+    benchmark's own have another."""
     own = f"-{digest[:8]}" if config.test_documents else ""
     return f"{model}/benchmarks/{steps:04d}{own}/"

@@ -13,9 +13,7 @@ RANDOM = "random"
 
 
 async def play_randomly(asked: ChatRequest) -> Completion:
-    """Answer with one of the request's options, each as likely as the others.
-
-    Which one follows from the request and its seed, so that another night plays the same.
+    """Answer with one of the request's options, which follows from the request and its seed.
 
     Raises:
         ApiError: 400, where the options can't be listed.

@@ -22,16 +22,8 @@ from precis.report.wording import Words
 
 @dataclass(frozen=True)
 class BenchmarkReport:
-    """The place of a benchmark's results in the store, and its standings as text.
-
-    Attributes:
-        held_out: how many scenarios it was made on, in words.
-        headings: of the standings.
-        standings: contender, measure with interval, and the first figures besides; best first.
-        usd: what it has spent on contenders and scoring.
-        regressions: who is worse than in the benchmarks before, beyond chance; a sentence each.
-        caveat: what is to be known of all its figures; empty for nothing.
-    """
+    """The place of a benchmark's results in the store, what it has spent, and its standings as
+    text: contender, measure with interval, and the first figures besides; best first."""
 
     model: str
     steps: int

@@ -35,17 +35,6 @@ class BenchmarkRun:
     """The tools of a benchmark; its findings are not kept here.
 
     Not a dataclass: Prefect walks through those, and all they hold, on every task call.
-
-    Args:
-        environment: as a training run has it.
-
-    Attributes:
-        environment: what the contenders are asked to do, as a benchmark asks it.
-        id: when it began, and what its results are filed under.
-        budget: what contenders and scoring together have spent, and still may.
-        kept: replies and verdicts that were paid for already.
-        recorder: every contender is asked through it.
-        observers: told of every rollout that is not kept already.
     """
 
     def __init__(
@@ -89,7 +78,7 @@ class BenchmarkRun:
 
     async def read_first(self) -> list[Rollout]:
         """Return the rollouts of the model's first validation, where attempts are compared with
-        them; none where they have scores of their own.
+        them.
 
         Raises:
             ConfigError: there is no validation to compare with.
@@ -144,13 +133,8 @@ async def open_benchmark(
 
 
 async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
-    """Return the checkpoints that take part; None where none takes part.
-
-    Raises:
-        ConfigError: a hosted model's key is not set, or the model was trained on other scenarios
-            than the benchmark's.
-        StoreError: the store holds no such model.
-    """
+    """Return the checkpoints that take part; None where none does. See `line_up_trained`, and
+    `hosted_of` for a key that is missing."""
     # Only to see that all keys are set, before a trainer is started for nothing.
     hosted_of(run.config)
     await run.kept.open()
@@ -166,13 +150,7 @@ async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
 
 @asynccontextmanager
 async def serve_others(run: BenchmarkRun) -> AsyncIterator[list[ContenderSpec]]:
-    """The hosted models, a rehearsed one, and the baselines, while the block lasts.
-
-    Raises:
-        ConfigError: a hosted model's key is not set, the rehearsed model is none, or the
-            environment has no such baseline.
-        StoreError: the store does not hold the rehearsed model.
-    """
+    """The hosted models, a rehearsed one, and the baselines, while the block lasts."""
     hosted = hosted_of(run.config)
     corpus = None if run.config.test_documents else run.environment.digest
     async with (
@@ -200,12 +178,7 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A benchmark beside those before it.
-
-    Attributes:
-        before: their rows; None where there are none.
-        nights: how many there are.
-    """
+    """A benchmark beside the rows of so many nights before it; None where there are none."""
 
     before: pl.DataFrame | None
     nights: int

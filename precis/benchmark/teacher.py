@@ -20,16 +20,7 @@ from precis.store.kept import KeptRecords
 
 
 class Teacher:
-    """The model that shows how it is done.
-
-    Args:
-        keys: those that are set, by the name of their variable.
-        rollouts: the limits of a rollout, and the share of a batch that may fail before the batch
-            fails.
-
-    Raises:
-        ConfigError: its key is not set.
-    """
+    """The model that shows how it is done; see `hosted_contender` for its key."""
 
     def __init__(
         self, config: ContenderConfig, keys: Mapping[str, str], rollouts: RolloutsConfig
@@ -52,7 +43,8 @@ class Teacher:
         them.
 
         Raises:
-            BudgetReached: the next answer might lead past the budget; what was paid for is kept.
+            BudgetReached: the next answer might lead past the budget; what was paid for is
+                kept.
             RolloutError: too many rollouts failed.
             StoreError: an answer can't be kept.
         """
@@ -100,14 +92,8 @@ def teacher_of(config: TrainConfig) -> Teacher | None:
 
 @dataclass(frozen=True)
 class TeacherForecast:
-    """An estimate of what a teacher will take.
-
-    Attributes:
-        asked: what it will be asked for: `200 summaries`.
-        usd: dollars, without what it thinks; None where its price, or what a rollout takes, is
-            unknown.
-        thinking_usd: what its thoughts may cost at most.
-    """
+    """An estimate of what a teacher will take, in dollars without and for its thoughts; None where
+    its price, or what a rollout takes, is unknown."""
 
     teacher: str
     asked: str

@@ -9,12 +9,7 @@ _clock: ContextVar["Clock"] = ContextVar("clock")
 
 
 class Clock:
-    """Counts down the seconds that a rollout has.
-
-    Attributes:
-        seconds: that it begins with.
-        expired: is done when none are left.
-    """
+    """Counts down the seconds that a rollout has; `expired` is done when none are left."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -31,13 +31,8 @@ _SHOWN = 200
 
 
 class CommandEnvironment(RulerScored):
-    """The environment of a program.
-
-    Args:
-        command: the program and its arguments.
-        scenarios: of both splits.
-        rubric: what is good, where a judge scores its attempts; empty where it prints a score.
-    """
+    """The environment of a program; with a `rubric` a judge scores its attempts, else it prints a
+    score."""
 
     def __init__(
         self,
@@ -99,13 +94,11 @@ class CommandEnvironment(RulerScored):
 def load_command(
     command: Sequence[str], scenarios: str = "", rubric: str = ""
 ) -> CommandEnvironment:
-    """Return the environment of a program.
-
-    Args:
-        scenarios: a JSONL file of them; empty asks the program.
+    """Return the environment of a program, which is asked for its scenarios where no JSONL file has
+    them.
 
     Raises:
-        ConfigError: the program is not there, or its scenarios can't be used; says in a sentence.
+        ConfigError: the program is not there, or its scenarios can't be used.
     """
     if shutil.which(command[0]) is None:
         raise ConfigError(

@@ -13,12 +13,8 @@ Message = Mapping[str, Any]
 
 @dataclass
 class Conversation:
-    """Calls of which each continues the one before.
-
-    Attributes:
-        messages: of the conversation, the assistant's among them.
-        calls: by the place that their answer has among the messages.
-    """
+    """Calls of which each continues the one before, by the place of their answer among the
+    messages."""
 
     messages: list[Message]
     tools: Sequence[Message]

@@ -31,13 +31,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WarmStart:
-    """The scenarios and demonstrations that a run is warmed up on.
-
-    Attributes:
-        scenarios: those set apart, which no step draws.
-        given: the demonstrations of a file, in its order; of other sources none.
-        digest: of what the file gives; empty without one.
-    """
+    """The scenarios set apart for a warm start, and the demonstrations of a file, with their
+    digest."""
 
     scenarios: tuple[Scenario, ...]
     given: tuple[Demonstration, ...] = ()
@@ -96,14 +91,9 @@ def choose_best(
     reward_min: float | None = None,
     earned: Callable[[Rollout], float | None] = lambda rollout: rollout.reward,
 ) -> Demonstration:
-    """Return what is to be imitated of a scenario: the rollout that earned most, or the first of
-    several. One that earned nothing is no example.
-
-    A single rollout that waits for others to be ranked against is imitated as it is.
-
-    Args:
-        reward_min: the least that it must have earned; more than 0 if None.
-    """
+    """Return what is to be imitated of a scenario: the rollout that earned most, if that is more
+    than nothing or `reward_min` at least. A single rollout that waits for others to be ranked
+    against is imitated as it is."""
     name = rollouts[0].scenario.id
     values = [earned(one) for one in rollouts]
     scored = [value for value in values if value is not None]
@@ -194,7 +184,7 @@ def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
     and its `tools` as OpenAI's API has them, and perhaps its scenario's `id` and its `reward`.
 
     Raises:
-        ConfigError: it can't be read, or a line is no such object; says which, and what to do.
+        ConfigError: it can't be read, or a line is no such object.
     """
     path = Path(config.file).expanduser()
     try:

@@ -33,10 +33,7 @@ class IsolatedModule:
     """Calls functions of a module, one after the other, in a process that is started at need.
 
     `await IsolatedModule("my.module").call("function", 1, "two")`; arguments and results are JSON.
-
-    Args:
-        module: its dotted name.
-        call_s: a call that takes longer ends the process.
+    A call that takes longer than `call_s` ends the process.
     """
 
     def __init__(self, module: str, call_s: float = 30.0) -> None:

@@ -13,13 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class PlainModel:
-    """The part of an `art.Model` that ART's examples use, for one rollout.
-
-    Attributes:
-        config: the file's `model_config`.
-        http: carries what `openai_client()` asks.
-        step: of the adapter that answers; 0 for a model that is not trained.
-    """
+    """The part of an `art.Model` that ART's examples use, for one rollout; `http` carries what
+    `openai_client()` asks, and `step` is 0 for a model that is not trained."""
 
     name: str
     inference_base_url: str

@@ -21,13 +21,7 @@ _STOP_S = 4.5
 
 
 def harmless(granted: Collection[str] = ()) -> dict[str, str]:
-    """Return this process's variables without those that may be secrets: keys, passwords.
-
-    Those of Python's sets have the same order in each process that is started with them.
-
-    Args:
-        granted: names that are kept, secret or not.
-    """
+    """Return this process's variables without those that may be secrets, but for `granted` ones."""
     ours = set(key_variables())
     kept = {}
     for name, value in os.environ.items():

@@ -49,10 +49,8 @@ __all__ = [
 class Environment(Protocol):
     """A task that a policy is trained to do.
 
-    `scenarios` and `rollout` are all that it must have. A class that derives from this one
-    inherits the rest.
-
-    `async with environment:` is how one is used: it starts what it needs, and stops it.
+    `scenarios` and `rollout` are all that it must have; a class that derives from this one inherits
+    the rest. `async with environment:` starts what it needs, and stops it.
     """
 
     warm_start: WarmStart | None = None
@@ -131,12 +129,11 @@ class Environment(Protocol):
         """Attempt a scenario.
 
         Args:
-            model: asks the policy of this one rollout: `openai_client()` and
-                `get_inference_name()` are as in ART's notebooks. Every call is recorded.
+            model: asks the policy of this one rollout, as in ART's notebooks. Every call is
+                recorded, and trained on.
 
         Returns:
-            The score, or only its reward. Of a trajectory the reward and metrics are taken; what
-            is trained on are the recorded calls.
+            The score, or only its reward; of a trajectory the reward and metrics are taken.
         """
         ...
 
@@ -171,13 +168,12 @@ class Environment(Protocol):
     def for_benchmark(
         self, config: "BenchmarkConfig", kept: KeptRecords, budget: Budget, *, dry: bool = False
     ) -> "Environment | None":
-        """Return the environment as a benchmark asks it.
+        """Return the environment as a benchmark asks it, within its budget.
 
         Args:
             kept: keeps what scoring pays for.
-            budget: what scoring may still spend.
-            dry: nothing is paid for: what would cost something is Unscored, with the cause
-                `not_kept`. None if the environment can't do without.
+            dry: what would cost something is Unscored, with the cause `not_kept`. None if the
+                environment can't do without.
         """
         return None if dry else self
 
@@ -196,12 +192,8 @@ class Environment(Protocol):
     def demonstrate(
         self, rollouts: Sequence[Rollout], reward_min: float | None = None
     ) -> Demonstration:
-        """Return what a warm start is to imitate of a scenario, or the cause why nothing.
-
-        Args:
-            rollouts: of the scenario, by the policy itself or a teacher.
-            reward_min: the least that the rollout must have earned; more than 0 if None.
-        """
+        """Return what a warm start is to imitate of a scenario, or the cause why nothing; see
+        `choose_best`."""
         return choose_best(rollouts, reward_min)
 
     def unjudged(self) -> "Environment":
@@ -209,12 +201,8 @@ class Environment(Protocol):
         return self
 
     async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
-        """Return the best measure that any policy could reach; None where it is not known.
-
-        Args:
-            store: keeps it, where it is dear to find.
-            scenarios_max: look at so many held-out scenarios at most.
-        """
+        """Return the best measure that any policy could reach, by so many held-out scenarios; None
+        where it is not known. The store keeps it where it is dear to find."""
         return None
 
     def check_ceiling(self, ceiling: float, least: float) -> str:

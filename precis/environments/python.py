@@ -34,14 +34,10 @@ _SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
 class PythonEnvironment(RulerScored):
-    """The environment of a module.
+    """The environment of a module; its digest is of the file and of what it imports from its
+    folder.
 
-    Args:
-        module: has `scenarios` and `rollout`.
-        where: names the file in messages.
-        digest: of the file's content, and of what it imports from its folder.
-        rubric: what is good, where a judge scores its attempts (`ruler`, which whoever opens the
-            environment connects); empty where they have scores of their own.
+    With a `rubric` a judge scores its attempts, which whoever opens the environment connects.
     """
 
     def __init__(self, module: ModuleType, where: str, digest: str, rubric: str = "") -> None:
@@ -142,14 +138,10 @@ class PythonEnvironment(RulerScored):
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
-    """Return the environment of a file.
-
-    Args:
-        score: `own` or `ruler`; empty takes what the file says, or else `own`.
-        rubric: a sentence on what is good, for `ruler`; empty takes the file's.
+    """Return the environment of a file, with its own `score` and `rubric` where none are given.
 
     Raises:
-        ConfigError: it can't be imported, or lacks what an environment needs; says in a sentence.
+        ConfigError: it can't be imported, or lacks what an environment needs.
     """
     path = Path(file).expanduser().resolve()
     try:
@@ -192,9 +184,8 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
 
 
 def files_of(path: Path) -> dict[str, Path]:
-    """Return a file, the modules that it imports from its folder, and what it lists as `files`.
-
-    By their names in it. Nothing is imported: what it imports may be elsewhere.
+    """Return a file, the modules that it imports from its folder, and its `files`, by their names
+    in it.
 
     Raises:
         ConfigError: a listed file is not there.

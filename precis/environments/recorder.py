@@ -51,9 +51,6 @@ class Recorder:
     """Opens an address for each rollout, and takes down what is asked there.
 
     `async with Recorder() as recorder: await recorder.run(policy, environment, scenario)`
-
-    Args:
-        host: the address of this machine at which it listens, for agents on other machines.
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
@@ -89,16 +86,11 @@ class Recorder:
     async def run(
         self, policy: Policy, environment: Environment, scenario: Scenario, index: int = 0
     ) -> Rollout:
-        """Have an environment attempt a scenario with a policy.
-
-        Whatever goes wrong with the attempt is its score: `Unscored`, with its cause.
-
-        Args:
-            index: its place in the scenario's group.
+        """Have an environment attempt a scenario with a policy. Whatever goes wrong with the
+        attempt is its score: `Unscored`, with its cause.
 
         Raises:
-            PrecisError: nothing can be asked of this policy or this environment any more: the
-                trainer is lost, another adapter has answered, the judge rejects its key.
+            PrecisError: nothing can be asked of this policy or this environment any more.
         """
         session = Session(policy, scenario, index)
         clock = Clock(policy.limits.deadline_s)

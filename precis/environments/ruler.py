@@ -102,12 +102,8 @@ class _Scores(StrictReply):
 
 
 def transcript_of(rollout: Rollout, text_max: int = _TEXT_MAX) -> Transcript:
-    """Return a rollout's messages, without what differs between clients, such as calls' ids.
-
-    A sub-agent's conversation follows that of its caller.
-
-    Args:
-        text_max: characters of one message.
+    """Return a rollout's messages, without what differs between clients, such as calls' ids. A
+    sub-agent's conversation follows that of its caller; of a message so many characters are shown.
     """
 
     def shortened(text: str) -> str:
@@ -167,11 +163,9 @@ def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
 
 
 class TrajectoryRuler:
-    """The judge of attempts, an agent's or those at a summary.
+    """The judge of attempts, an agent's or those at a summary, by a rubric.
 
     Args:
-        rubric: a sentence on what is good.
-        cache: keeps replies that led to scores.
         limiter: that of another judge of the same account; None makes one of `config`.
 
     Attributes:
@@ -210,11 +204,8 @@ class TrajectoryRuler:
         tools: Sequence[Mapping[str, Any]] = (),
         text_max: int = _TEXT_MAX,
     ) -> dict[int, float | Unscored]:
-        """Return the score of each of a group's rollouts by its index, or why there is none.
-
-        Raises:
-            JudgeRejected: the judge rejects the key, the model or the request as such.
-        """
+        """Return the score of each of a group's rollouts by its index, or why there is none; see
+        `score`."""
         transcripts = [transcript_of(one, text_max) for one in rollouts]
         found = await self.score(transcripts, tools)
         if isinstance(found, Unscored):
@@ -224,9 +215,8 @@ class TrajectoryRuler:
     async def score(
         self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[float] | Unscored:
-        """Return a score between 0 and 1 for each attempt, or why there is none.
-
-        Attempts that say the same are shown once, and have the same score.
+        """Return a score between 0 and 1 for each attempt, the same for those that say the same, or
+        why there is none.
 
         Raises:
             JudgeRejected: the judge rejects the key, the model or the request as such.
@@ -279,12 +269,8 @@ class TrajectoryRuler:
 
 
 class RulerScored(Environment):
-    """An environment whose rollouts a judge may score.
-
-    Attributes:
-        rubric: what is good, for a judge; empty where none is to be asked.
-        ruler: scores them, by the rubric; None until one is connected.
-    """
+    """An environment whose rollouts a judge may score by a `rubric`, once its `ruler` is
+    connected."""
 
     rubric: str = ""
     ruler: TrajectoryRuler | None = None

@@ -57,10 +57,8 @@ _REFUSALS = (400, 413, 422)
 class Limits:
     """The limits of one rollout: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`.
 
-    Attributes:
-        deadline_s: seconds from its start to its score.
-        turns_max: calls to the model.
-        tokens_max: sampled tokens of all calls together.
+    They are the seconds from its start to its score, the calls to the model, and the sampled tokens
+    of all calls together.
     """
 
     deadline_s: float
@@ -84,8 +82,6 @@ class Policy:
     """A trained adapter, a contender, a teacher or a baseline, as the recorder asks it.
 
     Attributes:
-        client: asks the endpoint.
-        limits: of each rollout.
         parameters: fields of each request that are the same whatever the agent asks for.
         seed_of: the seed of a call, by scenario, index and turn; None sends none.
         name: the model's name, as the agent sees it; that of the endpoint if empty.
@@ -116,10 +112,8 @@ class Session:
     """Asks the policy for one rollout, and keeps each call.
 
     Attributes:
-        calls: in the order in which they were answered.
         over: why the rollout can earn no score, once that is known; an error ends the step too.
-        refusal: the last request that was refused for a reason of its own, which an agent may
-            have an answer to.
+        refusal: the last request that was refused for a reason of its own.
     """
 
     def __init__(self, policy: Policy, scenario: Scenario, index: int) -> None:
@@ -265,11 +259,8 @@ class Session:
 
 
 def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Call:
-    """Return what is kept of a call.
-
-    Log probabilities are kept as numbers beside the token ids. A server that gives no ids names
-    tokens in their log probabilities: there the choice keeps them.
-    """
+    """Return what is kept of a call. Where a server gives token ids, log probabilities are numbers
+    beside them; else the choice keeps them with the tokens' names."""
     choice = {key: value for key, value in reply.choice.items() if value is not None}
     sampled = choice.pop("token_ids", None)
     logprobs: tuple[float, ...] = ()

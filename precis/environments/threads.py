@@ -35,10 +35,8 @@ class UserThreads:
         self._abandoned: list[_UserThread] = []
 
     async def run(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Return the result of a function, or that of the coroutine which it returns.
-
-        Where this is cancelled, so is the coroutine. A function that does not end then is
-        abandoned.
+        """Return the result of a function, or that of the coroutine which it returns. Where this is
+        cancelled, so is the coroutine; a function that does not end then is abandoned.
 
         Raises:
             RolloutError: too many abandoned functions are still at work.

@@ -58,12 +58,8 @@ def put_trajectories(
     groups: Sequence[Sequence[Rollout]],
     policy: str,
 ) -> None:
-    """Keep a step's rollouts in the store; a step that is done again replaces them.
-
-    ART's format has no place for log probabilities, nor for exceptions and policy versions.
-
-    Args:
-        policy: the name that the rollouts were asked of, such as `rehearsal@7`.
+    """Keep a step's rollouts in the store, under the name that they were asked of; a step that is
+    done again replaces them.
 
     Raises:
         StoreError: the store can't be written.
@@ -75,14 +71,8 @@ def put_trajectories(
 
 
 def transcript(groups: Sequence[Sequence[Rollout]], policy: str) -> list[art.TrajectoryGroup]:
-    """All rollouts as groups for a person to study, those without a score too.
-
-    One without a score has the reward NaN, since ART's type knows no missing one; its metadata
-    says why.
-
-    Args:
-        policy: the name that the rollouts were asked of, such as `rehearsal@7`.
-    """
+    """All rollouts as groups for a person to study. One without a score has the reward NaN, and its
+    metadata says why."""
     told = []
     for group in groups:
         told.append(art.TrajectoryGroup([_told(rollout, policy) for rollout in group]))

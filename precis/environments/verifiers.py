@@ -47,12 +47,7 @@ _INSTALL = "Run `make install-verifiers`, or name another Python in `environment
 
 
 class VerifiersEnvironment(RulerScored):
-    """An environment of verifiers.
-
-    Args:
-        settings: of the environment.
-        described: its scenarios and versions, as the child has said them.
-    """
+    """An environment of verifiers, by what the child has said of it."""
 
     def __init__(self, settings: VerifiersSettings, described: Mapping[str, Any]) -> None:
         self.rubric = settings.rubric

@@ -108,7 +108,6 @@ class Workers:
     """Plays rollouts on the workers of a cluster.
 
     Args:
-        settings: how many there are, and where.
         load: returns the environment where it is played.
         files: what is sent to each worker, by its path in the folder that `load` is called in.
     """

@@ -119,9 +119,6 @@ async def play(
 def find_scenario(environment: Environment, wanted: str, where: str) -> Scenario:
     """Return the scenario of an id; the first that is held out where none is named.
 
-    Args:
-        where: names the file in messages.
-
     Raises:
         ConfigError: there is none of that id.
     """

@@ -34,11 +34,8 @@ _POLL_S = 1.0
 async def find_or_start_server(
     model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
 ) -> AsyncIterator[Server]:
-    """A server of this machine that has an adapter; one that is started ends with the block.
-
-    Args:
-        context_tokens: what a new one reads at once; None for as many as in training.
-        note: is told which server it is.
+    """A server of this machine that has an adapter; one that is started ends with the block, and
+    reads as many tokens at once as in training if none are given.
 
     Raises:
         ConfigError: none is up, and none can be started here.

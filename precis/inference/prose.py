@@ -37,14 +37,8 @@ class _Block:
 
 
 def prose(text: str, *, is_print: bool = False) -> str:
-    """Return the sentences of a text, a paragraph or list item a line.
-
-    A text that consists of something else, such as a list of names or a table, gives that, without
-    its marks: no text gives nothing.
-
-    Args:
-        is_print: the text is from a page, where no character is a mark.
-    """
+    """Return the sentences of a text, a paragraph or list item a line; of a text that consists of
+    something else, that without its marks. On a printed page no character is a mark."""
     blocks = list(_blocks((_LINES if is_print else _MARKDOWN).parse(text)))
     spoken = [block.text for block in blocks if block.kind == "paragraph"]
     sentences = [one for one in spoken if _is_sentence(one)]

@@ -31,13 +31,8 @@ _PLAIN = "Save it as plain text, and give that."
 class ReadLimits:
     """The limits of one file: `ReadLimits(memory_bytes=2 * 2**30)`.
 
-    Attributes:
-        file_bytes: its size.
-        memory_bytes: of the process that reads it.
-        cpu_s: seconds of computing that any file may take.
-        cpu_s_per_mb: more of them for each megabyte of it.
-        cpu_s_max: the most.
-        patience: how many times as long it may take by the clock, on a busy machine.
+    Any file may take `cpu_s` seconds of computing and `cpu_s_per_mb` more for each megabyte, up to
+    `cpu_s_max`, and `patience` times as long by the clock.
     """
 
     file_bytes: int = 100_000_000

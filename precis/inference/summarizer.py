@@ -80,10 +80,8 @@ class LongSummary:
 
 
 async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> LongSummary:
-    """Return the summary of a text of any length.
-
-    What is longer than the summarizer reads at once is split; the summaries of its parts are then
-    summarized together, so that the last request is again one that the policy was trained for.
+    """Return the summary of a text of any length. Summaries of the parts of a longer one than the
+    summarizer reads at once are summarized together.
 
     Raises:
         SummaryError: there is none; the message says why.
@@ -121,12 +119,8 @@ def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
 
 
 class PolicySummarizer:
-    """The embedded policy: no server, no GPU, no key.
-
-    Args:
-        name: the model, with its step: `rehearsal-seed1@30`.
-        folder: with the model's `checkpoints/0030/`.
-    """
+    """The embedded policy of a model folder, such as `rehearsal-seed1@30`: no server, no GPU, no
+    key."""
 
     picks_sentences = True
     context_tokens = None
@@ -207,15 +201,11 @@ def _text_of(reply: ChatReply) -> str:
 
 
 async def find_served(url: str, wanted: str, key: str) -> str:
-    """Return the name under which a server has a model.
-
-    Args:
-        url: the server's, with its `/v1`.
-        wanted: a name, which may leave out the step; empty takes the only model that there is.
+    """Return the name under which a server has a model, which may be named without its step; the
+    only model that there is where none is named.
 
     Raises:
-        ConfigError: the server is not there, rejects the key, or has several models and none was
-            named.
+        ConfigError: the server is not there, rejects the key, or has several models.
     """
     names = await list_models(url, key)
     if wanted and (names is None or wanted in names):

@@ -37,13 +37,8 @@ _CHARACTERS_MAX = 5_000_000
 
 @dataclass(frozen=True)
 class Text:
-    """A document to summarize.
-
-    Attributes:
-        name: of the file that it is from.
-        text: all of it, as Markdown where the file has headings, lists and tables.
-        prose: its sentences alone (`precis.inference.prose`); empty where nobody needs them.
-    """
+    """A document to summarize, as Markdown where the file has headings, lists and tables, and its
+    sentences alone (`precis.inference.prose`); empty where nobody needs them."""
 
     name: str
     text: str
@@ -75,11 +70,7 @@ def kind_of(path: Path, content: bytes) -> str:
 
 
 def read_content(name: str, kind: str, content: bytes) -> Text:
-    """Return the text of a file's content.
-
-    Args:
-        name: of the file, for messages.
-        kind: its suffix.
+    """Return the text of a file's content, by its suffix.
 
     Raises:
         DocumentsError: it can't be read, or holds no text.

@@ -9,15 +9,7 @@ from precis.records.spend import Spend
 
 
 class Budget:
-    """Adds up what is spent, and holds it to a limit.
-
-    Args:
-        dollars_max: the limit; None for none.
-        judging: what judging has cost so far, in dollars; it counts too.
-
-    Attributes:
-        spend: what requests have cost so far, without judging.
-    """
+    """Adds up what is spent on requests and on judging, and holds it to a limit; None for none."""
 
     def __init__(
         self, dollars_max: float | None, judging: Callable[[], float] = lambda: 0.0
@@ -44,9 +36,8 @@ class Budget:
 
     @asynccontextmanager
     async def reserve(self, usd: float) -> AsyncIterator[None]:
-        """Keep free, while the block lasts, what its requests may cost at most.
-
-        Waits for others to end where that would make room.
+        """Keep free, while the block lasts, what its requests may cost at most; wait for others to
+        end where that would make room.
 
         Raises:
             BudgetReached: there is no room, and nothing under way that could make some.

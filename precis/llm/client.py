@@ -62,13 +62,8 @@ class OwnServer:
 
 @dataclass(frozen=True)
 class CompletionRequest:
-    """A request, and what is known of it before it is sent.
-
-    Attributes:
-        payload: the whole body, model and messages included.
-        expected: the tokens that it takes, or nearly so; limits and budgets reserve them.
-        kind: requests of one kind take similarly long (`Hedging`).
-    """
+    """A request's whole body, and the tokens that it takes or nearly so; requests of one kind take
+    similarly long (`Hedging`)."""
 
     payload: Payload
     expected: Usage
@@ -81,9 +76,6 @@ class ChatReply:
 
     Attributes:
         body: the response as it came.
-        choice: its first choice.
-        text: of the choice; may be empty.
-        finish: the finish reason.
         usd: None where neither the response nor the price table says.
         served_by: the model that the server says it is.
         seconds: from the request to the whole response.
@@ -145,10 +137,6 @@ class ChatClient:
         prices: USD by model; what has none counts as unpriced.
         limiter: that of another client of the same account; None makes one of `settings`.
         hedge_quantile: see `Hedging`; 0 asks nothing twice.
-
-    Attributes:
-        spend: what all requests have cost so far.
-        limiter: gives each request its turn.
     """
 
     def __init__(
@@ -187,11 +175,9 @@ class ChatClient:
     ) -> T:
         """Return the result of `read` for the reply; tried again as often as the settings allow.
 
-        Args:
-            read: raises ProviderFailed for a reply that is not what was asked for.
-
         Raises:
             ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+                `read` raises it for a reply that is not what was asked for.
             ProviderRejected: no retry will help.
             SchemaRejected: the server does not take this `response_format`.
             BudgetReached: the request might cost more than may still be spent.

@@ -28,7 +28,6 @@ class Forecast:
         requests_per_day: the daily quota that was given, or None.
         thinks: the model may think at length, which costs tokens that are not counted here.
         role: who is asked, to begin a sentence with.
-        model: its name.
     """
 
     calls: int

@@ -2,9 +2,8 @@
 
 These are hedged requests as in J. Dean and L. A. Barroso, "The Tail at Scale" (Communications of
 the ACM 56(2), 2013): the second request costs little, because few are late, and takes most of the
-wait away, because two are rarely slow together. A step waits for the slowest of its verdicts, so
-there the wait is all tail. A verdict may take two requests, one after the other: the second is
-late, however quick, when the verdict is.
+wait away, because two are rarely slow together. A verdict may take two requests, one after the
+other: the second is late, however quick, when the verdict is.
 """
 
 import asyncio
@@ -27,9 +26,8 @@ _LOOK_S = 0.05
 class LatencyWindow:
     """The durations of requests of one kind, which tell when one of them is late.
 
-    It is late when it has been waited for longer than `quantile` of the recent ones. Those under
-    way for as long are compared with too: were it only those that have answered, every request
-    would be late when many start at once and the first of them come back.
+    It is late when it has been waited for longer than `quantile` of the recent ones and of those
+    under way for as long: else every request would be late when the first of many come back.
     """
 
     def __init__(self, quantile: float) -> None:
@@ -68,15 +66,8 @@ class LatencyWindow:
 
 
 class Hedging:
-    """Asks again, once, for what is late, as long as the limits have a turn to spare.
-
-    Args:
-        quantile: the share of recent requests that a late one is slower than; 0 asks nothing
-            twice.
-        limiter: gives out the turns; a hedge takes one of its own, and never waits for one.
-        floor_s: nothing is late before that.
-        look_s: how often to look whether something is.
-    """
+    """Asks again, once, for what is later than a share of recent requests, as long as the limits
+    have a turn to spare. Nothing is late before `floor_s`."""
 
     def __init__(
         self,
@@ -102,14 +93,9 @@ class Hedging:
     ) -> T:
         """Return the result of asking, or of asking again, whichever succeeds first.
 
-        The other is cancelled and has ended when this returns. A request is late by its own wait,
-        or by its age: that wait and what came before it.
-
-        Args:
-            kind: requests of one kind take similarly long, and their waits are compared.
-            turn: the first request's, whose expected tokens its hedge is expected to take too.
-            ask: sends the request once, within a turn.
-            spent_s: what earlier requests and pauses of the same verdict took.
+        The other is cancelled and has ended when this returns. A request is late beside others of
+        its kind by its own wait, or beside all by its age: that wait and what its verdict took
+        before.
         """
         if not self._quantile:
             return await ask(turn)

@@ -35,25 +35,16 @@ def without_quota(in_flight: int) -> RateLimits:
 
 @dataclass
 class Turn:
-    """Leave to send one request.
-
-    Attributes:
-        started_s: when it was given, on the limiter's clock.
-        tokens: what it counts for; an estimate, to be set to the figure from the response.
-    """
+    """Leave to send one request, since when, and the tokens that it counts for: an estimate, to be
+    set to the figure from the response."""
 
     started_s: float
     tokens: int
 
 
 class Limiter:
-    """Gives out turns in the order in which they were asked for.
-
-    Args:
-        limits: the most that is ever given out; `slow_down` and `speed_up` move below it.
-        clock: monotonic seconds.
-        sleep: waits for seconds of that clock.
-    """
+    """Gives out turns in the order in which they were asked for, within limits that `slow_down` and
+    `speed_up` move below the given ones."""
 
     def __init__(
         self,
@@ -135,12 +126,10 @@ class Limiter:
         self.speed_up()
 
     def slow_down(self, retry_after_s: float | None = None, started_s: float | None = None) -> None:
-        """Use less of the limits after a rejection, and send nothing for as long as it asks.
+        """Use less of the limits after a rejection, and send nothing for as long as it asks, held
+        to 60 s.
 
-        Args:
-            retry_after_s: what the server asked for, if it did; held to at most 60 s.
-            started_s: of the rejected request's turn. A rejection of a request that was sent
-                before the last slow-down began is a part of it.
+        A rejection of a request that was sent before the last slow-down began is a part of it.
         """
         now = self._clock()
         if started_s is None or started_s >= self._round_began:

@@ -45,12 +45,8 @@ class LoopServer:
         self.port = 0
 
     async def start(self) -> None:
-        """Listen; returns when requests are answered.
-
-        Raises:
-            RuntimeError: the app did not start; its log says why.
-            OSError: the host is no address of this machine.
-        """
+        """Listen; returns when requests are answered, and raises OSError where the host is no
+        address of this machine."""
         # asyncio sets TCP_NODELAY only where the protocol is named; without it each answer
         # waits 40 ms for the client's delayed ACK.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -94,12 +90,7 @@ async def served_completions(
 
 
 class LoopCompletions:
-    """Completions that the running event loop serves, once somebody asks where.
-
-    Args:
-        complete: answers a request.
-        list_models: the names that can be asked for.
-    """
+    """Completions that the running event loop serves, once somebody asks where."""
 
     def __init__(self, complete: Complete, list_models: Callable[[], Sequence[str]]) -> None:
         self._complete = complete

@@ -11,9 +11,8 @@ _CONNECT_TIMEOUT_S = 10.0
 class ConnectionPool:
     """Clients of one kept-alive connection each; the one that was used last goes first.
 
-    httpcore's pool walks over all its connections, and over all again for each of them, with
-    every request: at 32 connections more time than everything else that a call costs here. There
-    are as many clients as requests were ever under way at once.
+    httpcore's pool walks over all its connections, and over all again for each of them, with every
+    request: at 32 connections more time than everything else that a call costs here.
     """
 
     def __init__(self, endpoint: Endpoint, call_timeout_s: float) -> None:
@@ -28,12 +27,7 @@ class ConnectionPool:
         self._free: list[BoundedClient] = []
 
     async def post(self, content: bytes) -> httpx.Response:
-        """Send a request and read the whole response (`BoundedClient`).
-
-        Raises:
-            ReplyTooLarge: it has no end, or is far too long.
-            httpx.RequestError: anything else failed.
-        """
+        """Send a request and read the whole response; see `BoundedClient.send`."""
         if self._free:
             client = self._free.pop()
         else:

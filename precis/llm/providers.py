@@ -17,10 +17,9 @@ class Endpoint:
 
     Attributes:
         base_url: what `/chat/completions` is appended to.
-        structured: whether to ask for replies by JSON schema first; a judge that rejects that is
-            asked more plainly, whatever this says.
-        key_variable: the environment variable that the key came from, for messages; empty where
-            the run made the key itself.
+        structured: whether to ask for replies by JSON schema first.
+        key_variable: the environment variable that the key came from; empty where the run made
+            it.
         role: who answers there, for messages.
     """
 
@@ -74,8 +73,8 @@ def endpoint_of(
 
     Args:
         keys: those that are set, by the name of their variable.
-        own_key: the variable of the key of provider `url`.
-        keyless: provider `url` may do without one.
+        own_key: the variable of the key of provider `url`, which may do without one if
+            `keyless`.
         remedy: the end of the sentence on where to set it.
 
     Raises:

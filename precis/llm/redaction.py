@@ -38,9 +38,9 @@ _HIDDEN = "…"
 class Redactor:
     """Leaves a key, and parts of it, out of text.
 
-    Parts are eight characters or more, and the first or last three to seven beside a mask, or
-    after words such as "ending in". A key of letters alone, or of fewer than eight characters, is
-    taken for the word that an endpoint without keys was given, and is no secret.
+    Parts are eight characters or more, and the first or last three to seven beside a mask, or after
+    words such as "ending in". A key of letters alone, or of fewer than eight characters, is no
+    secret.
     """
 
     def __init__(self, key: str) -> None:

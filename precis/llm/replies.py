@@ -1,9 +1,7 @@
 """From an HTTP response of a language model's server to its reply, or to what went wrong.
 
-Three things can go wrong. `ProviderFailed`: this request did, and another try may not.
-`SchemaRejected`: the server can't promise replies by schema and has to be asked more plainly.
-`ProviderRejected`: every request will go the same way, and the message says what to do about the
-key or the model.
+`ProviderFailed`: another try may help. `SchemaRejected`: the server can't promise replies by schema
+and has to be asked more plainly. `ProviderRejected`: every request will go the same way.
 """
 
 import json
@@ -36,13 +34,7 @@ class SchemaRejected(Exception):
 def open_response(
     status: int, headers: Mapping[str, str], content: bytes, endpoint: Endpoint
 ) -> dict[str, Any]:
-    """Return the body of a successful response.
-
-    Raises:
-        ProviderFailed: another try may help.
-        SchemaRejected: asking more plainly may help.
-        ProviderRejected: nothing but another key, model or address will help.
-    """
+    """Return the body of a successful response; raises one of the three errors for any other."""
     body = _load(content)
     error = body.get("error")
     if status == 200 and error is None:
@@ -59,9 +51,6 @@ def open_response(
 
 def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
     """Return the first choice of a response; its message holds a text, or none.
-
-    Args:
-        role: who has answered, for messages.
 
     Raises:
         ProviderFailed: there is none, the model refused, or broke off.

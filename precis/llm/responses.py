@@ -28,7 +28,6 @@ class BoundedClient(httpx.AsyncClient):
     """An HTTP client for one server, whose responses are whole, bounded and free of a key.
 
     Args:
-        url: where the server is.
         key: what is never to be seen in a response or an error; nor is the address's password.
         bytes_max: the largest response, unpacked.
         options: those of `httpx.AsyncClient`.
@@ -45,12 +44,8 @@ class BoundedClient(httpx.AsyncClient):
         self._bytes_max = bytes_max
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send a request and read the whole response.
-
-        Raises:
-            ReplyTooLarge: it is larger than `bytes_max`.
-            httpx.RequestError: anything else failed.
-        """
+        """Send a request and read the whole response; a larger one than `bytes_max` is
+        ReplyTooLarge."""
         request.headers["Accept-Encoding"] = "gzip"
         try:
             response = await super().send(request, **{**options, "stream": True})

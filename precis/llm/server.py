@@ -21,12 +21,8 @@ from precis.text import count_words
 
 
 class ApiError(Exception):
-    """An answer in OpenAI's error format.
-
-    Attributes:
-        status: the HTTP status.
-        code: OpenAI's machine-readable code, such as `model_not_found`.
-    """
+    """An answer in OpenAI's error format, with its machine-readable code, such as
+    `model_not_found`."""
 
     def __init__(self, status: int, message: str, code: str) -> None:
         super().__init__(message)
@@ -74,12 +70,8 @@ def callable_tools(
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool.
-
-    Attributes:
-        id: by which the tool's result refers to it.
-        arguments: a JSON object.
-    """
+    """A call of a tool; its arguments are a JSON object, and its id is what the result refers
+    to."""
 
     id: str
     name: str
@@ -91,10 +83,8 @@ class Choice:
     """One answer.
 
     Attributes:
-        content: the message's text; may be empty beside tool calls.
         logprobs: OpenAI's `logprobs.content` entries, where asked for.
         completion_tokens: for the usage record; counted as words where not given.
-        tool_calls: the tools that the answer calls.
         token_ids: the sampled tokens, as vLLM gives them with `return_token_ids`.
     """
 
@@ -113,12 +103,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class Completion:
-    """The answer to a request.
-
-    Attributes:
-        model: the model that served it, which may say more than was asked.
-        prompt_ids: the prompt's tokens, as vLLM gives them with `return_token_ids`.
-    """
+    """The answer to a request, by a model that may say more than was asked, with the prompt's
+    tokens where they were asked for."""
 
     model: str
     choices: Sequence[Choice]
@@ -133,13 +119,8 @@ Complete = Callable[[ChatRequest], Awaitable[Completion]]
 def completions_app(
     complete: Complete, models: Callable[[], Sequence[str]], api_key: str | None = None
 ) -> Starlette:
-    """Serve `complete` as `/v1/chat/completions`, and `models` as `/v1/models`.
-
-    Args:
-        complete: answers a request; may raise ApiError.
-        models: the names to list.
-        api_key: the bearer token to ask for; None asks for none.
-    """
+    """Serve `complete`, which may raise ApiError, as `/v1/chat/completions`, and `models` as
+    `/v1/models`. Without an `api_key` none is asked for."""
 
     async def chat(request: Request) -> JSONResponse:
         try:

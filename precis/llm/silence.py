@@ -1,10 +1,8 @@
-"""Servers that answer nobody: said after ten seconds, and again when they answer.
+"""Servers that answer nobody: said after ten seconds, once a minute, and when they answer again.
 
-Each try that fails is tried again in silence, as it should be where one of many does. A server
-that refuses everything for minutes would so be waited for without a word. A line is logged then,
-one a minute, with the cause and the time of the next try; `silences` has the same for whoever
-shows how far a run is. A server that is not asked, as the account's own limits leave no turn, is
-not silent.
+Tries that fail are repeated in silence, so that a server which refuses everything would be waited
+for without a word. A server that is not asked, as the account's own limits leave no turn, is not
+silent.
 """
 
 import asyncio

@@ -24,11 +24,8 @@ def rows_of(
 ) -> list[dict[str, str]]:
     """Return a row for each question; documents that nothing was kept of have none.
 
-    As many unanswerable ones are taken as come nearest to a fifth of all, or all that there are:
-    one of each document first, then the second ones, in an order that only the documents decide.
-
-    Args:
-        mark: what the questions' ids have before their number.
+    As many unanswerable ones are taken as come nearest to a fifth of all: one of each document
+    first, then the second ones. Their ids have `mark` before the number.
     """
     usable = [one for one in made if one.answered]
     taken = _unanswerable(usable)

@@ -12,13 +12,9 @@ logger = logging.getLogger(__name__)
 
 
 class PaymentJournal:
-    """Records by key, in a file that is only ever added to.
+    """Records by key, in a JSONL file that is only ever added to.
 
-    A record is on the disk before `put` returns. A line that was cut short by the end of a process
-    is passed over.
-
-    Args:
-        path: a JSONL file, which is made where it is missing.
+    A record is on the disk before `put` returns. A line that was cut short is passed over.
     """
 
     def __init__(self, path: Path) -> None:

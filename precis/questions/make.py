@@ -32,14 +32,8 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class DocumentQuestions:
-    """The questions of a document.
-
-    Attributes:
-        answered: questions that only the document answers.
-        unanswered: those that it does not.
-        dropped: how many were not kept, by the reason.
-        problem: why there are none; empty where all went well.
-    """
+    """The questions of a document that only it answers, and those that it does not; how many were
+    dropped, by the reason; and the problem where there are none."""
 
     text: Text
     answered: tuple[WrittenQuestion, ...] = ()
@@ -67,14 +61,10 @@ Tell = Callable[[DocumentQuestions], None]
 
 
 class QuestionMaker:
-    """Makes the questions of documents, and pays for each document once.
+    """Makes the questions of documents, and pays for each document once, where a journal keeps
+    that.
 
     `made = await QuestionMaker(writer, judge, journal).make(texts)`
-
-    Args:
-        writer: writes the questions.
-        judge: whom they are tried on.
-        journal: keeps what was paid for; None where nothing is.
     """
 
     def __init__(
@@ -92,14 +82,11 @@ class QuestionMaker:
     async def make(
         self, texts: Sequence[Text], tell: Tell = lambda made: None
     ) -> list[DocumentQuestions]:
-        """Return the questions of each text.
-
-        Args:
-            tell: told what became of each as soon as it is known.
+        """Return the questions of each text, and tell what became of each as soon as it is known.
 
         Raises:
-            ProviderRejected, JudgeRejected: writer or judge reject the key, the model or the
-                request as such.
+            ProviderRejected, JudgeRejected: the key, the model or the request as such is
+                rejected.
             DocumentsError: what was paid for can't be kept.
         """
         return await run_for_each(partial(self._make_in_turn, tell=tell), texts)

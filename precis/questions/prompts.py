@@ -56,12 +56,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class WrittenQuestion:
-    """A question as the model wrote it.
-
-    Attributes:
-        answerable: whether the document is to answer it.
-        passage: what the answer rests on, as the model quotes it.
-    """
+    """A question as the model wrote it, with the passage that its answer rests on."""
 
     question: str
     answer: str

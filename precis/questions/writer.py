@@ -55,9 +55,6 @@ class QuestionWriter:
     """Asks a model for the questions of a document.
 
     `async with QuestionWriter(endpoint, prices) as writer: await writer.write(text)`
-
-    Attributes:
-        endpoint: where the model is served.
     """
 
     def __init__(self, endpoint: Endpoint, prices: Prices) -> None:
@@ -83,12 +80,7 @@ class QuestionWriter:
         return self._client.spend
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """Return the questions of a document.
-
-        Raises:
-            ProviderFailed: the last try failed too.
-            ProviderRejected: no retry will help.
-        """
+        """Return the questions of a document; see `ChatClient.complete` for what it raises."""
         deadline = Deadline(SETTINGS.document_timeout_s)
         if self._by_schema:
             try:

@@ -49,12 +49,6 @@ class EmbeddedBackend(ImitatesInOnePass):
     The checkpoints on disk are the only state, in ART's own layout
     (`{path}/{project}/models/{name}/checkpoints/0001/`): what is put there is served, and the
     highest step is what training continues from.
-
-    Args:
-        kind: of the policies.
-        path: folder for all models.
-        seed: of the untrained start.
-        settings: for training; `train` may override each of them for one step.
     """
 
     def __init__(
@@ -98,11 +92,10 @@ class EmbeddedBackend(ImitatesInOnePass):
         on_progress: Progress | None = None,
         **options: Any,
     ) -> LocalTrainResult:
-        """Train one step of GRPO, and write and serve its checkpoint.
+        """Train one step of GRPO, and write and serve its checkpoint. The order of groups does not
+        matter.
 
         Args:
-            trajectory_groups: with choices of this backend's endpoint, sampled with
-                `logprobs=True`. Their order, and that within a group, does not matter.
             on_progress: told the metrics of each pass over the batch.
             options: those of `EmbeddedTrainer`, for this step.
 
@@ -142,11 +135,9 @@ class EmbeddedBackend(ImitatesInOnePass):
         """Learn to pick as given answers do, and write and serve the checkpoint.
 
         Args:
-            trajectories: with the answers to imitate.
             on_progress: told the metrics of each update.
             batch_size: trajectories of an update.
-            learning_rates: of each update; the trajectories are gone through again and again, each
-                time in another order.
+            learning_rates: of each update; each pass over the trajectories has another order.
 
         Raises:
             TrainerError: an answer is none that the policy could give.

@@ -59,15 +59,8 @@ def save(
     layout: Layout,
     metrics: Mapping[str, float] | None = None,
 ) -> Path:
-    """Write a checkpoint; equal states give equal bytes.
-
-    Args:
-        metrics: of the step that made it; they outlive a trainer that is killed before it could
-            tell them.
-
-    Returns:
-        The checkpoint's folder.
-    """
+    """Write a checkpoint with the metrics of the step that made it, and return its folder; equal
+    states give equal bytes."""
     folder = folder_of(model_folder, trained.step)
     make_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))

@@ -9,13 +9,8 @@ from precis.rehearsal.kind import Bools, Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class PickLogprobs:
-    """The distributions that picks were drawn from.
-
-    Attributes:
-        of_picks: log-probability of each pick, shape (samples, picks).
-        of_candidates: probability of each candidate, shape (samples, picks, candidates).
-        entropy: of each pick's distribution, in nats, shape (samples, picks).
-    """
+    """The distributions that picks were drawn from: the log-probability of each pick and the
+    entropy in nats, shape (samples, picks), and the probability of each candidate beside."""
 
     of_picks: Floats
     of_candidates: Floats
@@ -25,10 +20,8 @@ class PickLogprobs:
 def pick_logprobs(scores: Floats, masks: Bools, picks: Integers) -> PickLogprobs:
     """Return the softmax that each pick was drawn from.
 
-    Args:
-        scores: shape (samples, candidates).
-        masks: the candidates, shape (samples, picks, candidates); none of its rows is empty.
-        picks: shape (samples, picks).
+    Scores have the shape (samples, candidates), picks (samples, picks), and masks, of which no row
+    is empty, (samples, picks, candidates).
     """
     logits = np.where(masks, scores[:, None, :], -np.inf)
     shifted = logits - logits.max(axis=2, keepdims=True)

@@ -16,12 +16,7 @@ from precis.rehearsal.kind import Layout, Policy, PolicyKind
 
 
 class PolicyEndpoint:
-    """Answers completions from the checkpoints of the models in `folders`.
-
-    Args:
-        kind: of the policies.
-        folders: model folders by model name; may grow while serving.
-    """
+    """Answers completions from checkpoints in model folders, which may grow while serving."""
 
     def __init__(self, kind: PolicyKind, folders: Mapping[str, Path]) -> None:
         self._kind = kind

@@ -19,12 +19,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A policy whose scores are linear in its weights.
-
-    Attributes:
-        weights: as the layout of its kind says.
-        seed: decides between equal scores.
-    """
+    """A policy whose scores are linear in its weights; the seed decides between equal scores."""
 
     weights: Floats
     seed: int
@@ -35,11 +30,11 @@ class Layout:
     """The meaning of a kind's weights, and the way in which they are written down.
 
     Attributes:
-        kind: the kind's name.
-        version: raised when a weight changes its meaning: those of another version do not apply.
+        version: raised when a weight changes its meaning: those of another version do not
+            apply.
         size: how many weights there are.
-        names: of the weights, in order; where there are none, those that are not zero are written
-            by number.
+        names: of the weights, in order; without any, those that are not zero are written by
+            number.
     """
 
     kind: str
@@ -88,14 +83,10 @@ class Sample(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Samples side by side, padded to the longest.
+    """Samples side by side, padded to the longest, with the candidates of each pick.
 
-    Attributes:
-        masks: the candidates of each pick, shape (samples, picks, candidates).
-        picks: the candidates that were picked, shape (samples, picks).
-        valid: the picks that are not padding, shape (samples, picks).
-        logprobs: of the picks under the policy that sampled them, shape (samples, picks).
-        advantages: shape (samples,).
+    `masks` has the shape (samples, picks, candidates), `advantages` (samples,), and `picks`,
+    `valid` and `logprobs` (samples, picks).
     """
 
     masks: Bools

@@ -24,13 +24,8 @@ Group = list[Rollout]
 
 
 class StepRollouts:
-    """All scored rollouts of a step, a row for each scenario.
-
-    Attributes:
-        adapter: the step of the adapter that all of them were sampled from.
-        seconds: wall time that sampling and scoring took.
-        spend: what they cost, where nobody else asked the judge at the same time.
-    """
+    """All scored rollouts of a step, a row for each scenario, sampled from one adapter, with the
+    wall time and the cost of sampling and scoring."""
 
     def __init__(
         self,
@@ -132,12 +127,8 @@ def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
 
 
 def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:
-    """Raise if more than `unscored_share_max` of the rollouts are unscored.
-
-    Raises:
-        RolloutError: most of those by the fault of policy or agent.
-        JudgeUnavailable: else.
-    """
+    """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError where most
+    of those are by the fault of policy or agent, else JudgeUnavailable."""
     causes = count_causes(rollouts)
     if causes.total() <= config.unscored_share_max * len(rollouts):
         return

@@ -69,15 +69,8 @@ def draw_spares(drawn: Sequence[T], seed: int, step: int, size: int, count: int)
 async def adapter_policy(
     client: openai.AsyncOpenAI, model: str, adapter: int, config: RolloutsConfig
 ) -> AsyncIterator[Policy]:
-    """The greedy policy of an adapter, whose connections are closed when the block ends.
-
-    Its replies are bounded and never quote a key, and it tries as often and as long as a benchmark
-    of the same checkpoint does.
-
-    Args:
-        client: ART's client for the endpoint that serves it.
-        model: its name there, such as `rehearsal@7`.
-    """
+    """The greedy policy of an adapter, such as `rehearsal@7`, whose connections are closed when the
+    block ends. It tries as often and as long as a benchmark of the same checkpoint does."""
     url = str(client.base_url).rstrip("/")
     endpoint = Endpoint(url, model, client.api_key, key_variable="", role=f"policy {model}")
     settings = OwnServer(
@@ -91,14 +84,8 @@ async def adapter_policy(
 def sampled(
     policy: Policy, seed: int, step: int, temperature: float, trained: bool = True
 ) -> Policy:
-    """Return the policy as a step samples from it, to be trained on.
-
-    The seed of each call follows from the run's seed, the step, the scenario, its index and the
-    turn, so a step that is done again samples the same.
-
-    Args:
-        trained: whether each answer must come with its token ids.
-    """
+    """Return the policy as a step samples from it, the same for a step that is done again; if it is
+    to be trained on, each answer must come with its token ids."""
     return Policy(
         policy.client,
         policy.limits,
@@ -119,15 +106,10 @@ async def sample_groups(
 ) -> list[list[Rollout]]:
     """All rollouts of a step, at most `in_flight` at a time: a list for each scenario.
 
-    Each group without variance takes the next spare, and how many are taken does not depend on
-    which group is done first.
-
-    Args:
-        spares: scenarios to take, in this order, where a group has no variance.
+    Each group without variance takes the next spare, whichever group is done first.
 
     Raises:
-        JudgeUnavailable: more than `unscored_share_max` of them went unscored.
-        RolloutError: the same, and mostly by the fault of policy or agent.
+        JudgeUnavailable, RolloutError: too many went unscored (`refuse_too_many_unscored`).
     """
     slots = asyncio.Semaphore(config.in_flight)
 

@@ -11,13 +11,10 @@ from precis.statistics.intervals import Interval, ratio_interval
 
 
 def estimate_pass(successes: int, attempts: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k of one scenario.
+    """Return the unbiased estimate of pass@k of one scenario with at least k attempts.
 
     Chen et al., "Evaluating Large Language Models Trained on Code" (2021), section 2.1: the chance
     that k of the attempts, drawn without putting back, hold a success.
-
-    Raises:
-        ValueError: there are fewer attempts than k.
     """
     if attempts < k:
         raise ValueError(f"pass@{k} takes {k} attempts, and there are {attempts}")
@@ -25,13 +22,8 @@ def estimate_pass(successes: int, attempts: int, k: int) -> float:
 
 
 def pass_at(rows: pl.DataFrame, k: int) -> Interval | None:
-    """Return a contender's pass@k with its interval over scenarios; None where it is not known.
-
-    A scenario with fewer than k scored attempts is left out.
-
-    Args:
-        rows: sampled attempts, in `precis.records.results.ATTEMPTS`.
-    """
+    """Return a contender's pass@k with its interval, over scenarios with at least k scored attempts
+    (`precis.records.results.ATTEMPTS`); None where it is not known."""
     scored = rows.filter(pl.col("cause").is_null()).with_columns(success=metric("success"))
     counted = (
         scored.filter(pl.col("success").is_not_null())

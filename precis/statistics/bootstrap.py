@@ -18,11 +18,9 @@ def bca_bounds(
 ) -> tuple[float, float]:
     """Return the interval of `sum(part) / sum(whole)` when documents are drawn anew.
 
-    Percentiles of the resampled ratios, corrected for bias and skew (BCa; Efron, 1987; DiCiccio
-    and Efron, "Bootstrap Confidence Intervals", 1996) and widened for few documents as Hesterberg
-    does ("What Teachers Should Know about the Bootstrap", 2015, section 3.2.2). Plain
-    percentiles are lopsided near the ceiling: with 32 documents and eight of nine answers right,
-    more than twice as many intervals as should lie wholly above the truth.
+    Percentiles of the resampled ratios, corrected for bias and skew (BCa; Efron, 1987; DiCiccio and
+    Efron, "Bootstrap Confidence Intervals", 1996) and widened for few documents as Hesterberg does
+    ("What Teachers Should Know about the Bootstrap", 2015, section 3.2.2).
     """
     ratios = _resample_ratios(part, whole, np.random.default_rng(seed), resamples)
     mean = part.sum() / whole.sum()

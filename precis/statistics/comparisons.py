@@ -57,14 +57,8 @@ def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair
 
 
 def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
-    """Compare the rows of two contenders, or of one on two nights.
-
-    A scenario with several rows, such as one measured on several nights, counts with the mean of
-    them.
-
-    Returns:
-        The paired difference over the documents that both were scored on; None without any.
-    """
+    """Compare the rows of two contenders, or of one on two nights, over the scenarios that both
+    were scored on; None without any. Several rows of a scenario count with their mean."""
     return _difference(scores_by_scenario(first), scores_by_scenario(second))
 
 
@@ -80,17 +74,9 @@ def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
 def documents_to_see(
     first: pl.DataFrame, second: pl.DataFrame, difference: float = 0.03
 ) -> int | None:
-    """Return how many documents it takes to see a difference between two contenders such as these.
-
-    Args:
-        first: the rows of one contender.
-        second: the rows of the other.
-        difference: in accuracy; 0.03 is three points.
-
-    Returns:
-        The number at 80 % power; None with fewer than five documents in common, or where the two
-        differ by as much on each, since how much documents vary is not known then.
-    """
+    """Return how many documents it takes to see a difference in accuracy between two contenders
+    such as these, at 80 % power; None with fewer than five in common, or where the two differ by as
+    much on each."""
     one, other, asked = _align(scores_by_scenario(first), scores_by_scenario(second))
     gains = one / asked - other / asked
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):

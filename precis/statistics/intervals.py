@@ -43,13 +43,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two contenders on the documents that both were scored on.
-
-    Attributes:
-        accuracy: the first's accuracy minus the second's.
-        p_value: two-sided; how often chance alone would separate them as far.
-        documents: how many documents both were scored on.
-    """
+    """The difference of two contenders on the documents that both were scored on, with a two-sided
+    p-value: how often chance alone would separate them as far."""
 
     accuracy: Interval
     p_value: float
@@ -69,17 +64,10 @@ def ratio_interval(
 ) -> Interval:
     """`sum(parts) / sum(wholes)` with its 95 % interval from a bootstrap over the pairs.
 
-    A pair is a document: its correct answers and the questions it was asked. Where all documents
-    have the same share right, such as all or none, resampling sees no spread at all. The interval
-    then has the exact bound of Clopper and Pearson (1934) for the share of such documents; of the
-    others nothing is known, so anything from none to all may be right. What is no share, such as a
-    reward of any size, has an interval without width then.
-
-    Args:
-        parts: one number for each document, such as its correct answers.
-        wholes: one number for each document, greater than zero.
-        seed: of the resampling; the same seed gives the same interval.
-        resamples: how often the documents are drawn anew.
+    A pair is a document: its correct answers and the questions it was asked, above zero. Where all
+    documents have the same share right, the interval has the exact bound of Clopper and Pearson
+    (1934) for the share of such documents; of the others anything from none to all may be right.
+    What is no share, such as a reward of any size, has an interval without width then.
 
     Raises:
         ValueError: no document, or a whole that is not positive.
@@ -124,15 +112,11 @@ def paired_difference(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Difference:
-    """Compare two contenders on the same documents.
+    """Compare two contenders by their correct answers on the same documents, and the questions
+    asked.
 
-    The interval is the cluster bootstrap of the difference; the p-value comes from a
-    permutation test that swaps the two contenders' answers document by document.
-
-    Args:
-        first: correct answers of the first contender, one number for each document.
-        second: correct answers of the second, in the same order of documents.
-        asked: the answerable questions of each document.
+    The interval is the cluster bootstrap of the difference; the p-value comes from a permutation
+    test that swaps the two contenders' answers document by document.
     """
     gains = np.asarray(first, float) - np.asarray(second, float)
     sums = sample_swapped_sums(gains, np.random.default_rng(seed), _SWAPS)
@@ -150,13 +134,7 @@ def paired_interval(
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """Return the first's accuracy minus the second's, with its cluster bootstrap interval.
-
-    Args:
-        first: correct answers of the first, one number for each document.
-        second: correct answers of the second, in the same order of documents.
-        asked: the answerable questions of each document.
-    """
+    """Return the first's accuracy minus the second's, with its cluster bootstrap interval."""
     gains = np.asarray(first, float) - np.asarray(second, float)
     whole = np.asarray(asked, float)
     bounds = (-1.0, 1.0)
@@ -182,14 +160,8 @@ def documents_needed(
     difference: float = 0.03,
     power: float = POWER,
 ) -> int:
-    """Return how many documents a paired comparison needs to see a difference, as often as `power`.
-
-    Args:
-        first: correct answers of the first contender, one number for each document of a pilot.
-        second: correct answers of the second, in the same order of documents.
-        asked: the answerable questions of each document.
-        difference: the difference in accuracy to be seen; 0.03 is three points.
-        power: the share of such experiments in which the 95 % interval is to exclude zero.
+    """Return how many documents a paired comparison needs to see a difference in accuracy, as often
+    as `power`, by the answers of a pilot.
 
     Raises:
         ValueError: the pilot has fewer than two documents.
@@ -204,11 +176,5 @@ def documents_needed(
 
 
 def smallest_difference(needed: int, documents: int, difference: float = 0.03) -> float:
-    """Return the difference that so many documents show, where `needed` of them show another.
-
-    Args:
-        needed: how many documents it takes to see `difference` (`documents_needed`).
-        documents: how many there are.
-        difference: in accuracy.
-    """
+    """Return the difference that so many documents show, where `needed` of them show another."""
     return float(difference * np.sqrt(needed / documents))

@@ -15,13 +15,11 @@ COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
 
 @dataclass(frozen=True)
 class NightlyChange:
-    """The change of a contender since the nights before.
+    """The change of a contender since the nights before, over the scenarios scored on both; its
+    p-value is corrected for the number of contenders that were compared.
 
     Attributes:
-        contender: as it was measured tonight.
         before: what it is compared with: itself, or the newest checkpoint of the nights before.
-        difference: tonight minus before, over the scenarios scored on both; its p-value is
-            corrected for the number of contenders that were compared.
         is_share: whether the measure is between 0 and 1, and its difference said in points.
     """
 
@@ -80,17 +78,12 @@ def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Regression]
 def changes(
     tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
 ) -> list[NightlyChange]:
-    """Every contender against itself, and the newest checkpoint against the newest before it.
+    """Every contender against itself, and the newest checkpoint against the newest before it, worst
+    first.
 
-    Only rows of the same judge, protocol, prompts and corpus are compared. A contender whose
-    every document is answered as before, such as one whose results were reused, can't be told
-    apart by any test; it is listed, but not counted among the comparisons (Tarone, 1990).
-
-    Args:
-        is_share: whether what is compared is between 0 and 1.
-
-    Returns:
-        The changes, worst first.
+    Only rows of the same judge, protocol, prompts and corpus are compared. A contender whose every
+    document is answered as before can't be told apart by any test; it is listed, but not counted
+    among the comparisons (Tarone, 1990).
     """
     comparable = before.join(
         tonight.select(COMPARABLE).unique(), on=COMPARABLE, how="semi", nulls_equal=True

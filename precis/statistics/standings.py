@@ -32,12 +32,11 @@ class Standing:
     """One line of the table.
 
     Attributes:
-        accuracy: the measure: the sum of the scores over that of the weights; None where no
-            rollout has a score.
+        accuracy: the sum of the scores over that of the weights; None where no rollout has a
+            score.
         documents: how many scenarios have a score.
         unscored: scenarios without one, by cause; they are in no other figure.
-        usd: what the rollouts cost; None where unknown.
-        usd_per_1000: what a thousand rollouts cost at that price; None where unknown.
+        usd, usd_per_1000: what the rollouts cost, and a thousand of them would.
         seconds: median time that the contender took for one; None where unknown.
         complete: whether so few are unscored that the contender can be ranked.
     """
@@ -94,12 +93,8 @@ def turns_of_successes(rows: pl.DataFrame) -> Interval | None:
 def summarise(
     frame: pl.DataFrame, unscored_share_max: float = UNSCORED_SHARE_MAX
 ) -> list[Standing]:
-    """Return the standings of one run: complete contenders by falling accuracy, then the others.
-
-    Args:
-        frame: rows in `precis.records.results.SCHEMA`.
-        unscored_share_max: share of unscored documents up to which a contender is ranked.
-    """
+    """Return the standings of one run: complete contenders by falling accuracy, then the others, of
+    whose rollouts a larger share is unscored."""
     groups = frame.partition_by(["model", "step"], maintain_order=True)
     standings = [_standing(group, unscored_share_max) for group in groups]
     return sorted(standings, key=_rank)

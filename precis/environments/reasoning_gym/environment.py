@@ -30,14 +30,7 @@ _SOUGHT = 8
 
 
 class ReasoningGym(RulerScored):
-    """The environment of a generator.
-
-    The held-out questions are its first ones that differ; those to train on come after them, and
-    are none of them.
-
-    Args:
-        puzzles: the module `puzzles`, in its process.
-        release: the package's version.
+    """The environment of a generator, whose first questions that differ are held out.
 
     Raises:
         ConfigError: the package has no such generator or parameters, or too few puzzles.

@@ -54,14 +54,10 @@ class Summaries(Environment):
     """Summaries of a corpus's documents.
 
     Args:
-        corpus: the documents to train on, without those of the warm start, and those held out.
-        services: the judge, which scores a summary by the questions that it answers; a ruler, that
-            ranks the summaries of a training document against each other instead; and a second
-            judge for the held-out documents, who decides no reward.
-        warm_start: what is imitated before the first step.
-        verdicts: rule in the judge's place for a benchmark, which asks about what is no prose, too:
-            what that would earn says what a judge pays for mere words.
-
+        services: the judge, a ruler that ranks the summaries of a training document instead,
+            and a second judge for the held-out documents, who decides no reward.
+        verdicts: rule in the judge's place for a benchmark, which asks about what is no prose,
+            too.
     """
 
     takes_random_player = False

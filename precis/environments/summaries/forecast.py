@@ -27,10 +27,6 @@ def forecast_judging(
     """Forecast what the reward's judge takes from a step on, validations and benchmark included.
 
     It is the most that a run may take: every document in place of another (`replacements_max`).
-    Ranking (`reward: ruler`) takes fewer calls than this, since it rules on whole groups.
-
-    Args:
-        warm_start_documents: set apart for a warm start.
     """
     return forecast(
         config.judge,
@@ -62,12 +58,7 @@ def forecast_second_judge(
 
 @dataclass(frozen=True)
 class ServiceForecast:
-    """An estimate of what a service that samples and trains will charge for.
-
-    Attributes:
-        read, sampled, trained: tokens.
-        usd: dollars; None where the settings give no prices.
-    """
+    """An estimate of the tokens that a service charges for, in dollars where prices are given."""
 
     read: int
     sampled: int

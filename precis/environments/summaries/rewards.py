@@ -21,11 +21,9 @@ _DENSITY_MAX = 1.15
 def disqualify(summary: str, document: Document, words_max: int) -> Disqualified | None:
     """Say why a summary scores zero before any judge is asked, or None.
 
-    As in ART's summarizer notebook, a summary over the limit scores zero, and so does one in a
-    script that its document is not written in (a way for a policy to pack more into a word).
-    The document's words count one by one however a summary joins them, and characters count
-    too, whether they can be seen or not. So does one that is a list of words: what is prose in
-    part keeps its reward in part (`precis.environments.summaries.prose`).
+    As in ART's summarizer notebook, one over the limit does, and one in another script than its
+    document's; the document's words count one by one however a summary joins them, and characters
+    count too. So does a list of words.
     """
     if not summary.strip():
         return "empty"
@@ -51,12 +49,8 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
 def reward_share(summary: str, words_max: int, ramp: float) -> float:
     """Return the share of its training reward that a summary keeps for its length.
 
-    All of it up to the ramp, and then less and less until the limit ("soft overlong punishment",
-    Yu et al. 2025, https://arxiv.org/abs/2503.14476): a cliff teaches those that fall off it, and
-    nobody who walks along it.
-
-    Args:
-        ramp: its length as a share of `words_max`; 0 for none.
+    All of it up to the ramp, and then less and less until the limit ("soft overlong punishment", Yu
+    et al. 2025, https://arxiv.org/abs/2503.14476). The ramp is a share of `words_max`; 0 for none.
     """
     if not ramp:
         return 1.0

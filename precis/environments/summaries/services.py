@@ -25,13 +25,8 @@ RUBRIC = """
 
 @dataclass(frozen=True)
 class Services:
-    """The servers of a run beside the trainer: the judge and the local stand-ins.
-
-    Attributes:
-        ruler: the same judge, ranking groups; None where `reward` asks questions.
-        second: another judge, for validations; None where none is asked.
-        standins: the local judge and the baselines; None where nobody needs them.
-    """
+    """The judge of a run, the same one ranking groups (`reward: ruler`), and another for
+    validations."""
 
     judge: JudgeClient
     ruler: TrajectoryRuler | None = None

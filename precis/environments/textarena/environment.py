@@ -45,13 +45,7 @@ _numbers = itertools.count(1)
 
 
 class TextArenaEnvironment(RulerScored):
-    """The environment of a game.
-
-    Args:
-        games: the module `games`, in its process.
-        release: the package's version.
-        opponent: has the other seats; None where their moves are made at random.
-    """
+    """The environment of a game; without an opponent the other seats' moves are made at random."""
 
     def __init__(
         self,

@@ -38,14 +38,8 @@ nltk.download = lambda *_, **__: False
 
 @dataclass
 class Game:
-    """A game that is played.
-
-    Attributes:
-        env: TextArena's.
-        generators: the states of Python's and numpy's.
-        illegal: moves of each player that were none.
-        seen: what the game has told each player, for finding moves in it.
-    """
+    """A game that is played, with the states of Python's and numpy's generators, what it has told
+    each player, and their moves that were none."""
 
     env: Any
     generators: tuple[Any, Any]

@@ -18,14 +18,7 @@ _TRIES_MAX = 4
 
 
 class Opponent:
-    """Asks a model for moves.
-
-    Args:
-        keys: those that are set, by the name of their variable.
-
-    Raises:
-        ConfigError: the provider's key is not set.
-    """
+    """Asks a model for moves; see `endpoint_of` for its key."""
 
     def __init__(self, settings: OpponentSettings, keys: Mapping[str, str]) -> None:
         self._settings = settings

@@ -24,10 +24,7 @@ _START_MAX = 60
 
 def demonstration_of(trajectory: "art.Trajectory") -> PickedSample:
     """Return the picks that a trajectory's last message shows: the policy's own as they were made,
-    of another's summary the sentences that say the same.
-
-    Nobody knows in which order another would have picked: theirs are in a random one, so that none
-    of them seems to go before the others.
+    of another's summary the sentences that say the same, in a random order.
 
     Raises:
         RolloutError: the messages before it hold no document.

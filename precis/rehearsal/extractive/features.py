@@ -61,13 +61,8 @@ def count_marks(sentence: str, tokens: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """A document as the policy sees it.
-
-    Attributes:
-        sentences: in document order.
-        words: each sentence's length in words, shape (sentences,).
-        matrix: standardised features, shape (sentences, len(NAMES)).
-    """
+    """A document as the policy sees it: its sentences, their lengths in words, and their
+    standardised features, shape (sentences, len(NAMES))."""
 
     sentences: tuple[str, ...]
     words: Integers

@@ -29,15 +29,10 @@ def pick(
     temperature: float,
     generator: np.random.Generator,
 ) -> tuple[int, ...]:
-    """Indices of the picked sentences, in the order of their picking.
+    """Indices of the picked sentences, in the order of their picking; temperature 0 picks the best.
 
-    Adding Gumbel noise to the scores and sorting once draws exactly what picking one by one
-    from the softmax does: a sentence that fits now has fitted, and lost, at every pick before
-    (Kool et al. 2019, https://arxiv.org/abs/1903.06059).
-
-    Args:
-        temperature: divides the scores; 0 always picks the best.
-        generator: the source of the noise; unused at temperature 0.
+    Adding Gumbel noise to the scores and sorting once draws exactly what picking one by one from
+    the softmax does (Kool et al. 2019, https://arxiv.org/abs/1903.06059).
     """
     keys = scores(policy, features)
     if temperature > 0:

@@ -13,16 +13,8 @@ from precis.rehearsal.kind import Batch, Floats
 
 @dataclass(frozen=True, eq=False)
 class PickedSample:
-    """One sampled summary.
-
-    Attributes:
-        features: of its document.
-        words_max: the budget that it was sampled under.
-        picks: sentences in the order of their picking.
-        logprobs: of the picks, by the policy that sampled them.
-        reward: what the summary earned.
-        advantage: how much better that is than its group; 0 until `with_advantage`.
-    """
+    """One sampled summary: its picks in their order, with the log probabilities of the policy that
+    sampled them, and its advantage over its group, 0 until `with_advantage`."""
 
     features: Features
     words_max: int

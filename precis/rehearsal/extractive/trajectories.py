@@ -18,8 +18,7 @@ def sample_of(trajectory: "art.Trajectory") -> PickedSample:
     """Return the sample that a trajectory's last choice is.
 
     Raises:
-        RolloutError: the messages before it hold no document.
-        TrainerError: there is no choice, or one without its tokens.
+        RolloutError, TrainerError: there is no document, or no choice with its tokens.
     """
     from openai.types.chat.chat_completion import Choice  # half a second to import
 

@@ -70,13 +70,8 @@ class _Statement:
 
 
 def grade(question: str, gold: str, answer: str) -> bool:
-    """Return whether an answer says what the golden answer says.
-
-    Args:
-        question: what was asked; its own words count for neither side.
-        gold: the golden answer.
-        answer: what was answered; it may say more than the golden answer.
-    """
+    """Return whether an answer, which may say more, says what the golden answer says. The
+    question's own words count for neither side."""
     if UNANSWERABLE in (gold.strip(), answer.strip()):
         return gold.strip() == answer.strip()
     asked = _read(question)

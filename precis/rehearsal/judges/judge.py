@@ -32,12 +32,7 @@ _WORDS_MIN = 100
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules by which a judge of rules reads and grades.
-
-    Attributes:
-        answer: what a text says to a question.
-        grade: whether, of a question, the golden answer and the given one, the last is right.
-    """
+    """The functions by which a judge answers a question from a text, and grades an answer."""
 
     answer: Callable[[str, str], str]
     grade: Callable[[str, str, str], bool]

@@ -82,16 +82,8 @@ class _Index:
 
 
 def answer(text: str, question: str) -> str:
-    """Return what a text says to a question.
-
-    Args:
-        text: a document, or a summary of one.
-        question: one question.
-
-    Returns:
-        One sentence of the text or two, of 60 words at most, in their order, or `UNANSWERABLE`
-        where none has enough to do with the question.
-    """
+    """Return what a text says to a question: one of its sentences or two, of 60 words at most, in
+    their order, or `UNANSWERABLE` where none has enough to do with the question."""
     index = _index(text)
     known = _known(index, question)
     if max((sum(words.values()) for words in known), default=0.0) < _KNOWN_MIN:

@@ -22,8 +22,7 @@ def attempt_scores(data: Mapping[str, Any]) -> dict[str, Any]:
 
     A summary is worth the share of its document's facts that it keeps. Of any other task nothing is
     known: an attempt is worth the share of its words that came back after the first answer, from
-    tools or whoever else spoke, so that a search that hits earns more than one that finds nothing.
-    That is no measure of a game, and shows that everything runs.
+    tools or whoever else spoke, which shows that everything runs.
     """
     scores = []
     for attempt in data["attempts"]:

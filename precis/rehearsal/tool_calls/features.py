@@ -49,12 +49,7 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The policy's view of a request's options.
-
-    Attributes:
-        features: the weights of each option, shape (options, features).
-        shares: how much each of them counts, shape (features,).
-    """
+    """The weights of each option, shape (options, features), and how much each of them counts."""
 
     features: NDArray[np.int32]
     shares: Floats

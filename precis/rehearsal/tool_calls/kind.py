@@ -159,9 +159,8 @@ def _token_shown(message: Message, options: Sequence[Option]) -> int:
 
 
 def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:
-    """Return the options of a request, and what the policy sees of them.
-
-    That is known for a while, for other rollouts of a group that get there and for training.
+    """Return the options of a request, and what the policy sees of them; known for a while, for
+    other rollouts that get there and for training.
 
     Raises:
         ApiError: 400, where there are none or too many.
@@ -195,11 +194,7 @@ def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequen
 def sample_of(
     before: Sequence[Message], tools: Sequence[Any], token: int, logprob: float, reward: float
 ) -> CallSample:
-    """Return what is to be learned from a call, given by its token.
-
-    Args:
-        before: the messages that it answers.
-        logprob: by the policy that sampled it.
+    """Return what is to be learned from a call, given by its token, that answers some messages.
 
     Raises:
         TrainerError: it is none that the request allows.

@@ -29,12 +29,8 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Option:
-    """A message that the policy can answer with.
-
-    Attributes:
-        name: of the tool; empty where it is a text.
-        content: the tool's arguments as JSON, or the text.
-    """
+    """A message that the policy can answer with: a text, or a tool's name and its arguments as
+    JSON."""
 
     name: str
     content: str

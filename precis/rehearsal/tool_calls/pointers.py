@@ -35,8 +35,6 @@ class Pointer:
     """An argument of a call, and where its value stands.
 
     Attributes:
-        name: the argument's.
-        value: as text.
         length: of the value, in words.
         age: how many messages are newer than the newest one that says it; None if none says it.
         times: how often that message says it.

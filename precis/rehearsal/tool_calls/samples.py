@@ -15,17 +15,8 @@ _BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class CallSample:
-    """One call of a rollout.
-
-    Attributes:
-        seen: what the policy saw of the options.
-        picks: the option that was picked.
-        token: of the option.
-        logprob: of the option, by the policy that sampled it.
-        reward: what the rollout earned.
-        prompt: the prompt's tokens.
-        advantage: how much better that is than its group; 0 until `with_advantage`.
-    """
+    """One call of a rollout: what the policy saw of the options, the one that was picked with its
+    token and log probability, and its advantage over its group, 0 until `with_advantage`."""
 
     seen: Seen
     picks: tuple[int]

@@ -22,15 +22,8 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A text as the policy reads it.
-
-    Attributes:
-        words: words and signs, in lower case.
-        hashes: theirs, between as many of the border as can be seen of it.
-        line_of: the number of each word's line.
-        lines: the words of each line.
-        places: where each word stands.
-    """
+    """A text as the policy reads it: its words and signs in lower case, with their hashes between
+    borders, the words of each line, and where each word stands."""
 
     words: tuple[str, ...]
     hashes: Hashes

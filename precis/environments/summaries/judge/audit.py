@@ -45,11 +45,10 @@ class AuditSample:
 
 
 def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[AuditSample]:
-    """So many summaries that a judge ruled on, at random but the same for the same seed.
+    """So many summaries that a judge read and ruled on, at random but the same for the same seed.
 
     Args:
-        results: rows as `precis.records.questions.answers_in` has them. Unscored summaries, and
-            those that scored zero unread, have no verdict to check and are left out.
+        results: rows as `precis.records.questions.answers_in` has them.
     """
     ruled = results.filter(pl.col("cause").is_null() & were_read())
     groups = ruled.sort(ANSWERS_KEY, nulls_last=False).partition_by(

@@ -38,12 +38,8 @@ _BEHIND_APOSTROPHE = re.compile(r"'(?=[=+\-@＝＋－＠])")
 
 @dataclass(frozen=True)
 class Agreement:
-    """The rulings of a judge and a person on the same questions.
-
-    Attributes:
-        both: ruled correct by both.
-        neither: ruled correct by neither.
-    """
+    """The rulings of a judge and a person on the same questions: correct by both, by one, by
+    neither."""
 
     both: int
     only_judge: int
@@ -114,12 +110,11 @@ def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of some results that a person has ruled on, with the verdicts as `person`.
 
-    Lines without a verdict are left out. A line on a summary's prose becomes a row whose question
-    is `PROSE`, and `correct` what the judge says.
+    A line on a summary's prose becomes a row whose question is `PROSE`, and `correct` what the
+    judge says.
 
     Raises:
-        ConfigError: the file can't be read, a line of it is not of these results or is there
-            twice, or none holds a verdict.
+        ConfigError: the file can't be read, holds no verdict, or is not of these results.
     """
     ruled = list(_verdicts(path))
     if not ruled:
@@ -168,8 +163,8 @@ def agreement_with(person: pl.DataFrame) -> Agreement:
 
 
 def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
-    """Describe the judge by a filled-in sheet, as text: how far the two agree, and the accuracy
-    that is left.
+    """Describe the judge by a filled-in sheet: how far person and judge agree, and the accuracy
+    left.
 
     Raises:
         ConfigError: the sheet can't be used.

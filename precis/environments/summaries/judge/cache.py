@@ -1,12 +1,8 @@
 """The judge's replies on disk, so that nothing is asked twice.
 
-One SQLite file in WAL mode, which several processes may use at once and which a SIGKILL leaves
-whole. It is an economy and never a need: a cache that is busy, full or broken is a cache that
-misses, is logged once, and costs a call instead of a verdict.
-
-The calls are synchronous although the judge's client is not: a read or write takes some tens of
-microseconds, less than handing it to a thread and back, and the wait for another process is
-bounded by `_BUSY_S`.
+One SQLite file in WAL mode, for several processes at once. A cache that is busy, full or broken is
+a cache that misses, is logged once, and costs a call instead of a verdict. Calls block, as they
+take less than a thread would; the wait for another process is bounded by `_BUSY_S`.
 """
 
 import logging
@@ -62,13 +58,8 @@ class CacheStats:
 class ReplyCache:
     """Replies by key; when the file reaches its bound, the least recently used go first.
 
-    Use it as a context manager or call `close()`: hits and times of use are written in batches
-    and with the next reply, so that reading stays reading. Recency is kept to the hour.
-
-    Args:
-        path: the SQLite file; made, with its folder, where it does not exist.
-        bytes_max: bound of the file's used pages. Concurrent processes each apply their own.
-        clock: seconds since the epoch.
+    Use it as a context manager or call `close()`: hits and times of use are written with the next
+    reply. Recency is kept to the hour; `bytes_max` bounds the file's used pages.
     """
 
     def __init__(
@@ -130,13 +121,8 @@ class ReplyCache:
         return CacheStats(entries, _count_used_bytes(connection), lookups[1], lookups[0])
 
     def prune(self, bytes_max: int | None = None, older_than_s: float | None = None) -> int:
-        """Delete what was not used for so long, then the oldest down to a size; shrink the file.
-
-        Returns:
-            How many replies were deleted.
-
-        Raises:
-            sqlite3.Error: the file can't be read or written.
+        """Delete what was not used for so long, then the oldest down to a size, and shrink the
+        file; returns how many were deleted, and raises sqlite3.Error where the file can't be used.
         """
         connection = self._require_connection()
         before = connection.total_changes

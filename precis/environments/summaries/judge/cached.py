@@ -89,10 +89,8 @@ class CachedJudge:
         await self._client.close()
 
     async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> T:
-        """Return the result of `parse` for the judge's reply to a prompt.
-
-        The same prompt at the same time (two summaries may lead to the same answers, and so to
-        the same grading) is asked once, where there is a cache to share the reply.
+        """Return the result of `parse` for the judge's reply to a prompt. With a cache, the same
+        prompt at the same time is asked once.
 
         Raises:
             ProviderFailed: the last try failed too, or the deadline leaves no time for another.

@@ -48,14 +48,8 @@ class JudgeClient:
     `async with JudgeClient(endpoint, config) as judge: verdict = await judge.score(...)`
 
     The limits in `config` hold for all that it is asked at the same time. Whatever else uses the
-    same key takes its `limiter`.
-
-    Args:
-        cache: keeps replies that led to a verdict, and only those.
-        prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
-
-    Attributes:
-        identity: which judge gave a verdict and how it was asked, for the records of results.
+    same key takes its `limiter`. Its `identity` says which judge gave a verdict, and how it was
+    asked.
     """
 
     def __init__(
@@ -154,7 +148,7 @@ class JudgeClient:
         """Ask one small question, uncached, to see that the judge can be used at all.
 
         Raises:
-            JudgeRejected: its replies are no verdicts, or it rejects the key or the model.
+            JudgeRejected: it can't.
             JudgeUnavailable: it did not answer, and may later.
         """
         question = Question("check", "What colour is the door?", "green", answerable=True)

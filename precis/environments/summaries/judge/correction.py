@@ -20,15 +20,8 @@ from precis.statistics.standings import Contender, contenders, rows_by
 
 @dataclass(frozen=True)
 class CorrectedAccuracy:
-    """A contender's accuracy.
-
-    Attributes:
-        contender: whose; None for all of them together.
-        judged: as the judge has it.
-        corrected: as the person's verdicts correct it; None where they are on fewer than five
-            documents, which say too little.
-        documents: how many those are.
-    """
+    """A contender's accuracy, or that of all together (None), by the judge, and as a person's
+    verdicts on so many documents correct it; None with fewer than five."""
 
     contender: Contender | None
     judged: Interval
@@ -37,10 +30,8 @@ class CorrectedAccuracy:
 
 
 def correct_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[CorrectedAccuracy]:
-    """Return the accuracy of all contenders together, then of each one.
-
-    Where the person has ruled on one of several contenders alone, there is none of all together:
-    how far the judge errs on that one says nothing of the others.
+    """Return the accuracy of all contenders together, unless the person has ruled on one alone,
+    then of each one.
 
     Args:
         results: rows as `precis.records.questions.answers_in` has them.

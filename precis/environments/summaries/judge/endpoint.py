@@ -40,8 +40,6 @@ def endpoint_for(
     """Return the endpoint that a configuration means.
 
     Args:
-        config: provider, and the model where it is not the provider's default.
-        environment: where the key is read from.
         local_url: of the lexical judge, from whoever started it; ends in `/v1`.
         own_key: the variable that the key of provider `url` is read from.
 

@@ -18,13 +18,7 @@ from precis.store.kept import KeptRecords
 
 
 class KeptVerdicts:
-    """Verdicts that were paid for already, and new ones.
-
-    Args:
-        words_max: how long a summary is at most.
-        kept: where verdicts are kept; None keeps none.
-        dry: ask nobody.
-    """
+    """Verdicts that were paid for already, and new ones; a dry one asks nobody."""
 
     def __init__(
         self,

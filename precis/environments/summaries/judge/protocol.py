@@ -1,14 +1,12 @@
 """The requests that a verdict takes, and the valid replies to each. Nothing here does I/O.
 
-Both protocols ask the judge twice about a question: to answer it from the text alone, and to
-compare that answer with the golden one, unless there is nothing to compare: it was declined, or
-is the golden one. `batched` puts all of a document's questions into one
-request of each kind, and asks with the answers whether the summary is prose. `per_question` puts
-one question into a request and shows the grader the whole document too, as ART's summarizer
-notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`), and does not ask about prose.
+Both protocols ask the judge to answer a question from the text alone, and then to compare that
+answer with the golden one, where that needs a grader. `batched` puts all of a document's questions
+into one request of each kind, and asks with the answers whether the summary is prose.
+`per_question` puts one into a request and shows the grader the document too, as ART's summarizer
+notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`).
 
-A reply counts only if it is exactly what was asked for. Whatever else a judge says, to more
-questions, to fewer, twice, or in prose, is no verdict.
+A reply counts only if it is exactly what was asked for.
 """
 
 import hashlib
@@ -55,13 +53,7 @@ class BadReply(ValueError):
 
 @dataclass(frozen=True)
 class Prompt:
-    """One request to the judge, whichever model that is.
-
-    Attributes:
-        name: names the reply's schema.
-        ids: of the entries that the reply must have; `q1`, `q2`, … rather than a corpus' own,
-            which are data too.
-    """
+    """One request to the judge; the entries of its reply must have these `ids`: `q1`, `q2`, …"""
 
     name: Literal["answers", "grades", "scores"]
     messages: list[dict[str, str]]
@@ -71,12 +63,8 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reading:
-    """The judge's reading of a summary.
-
-    Attributes:
-        answers: in the order of the questions; one that could not be given is `UNANSWERABLE`.
-        is_prose: whether the summary is written for a person; true where that was not asked.
-    """
+    """The judge's answers in the order of the questions, and whether it takes the summary for
+    prose."""
 
     answers: list[str]
     is_prose: bool = True
@@ -94,9 +82,8 @@ def ruling(question: Question, given: str) -> bool | None:
     """Return whether a given answer is correct, where that takes no grader; None where it takes
     one.
 
-    What was declined is wrong, or right where the document has no answer, and nothing else is
-    right there. The golden answer, word for word, is correct; what is too long for an answer is
-    wrong.
+    What was declined is right where the document has no answer, and nothing else is. The golden
+    answer, word for word, is correct; what is too long for an answer is wrong.
     """
     if is_too_long(given):
         return False
@@ -146,12 +133,7 @@ def guess_prompt(questions: Sequence[Question]) -> Prompt:
 
 
 def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Prompt:
-    """Ask whether given answers say what the golden ones say.
-
-    Args:
-        graded: the questions with their answers.
-        document: the text that the questions are about, where the grader is to see it.
-    """
+    """Ask whether given answers say what the golden ones say; the grader may see the document."""
     ids = _ids(len(graded))
     items = []
     for id, one in zip(ids, graded, strict=True):

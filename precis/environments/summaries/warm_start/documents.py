@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 def prepare_warm_start(
     config: WarmStartConfig | None, corpus: Corpus, words_max: int
 ) -> tuple[WarmStart | None, Corpus]:
-    """Choose the documents for a run's warm start, and return the corpus without them. The choice
-    is the same for the same settings.
+    """Choose the documents for a run's warm start, and return the corpus without them.
 
     Raises:
         DocumentsError: too few documents would be left, or the file can't be used.

@@ -13,12 +13,7 @@ _READERS = (".parquet", ".jsonl")
 
 @dataclass(frozen=True)
 class GivenSummary:
-    """A row.
-
-    Attributes:
-        document_id, text: of the document; one of them may be empty.
-        where: for messages.
-    """
+    """A row, with its document's id or text, and where it stands."""
 
     document_id: str
     text: str
