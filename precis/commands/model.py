@@ -78,7 +78,15 @@ def export(
     with sentences():
         found = _find(name, step, store)
         options = ExportOptions(base, dtype == "float32", converter)
-        _report(found, export_model(found, to.expanduser(), file_format, options))
+        exported = export_model(found, to.expanduser(), file_format, options)
+        echo(f"{found.serving_name} is in {exported.folder}.")
+        proof = exported.proof
+        if proof is not None:
+            echo(
+                f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of "
+                f"their type, and {proof.equal} are the base's own."
+            )
+        _warn_of_rounding(exported)
 
 
 @app.command()
@@ -182,18 +190,6 @@ def _find_or_show_key() -> str:
 def _say_how_to_ask(name: str, address: ServerAddress, is_agent: bool) -> None:
     command = "play AGENT.py" if is_agent else "summarize FILE"
     note(f"Then: precis {command} --url {address.url} --model {name}")
-
-
-def _report(model: NamedCheckpoint, exported: Exported) -> None:
-    echo(f"{model.serving_name} is in {exported.folder}.")
-    proof = exported.proof
-    if proof is None:
-        return
-    echo(
-        f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of their "
-        f"type, and {proof.equal} are the base's own."
-    )
-    _warn_of_rounding(exported)
 
 
 def _warn_of_rounding(exported: Exported) -> None:

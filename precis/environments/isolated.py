@@ -44,11 +44,7 @@ class IsolatedModule:
         self._thread: ThreadPoolExecutor | None = None
 
     async def call(self, function: str, *arguments: Any) -> Any:
-        """Return what a function returns.
-
-        Raises:
-            IsolatedError: it raised, or took too long, or the module can't be imported.
-        """
+        """Return what a function returns; see `call_now`."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "precis-isolated")
         loop = asyncio.get_running_loop()
@@ -63,7 +59,16 @@ class IsolatedModule:
         with self._lock:
             process = self._process
             if process is None:
-                process = self._process = self._start()
+                program = [sys.executable, "-P", "-W", "ignore"]
+                program += ["-m", "precis.environments.isolated_process"]
+                process = self._process = subprocess.Popen(
+                    [*program, self._module, str(self._call_s)],
+                    env=harmless(),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is ours
+                )
                 try:
                     self._read(process)
                 except IsolatedError as error:
@@ -86,17 +91,6 @@ class IsolatedModule:
             self._thread = None
         with self._lock:
             self._stop()
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        program = ["-m", "precis.environments.isolated_process"]
-        return subprocess.Popen(
-            [sys.executable, "-P", "-W", "ignore", *program, self._module, str(self._call_s)],
-            env=harmless(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is ours
-        )
 
     def _read(self, process: "subprocess.Popen[bytes]") -> Any:
         assert process.stdout

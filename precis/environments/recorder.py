@@ -144,7 +144,14 @@ async def attempt(
     except PrecisError:
         raise
     except (Exception, SystemExit) as error:
-        return Unscored("agent_failed", _describe(error))
+        said = type(error).__name__
+        text = " ".join(str(error).split())[:_DETAIL_MAX]
+        if text:
+            said = f"{said}: {text}"
+        frames = traceback.extract_tb(error.__traceback__)
+        if frames:
+            said = f"{said} ({frames[-1].filename}, line {frames[-1].lineno})"
+        return Unscored("agent_failed", said)
 
 
 async def _await_score(
@@ -216,13 +223,3 @@ def _score_in(returned: object) -> Score | None:
 
 def _is_finite(value: object) -> bool:
     return isinstance(value, numbers.Real) and math.isfinite(value)
-
-
-def _describe(error: BaseException) -> str:
-    """Return an agent's error with the line that raised it."""
-    where = ""
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames:
-        where = f" ({frames[-1].filename}, line {frames[-1].lineno})"
-    text = " ".join(str(error).split())[:_DETAIL_MAX]
-    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"

@@ -41,7 +41,14 @@ class UserThreads:
         Raises:
             RolloutError: too many abandoned functions are still at work.
         """
-        self._refuse_too_many()
+        self._abandoned = [one for one in self._abandoned if one.is_alive()]
+        count = len(self._abandoned)
+        if count >= ABANDONED_MAX:
+            raise RolloutError(
+                f"{self._where}: {count} functions are still at work though their rollouts have "
+                "ended, and nothing can end them.",
+                "Give whatever they wait for a timeout, and each of their loops an end.",
+            )
         thread = _UserThread(function, given)
         thread.start()
         ended = asyncio.wrap_future(thread.ended)
@@ -57,16 +64,6 @@ class UserThreads:
         if thread.error is not None:
             raise thread.error
         return thread.returned
-
-    def _refuse_too_many(self) -> None:
-        self._abandoned = [one for one in self._abandoned if one.is_alive()]
-        count = len(self._abandoned)
-        if count >= ABANDONED_MAX:
-            raise RolloutError(
-                f"{self._where}: {count} functions are still at work though their rollouts have "
-                "ended, and nothing can end them.",
-                "Give whatever they wait for a timeout, and each of their loops an end.",
-            )
 
 
 class _UserThread(threading.Thread):
@@ -90,7 +87,13 @@ class _UserThread(threading.Thread):
         try:
             self.returned = self._context.run(self._call)
         except BaseException as error:
-            self.error = _explained(error)
+            self.error = error
+            if isinstance(error, RuntimeError) and _OF_ANOTHER_LOOP in str(error):
+                explained = RuntimeError(
+                    f"{error}. Each rollout has an event loop of its own: make its clients and "
+                    "locks inside the function, and not for the whole file"
+                )
+                self.error = explained.with_traceback(error.__traceback__)
         finally:
             self.ended.set_result(None)
 
@@ -111,13 +114,3 @@ class _UserThread(threading.Thread):
         if self._cancelled and self._task is not None:
             self._task.cancel()
         return await returned
-
-
-def _explained(error: BaseException) -> BaseException:
-    if not isinstance(error, RuntimeError) or _OF_ANOTHER_LOOP not in str(error):
-        return error
-    explained = RuntimeError(
-        f"{error}. Each rollout has an event loop of its own: make its clients and locks inside "
-        "the function, and not for the whole file"
-    )
-    return explained.with_traceback(error.__traceback__)

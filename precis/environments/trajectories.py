@@ -13,7 +13,7 @@ from art.utils.trajectory_logging import write_trajectory_groups_parquet
 from openai.types.chat.chat_completion import Choice
 
 from precis.environments.conversations import Conversation, conversations_of
-from precis.records.rollout import Call, Rollout, Score, Split, Unscored, content_text
+from precis.records.rollout import Rollout, Score, Split, Unscored, content_text
 from precis.records.samples import with_tokens
 from precis.records.trajectories import trajectories_key
 from precis.store import Store
@@ -84,7 +84,12 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
     score = rollout.score
     calls = rollout.calls
     # ART's parquet holds texts, and one conversation a rollout.
-    items = [_plain(item) for item in trajectory.messages_and_choices]
+    items: list[Any] = []
+    for item in trajectory.messages_and_choices:
+        plain: Any = item
+        if not isinstance(item, Choice):
+            plain = {**item, "content": content_text(item.get("content"))}
+        items.append(plain)
     trajectory.messages_and_choices = items
     others = []
     for history in trajectory.additional_histories:
@@ -105,13 +110,6 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
     return trajectory
 
 
-def _plain(item: Any) -> Any:
-    """Return a message with its content as text; a choice as it is."""
-    return (
-        item if isinstance(item, Choice) else {**item, "content": content_text(item.get("content"))}
-    )
-
-
 def _message(item: Any) -> dict[str, Any]:
     """Return a message, or a choice's, as the parquet has those of the first conversation."""
     sampled = isinstance(item, Choice)
@@ -130,10 +128,10 @@ def _items(conversation: Conversation) -> tuple[list[Any], list[Any] | None]:
     items: list[Any] = []
     for place, message in enumerate(conversation.messages):
         call = conversation.calls.get(place)
-        items.append(_choice(call) if call else message)
+        if call is None:
+            items.append(message)
+            continue
+        choice = {"index": 0, "finish_reason": "stop", **call.choice}
+        has_ids = bool(call.token_ids)
+        items.append(with_tokens(choice, call) if has_ids else Choice.model_validate(choice))
     return items, list(conversation.tools) or None
-
-
-def _choice(call: Call) -> Choice:
-    choice = {"index": 0, "finish_reason": "stop", **call.choice}
-    return with_tokens(choice, call) if call.token_ids else Choice.model_validate(choice)

@@ -17,7 +17,11 @@ def split(text: str, tokens_max: int) -> list[str]:
     wanted = total / math.ceil(total / tokens_max)
     parts: list[str] = []
     part = ""
-    for sentence in _pieces(text, tokens_max):
+    pieces: list[str] = []
+    for sentence in sentences(text):
+        is_short = estimate_most_tokens(sentence) <= tokens_max
+        pieces += [sentence] if is_short else _cut(sentence, tokens_max)
+    for sentence in pieces:
         longer = f"{part}\n{sentence}" if part else sentence
         if part and estimate_most_tokens(longer) > tokens_max:
             parts.append(part)
@@ -30,22 +34,14 @@ def split(text: str, tokens_max: int) -> list[str]:
     return [*parts, part] if part else parts
 
 
-def _pieces(text: str, tokens_max: int) -> list[str]:
-    """Sentences, those over the limit in pieces under it."""
-    pieces: list[str] = []
-    for sentence in sentences(text):
-        if estimate_most_tokens(sentence) <= tokens_max:
-            pieces.append(sentence)
-        else:
-            pieces.extend(_cut(sentence, tokens_max))
-    return pieces
-
-
 def _cut(sentence: str, tokens_max: int) -> list[str]:
+    """Return a sentence in pieces that fit: scripts without spaces have very long words."""
+    size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
     pieces: list[str] = []
     piece = ""
     for word in sentence.split():
-        for chunk in _chunks(word, tokens_max):
+        for start in range(0, len(word), size):
+            chunk = word[start : start + size]
             longer = f"{piece} {chunk}" if piece else chunk
             if estimate_most_tokens(longer) > tokens_max:
                 pieces.append(piece)
@@ -53,9 +49,3 @@ def _cut(sentence: str, tokens_max: int) -> list[str]:
             else:
                 piece = longer
     return [*pieces, piece] if piece else pieces
-
-
-def _chunks(word: str, tokens_max: int) -> list[str]:
-    """Return a word in pieces that fit: scripts without spaces have very long ones."""
-    size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
-    return [word[start : start + size] for start in range(0, len(word), size)]

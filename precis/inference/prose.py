@@ -5,7 +5,6 @@ What picks sentences out of a document picks from these, so that its summary rea
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import unescape
 
 from markdown_it import MarkdownIt
@@ -28,27 +27,19 @@ _NO_TEXT = ("<script", "<style", "<pre", "<!--", "<?", "<!")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,40}\]:?")
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A piece of a document, by what it is."""
-
-    kind: str
-    text: str
-
-
 def prose(text: str, *, is_print: bool = False) -> str:
     """Return the sentences of a text, a paragraph or list item a line; of a text that consists of
     something else, that without its marks. On a printed page no character is a mark."""
     blocks = list(_blocks((_LINES if is_print else _MARKDOWN).parse(text)))
-    spoken = [block.text for block in blocks if block.kind == "paragraph"]
+    spoken = [line for kind, line in blocks if kind == "paragraph"]
     sentences = [one for one in spoken if _is_sentence(one)]
     if 2 * _size(sentences) >= _size(spoken) > 0 and sentences:
         return "\n".join(sentences)
-    return "\n".join(spoken or (block.text for block in blocks)) or text.strip()
+    return "\n".join(spoken or (line for _, line in blocks)) or text.strip()
 
 
-def _blocks(tokens: Sequence[Token]) -> Iterator[_Block]:
-    """The pieces of a parsed document; those without a word are left out."""
+def _blocks(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """The pieces of a parsed document, by what they are; those without a word are left out."""
     kind = "paragraph"
     for token in tokens:
         if token.type in ("heading_open", "table_open"):
@@ -67,11 +58,11 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[_Block]:
             yield from _named("other" if is_row else kind, _words(token))
 
 
-def _named(kind: str, text: str) -> Iterator[_Block]:
+def _named(kind: str, text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
         shown = _BULLET.sub("", " ".join(line.split()), count=1)
         if any(map(str.isalnum, shown)):
-            yield _Block(kind, shown)
+            yield kind, shown
 
 
 def _words(inline: Token) -> str:

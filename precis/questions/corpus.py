@@ -10,7 +10,6 @@ import polars as pl
 from precis.errors import DocumentsError
 from precis.questions.make import DocumentQuestions, document_of
 from precis.questions.prompts import UNANSWERED, WrittenQuestion
-from precis.records.documents import Document, Question
 from precis.records.rows import COLUMNS
 
 ANSWERED_FOR_EACH_UNANSWERABLE = 4
@@ -31,25 +30,26 @@ def rows_of(
     taken = _unanswerable(usable)
     rows = []
     for place, one in enumerate(usable):
-        path = _relative(Path(one.text.name), folder)
+        path = Path(one.text.name)
+        # What was given may be a file itself.
+        is_inside = path != folder and path.is_relative_to(folder)
+        path = path.relative_to(folder) if is_inside else Path(path.name)
         topic = path.parent.as_posix() if path.parent.name else TOPIC
         document = document_of(one.text, [*one.answered, *taken.get(place, [])], topic, mark)
-        rows += [_row(document, question, path) for question in document.questions]
+        for question in document.questions:
+            is_quoted = question.long_answer in document.text
+            row = {
+                "document_id": document.id,
+                "document_topic": document.topic,
+                "document_path": path.as_posix(),
+                "document_extracted": document.text,
+                "question_id": question.id,
+                "question": question.text,
+                "answer": question.answer,
+                "long_answer": question.long_answer if is_quoted else "",
+            }
+            rows.append(row)
     return rows
-
-
-def _row(document: Document, question: Question, path: Path) -> dict[str, str]:
-    is_quoted = question.long_answer in document.text
-    return {
-        "document_id": document.id,
-        "document_topic": document.topic,
-        "document_path": path.as_posix(),
-        "document_extracted": document.text,
-        "question_id": question.id,
-        "question": question.text,
-        "answer": question.answer,
-        "long_answer": question.long_answer if is_quoted else "",
-    }
 
 
 def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
@@ -88,9 +88,3 @@ def _unanswerable(usable: Sequence[DocumentQuestions]) -> dict[int, list[Written
     for place, question in offered[:wanted]:
         taken.setdefault(place, []).append(question)
     return taken
-
-
-def _relative(path: Path, folder: Path) -> Path:
-    # What was given may be a file itself.
-    is_inside = path != folder and path.is_relative_to(folder)
-    return path.relative_to(folder) if is_inside else Path(path.name)

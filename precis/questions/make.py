@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
-from functools import partial
 from typing import Any, Protocol
 
 from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored
@@ -89,19 +88,26 @@ class QuestionMaker:
                 rejected.
             DocumentsError: what was paid for can't be kept.
         """
-        return await run_for_each(partial(self._make_in_turn, tell=tell), texts)
 
-    async def _make_in_turn(self, text: Text, tell: Tell) -> DocumentQuestions:
-        async with self._turns:
-            made = await self._make_one(text)
-        tell(made)
-        return made
+        async def make_in_turn(text: Text) -> DocumentQuestions:
+            async with self._turns:
+                made = await self._make_one(text)
+            tell(made)
+            return made
+
+        return await run_for_each(make_in_turn, texts)
 
     async def _make_one(self, text: Text) -> DocumentQuestions:
-        try:
-            written = await self._write(text)
-        except ProviderFailed as error:
-            return DocumentQuestions(text, problem=f"no questions were written: {error}")
+        key = self._key(text)
+        known = self._get(key)
+        if known is not None:
+            written = [WrittenQuestion(**one) for one in known]
+        else:
+            try:
+                written = await self._writer.write(text.text)
+            except ProviderFailed as error:
+                return DocumentQuestions(text, problem=f"no questions were written: {error}")
+            self._keep(key, list(map(asdict, written)))
         different = without_duplicates(written)
         document = document_of(text, different)
         read = await self._try(document, document.text)
@@ -111,15 +117,6 @@ class QuestionMaker:
         if isinstance(guessed, Unscored):
             return _untried(text, guessed)
         return _sift(text, written, different, read, guessed)
-
-    async def _write(self, text: Text) -> list[WrittenQuestion]:
-        key = self._key(text)
-        known = self._get(key)
-        if known is not None:
-            return [WrittenQuestion(**one) for one in known]
-        written = await self._writer.write(text.text)
-        self._keep(key, list(map(asdict, written)))
-        return written
 
     async def _try(self, document: Document, text: str | None) -> Scored | Unscored:
         """Return the judge's verdict from a text, or from none; asked for once."""

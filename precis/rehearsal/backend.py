@@ -103,13 +103,23 @@ class EmbeddedBackend(ImitatesInOnePass):
             TypeError: an option is not known.
             TrainerError: a trajectory can't be learned from.
         """
-        settings = self._settings_with(options)
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
+            raise TypeError(
+                f"An embedded policy has no training option {', '.join(unknown)}: it takes "
+                f"{', '.join(_OPTIONS)}."
+            )
+        chosen = self._settings.model_dump(include=set(_OPTIONS))
+        settings = EmbeddedTrainer.model_validate({**chosen, **options})
         groups = list(trajectory_groups)
         async with self._training:
             trained = self._latest(model)
             seen = []
             kept = advance(trained)
-            samples = with_advantages(list(map(self._samples_of, groups)), settings.scale_rewards)
+            sampled = []
+            for group in groups:
+                sampled.append(list(map(self._kind.samples_of, group.trajectories)))
+            samples = with_advantages(sampled, settings.scale_rewards)
             if samples:
                 for done in passes(trained, self._kind.batch_of(samples), settings):
                     kept = done.trained
@@ -203,19 +213,6 @@ class EmbeddedBackend(ImitatesInOnePass):
 
     def _latest(self, model: AnyModel) -> TrainingState:
         return load(self._folder(model), self._step(model), self._kind.layout)
-
-    def _samples_of(self, group: TrajectoryGroup) -> list[list[Sample]]:
-        return [self._kind.samples_of(trajectory) for trajectory in group.trajectories]
-
-    def _settings_with(self, options: dict[str, Any]) -> EmbeddedTrainer:
-        unknown = sorted(set(options) - set(_OPTIONS))
-        if unknown:
-            raise TypeError(
-                f"An embedded policy has no training option {', '.join(unknown)}: it takes "
-                f"{', '.join(_OPTIONS)}."
-            )
-        chosen = self._settings.model_dump(include=set(_OPTIONS))
-        return EmbeddedTrainer.model_validate({**chosen, **options})
 
 
 def _metrics(

@@ -35,43 +35,36 @@ class PolicyEndpoint:
         Raises:
             ApiError: 404 for an unknown model or step, 400 where there is nothing to pick from.
         """
-        name, step = self._resolve(asked.model)
-        choices = self._kind.answer(self._policy(name, step), asked)
-        ids = prompt_ids(asked.messages, asked.tools) if asked.return_token_ids else None
-        return Completion(f"{name}@{step}", choices, prompt_ids=ids)
-
-    def _resolve(self, model: str) -> tuple[str, int]:
+        model = asked.model
+        not_found = ApiError(404, f"The model `{model}` does not exist here.", "model_not_found")
         name, _, wanted = model.partition("@")
         folder = self._folders.get(name)
         if folder is None:
-            raise _not_found(model)
+            raise not_found
         if wanted.isdecimal():
-            return name, int(wanted)
-        saved = steps(folder)
-        if model != name or not saved:
-            raise _not_found(model)
-        return name, saved[-1]
-
-    def _policy(self, name: str, step: int) -> Policy:
-        folder = self._folders[name]
+            step = int(wanted)
+        else:
+            saved = steps(folder)
+            if model != name or not saved:
+                raise not_found
+            step = saved[-1]
         try:
             # A step that was taken back and trained again stands in another folder.
             status = folder_of(folder, step).stat()
         except OSError as error:
-            raise _not_found(f"{name}@{step}") from error
+            raise not_found from error
         try:
-            return _load(folder, step, self._kind.layout, status.st_ino, status.st_mtime_ns)
+            policy = _load(folder, step, self._kind.layout, status.st_ino, status.st_mtime_ns)
         except PrecisError as error:
             raise ApiError(500, str(error), "corrupt_checkpoint") from error
+        choices = self._kind.answer(policy, asked)
+        ids = prompt_ids(asked.messages, asked.tools) if asked.return_token_ids else None
+        return Completion(f"{name}@{step}", choices, prompt_ids=ids)
 
 
 @lru_cache(maxsize=8)
 def _load(folder: Path, step: int, layout: Layout, _inode: int, _changed_ns: int) -> Policy:
     return load(folder, step, layout).policy
-
-
-def _not_found(model: str) -> ApiError:
-    return ApiError(404, f"The model `{model}` does not exist here.", "model_not_found")
 
 
 def generator_of(asked: ChatRequest) -> np.random.Generator:

@@ -16,7 +16,7 @@ from precis.report.topics import Topics, accuracy_by_topic
 from precis.report.wording import Words, bounds, chance, name, percent
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
-from precis.statistics.nights import NightlyChange, Regression
+from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import (
     Contender,
     Standing,
@@ -86,7 +86,7 @@ class Benchmark:
         return side_by_side(self.standings)
 
     @property
-    def regressions(self) -> list[Regression]:
+    def regressions(self) -> list[NightlyChange]:
         """The contenders that do worse than on the nights before, beyond chance."""
         return [each for each in self.changes if each.is_regression]
 

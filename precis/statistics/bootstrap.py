@@ -32,7 +32,10 @@ def bca_bounds(
     spread = float(np.sum(influence**2) ** 1.5)
     acceleration = float(np.sum(influence**3)) / (6 * spread) if spread else 0.0
     reach = widened(NORMAL.inv_cdf((1 + confidence) / 2), len(part))
-    ends = [_adjust_percentile(bias, acceleration, side * reach) for side in (-1, 1)]
+    ends = []
+    for side in (-1, 1):
+        shift = bias + side * reach
+        ends.append(NORMAL.cdf(bias + shift / max(1 - acceleration * shift, 1e-6)))
     low, high = np.quantile(ratios, ends)
     return float(low), float(high)
 
@@ -57,12 +60,6 @@ def _resample_ratios(
         picks = generator.integers(0, len(part), shape)
         ratios.append(part[picks].sum(axis=1) / whole[picks].sum(axis=1))
     return np.concatenate(ratios)
-
-
-def _adjust_percentile(bias: float, acceleration: float, z: float) -> float:
-    """Return the percentile to take instead of the normal distribution's at z."""
-    shift = bias + z
-    return NORMAL.cdf(bias + shift / max(1 - acceleration * shift, 1e-6))
 
 
 def widened(z: float, documents: int) -> float:

@@ -58,23 +58,6 @@ class NightlyChange:
         )
 
 
-Regression = NightlyChange
-"""A change for the worse, as `regressions` returns it."""
-
-
-def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[Regression]:
-    """Return the contenders that do worse tonight than on the nights before, beyond chance.
-
-    Args:
-        tonight: the rows of one night, in `precis.records.results.SCHEMA`.
-        before: the rows of one earlier night or of several, which are averaged by document.
-
-    Returns:
-        The regressions, worst first; empty where nothing can be compared.
-    """
-    return [change for change in changes(tonight, before) if change.is_regression]
-
-
 def changes(
     tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
 ) -> list[NightlyChange]:

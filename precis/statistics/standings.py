@@ -97,7 +97,13 @@ def summarise(
     whose rollouts a larger share is unscored."""
     groups = frame.partition_by(["model", "step"], maintain_order=True)
     standings = [_standing(group, unscored_share_max) for group in groups]
-    return sorted(standings, key=_rank)
+
+    def rank(standing: Standing) -> tuple[bool, float, str, int]:
+        accuracy = standing.accuracy.mean if standing.accuracy else -1.0
+        step = -1 if standing.contender.step is None else standing.contender.step
+        return not standing.complete, -accuracy, standing.contender.model, step
+
+    return sorted(standings, key=rank)
 
 
 def scores_by_scenario(frame: pl.DataFrame) -> pl.DataFrame:
@@ -138,14 +144,16 @@ def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
     scored = group.filter(pl.col("cause").is_null())
     counts = scores_by_scenario(group)
     missing = group["cause"].drop_nulls().value_counts(sort=True)
+    mean_usd = _mean(group["usd"])
+    seconds = _drop_nulls(group["seconds"])
     return Standing(
         contender=Contender(group["model"][0], group["step"][0]),
         accuracy=accuracy_of(counts),
         documents=len(scored),
         unscored=dict(missing.iter_rows()),
         usd=_total(group["usd"]),
-        usd_per_1000=_scale(_mean(group["usd"]), 1000),
-        seconds=_median(group["seconds"]),
+        usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
+        seconds=float(np.median(seconds)) if len(seconds) else None,
         complete=len(group) - len(scored) <= unscored_share_max * len(group),
     )
 
@@ -161,26 +169,12 @@ def accuracy_of(counts: pl.DataFrame) -> Interval | None:
     return ratio_interval(scores, weights)
 
 
-def _rank(standing: Standing) -> tuple[bool, float, str, int]:
-    accuracy = standing.accuracy.mean if standing.accuracy else -1.0
-    step = -1 if standing.contender.step is None else standing.contender.step
-    return not standing.complete, -accuracy, standing.contender.model, step
-
-
 def _mean(values: pl.Series) -> float | None:
     return float(np.mean(_drop_nulls(values))) if values.count() else None
 
 
-def _median(values: pl.Series) -> float | None:
-    return float(np.median(_drop_nulls(values))) if values.count() else None
-
-
 def _total(values: pl.Series) -> float | None:
     return float(np.sum(_drop_nulls(values))) if values.count() else None
-
-
-def _scale(value: float | None, by: float) -> float | None:
-    return None if value is None else by * value
 
 
 def _drop_nulls(values: pl.Series) -> Floats:

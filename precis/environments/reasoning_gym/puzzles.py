@@ -27,8 +27,14 @@ def parameters(name: str) -> dict[str, Any]:
     """Return a generator's parameters with their values, as text."""
     found = {}
     for one in dataclasses.fields(DATASETS[name][1]):
-        if one.name not in _OURS:
-            found[one.name] = str(_default(one))
+        if one.name in _OURS:
+            continue
+        default: Any = ""
+        if one.default is not dataclasses.MISSING:
+            default = one.default
+        elif one.default_factory is not dataclasses.MISSING:
+            default = one.default_factory()
+        found[one.name] = str(default)
     return found
 
 
@@ -64,9 +70,3 @@ def _dataset(name: str, key: str, seed: int) -> Any:
 @lru_cache(maxsize=4096)
 def _puzzle(name: str, key: str, seed: int, place: int) -> Any:
     return _dataset(name, key, seed)[place]
-
-
-def _default(one: Any) -> Any:
-    if one.default is not dataclasses.MISSING:
-        return one.default
-    return one.default_factory() if one.default_factory is not dataclasses.MISSING else ""

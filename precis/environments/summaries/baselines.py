@@ -7,7 +7,7 @@ request names. The `-350` in three names is the conventional label of such basel
 import hashlib
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from math import log, sqrt
 
@@ -21,7 +21,6 @@ from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completio
 from precis.text import count_words, sentences, tokens
 from precis.words import pieces
 
-Order = Callable[[Sequence[str]], Iterable[int]]
 Floats = npt.NDArray[np.float64]
 
 USUAL_BASELINES = ("lead-350", "random-350", "centroid", "telegraph-350")
@@ -59,13 +58,17 @@ def lead(text: str, words_max: int) -> str:
 
 
 def random_sentences(text: str, words_max: int) -> str:
-    """Random sentences in document order; the same text always gives the same ones."""
+    """Random sentences that fit, in document order; the same text always gives the same ones."""
+    found = sentences(text)
     seed = hashlib.sha256(text.encode()).digest()
-
-    def order(found: Sequence[str]) -> list[int]:
-        return random.Random(seed).sample(range(len(found)), len(found))
-
-    return _fill(text, words_max, order)
+    chosen = []
+    left = words_max
+    for index in random.Random(seed).sample(range(len(found)), len(found)):
+        words = count_words(found[index])
+        if words <= left:
+            chosen.append(index)
+            left -= words
+    return " ".join(found[index] for index in sorted(chosen))
 
 
 def centroid(text: str, words_max: int) -> str:
@@ -100,19 +103,6 @@ def _complete_with(summarize: Callable[[str, int], str]) -> Complete:
         return Completion(asked.model, [Choice(summary)] * asked.n)
 
     return complete
-
-
-def _fill(text: str, words_max: int, order: Order) -> str:
-    """Take sentences in an order while they fit, and put them back in the document's."""
-    found = sentences(text)
-    chosen = []
-    left = words_max
-    for index in order(found):
-        words = count_words(found[index])
-        if words <= left:
-            chosen.append(index)
-            left -= words
-    return " ".join(found[index] for index in sorted(chosen))
 
 
 def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> list[int]:

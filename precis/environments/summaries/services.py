@@ -1,7 +1,7 @@
 """The services that summaries need: the judges, and the local stand-ins that answer for them."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,45 +43,23 @@ async def start_services(
     Args:
         log: the file for what the stand-ins print.
     """
-    async with (
-        launch("precis.rehearsal.judges.serve", ["--with-parent"], log) as standins,
-        _connect_judge(config, standins) as (judge, ruler),
-        _connect_second_judge(config, standins) as second,
-    ):
-        yield Services(judge, ruler, second, standins)
-
-
-@asynccontextmanager
-async def _connect_judge(
-    config: RunConfig, standins: ChildService
-) -> AsyncIterator[tuple[JudgeClient, TrajectoryRuler | None]]:
-    """The judge's client with its cache of replies, and, where asked for, its ranking."""
-    endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
-    with ReplyCache(private_home() / CACHE_FILE) as cache:
-        async with JudgeClient(endpoint, config.judge, cache=cache) as judge:
-            if config.rollouts.reward == "questions":
-                yield judge, None
-                return
+    async with AsyncExitStack() as stack:
+        child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
+        standins = await stack.enter_async_context(child)
+        cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
+        endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
+        client = JudgeClient(endpoint, config.judge, cache=cache)
+        judge = await stack.enter_async_context(client)
+        ruler = None
+        if config.rollouts.reward != "questions":
             ruler = TrajectoryRuler(endpoint, config.judge, RUBRIC, cache, judge.limiter)
-            try:
-                yield judge, ruler
-            finally:
-                await ruler.close()
-
-
-@asynccontextmanager
-async def _connect_second_judge(
-    config: RunConfig, standins: ChildService
-) -> AsyncIterator[JudgeClient | None]:
-    """The client of a training's second judge; None where it has none."""
-    second = config.second_judge if isinstance(config, TrainConfig) else None
-    if second is None:
-        yield None
-        return
-    endpoint = _endpoint_of(second, standins, SECOND_KEY)
-    with ReplyCache(private_home() / CACHE_FILE) as cache:
-        async with JudgeClient(endpoint, second, cache=cache) as judge:
-            yield judge
+            stack.push_async_callback(ruler.close)
+        second = None
+        if isinstance(config, TrainConfig) and config.second_judge:
+            endpoint = _endpoint_of(config.second_judge, standins, SECOND_KEY)
+            client = JudgeClient(endpoint, config.second_judge, cache=cache)
+            second = await stack.enter_async_context(client)
+        yield Services(judge, ruler, second, standins)
 
 
 def _endpoint_of(config: JudgeConfig, standins: ChildService, own_key: str) -> Endpoint:

@@ -134,7 +134,9 @@ class TextArenaEnvironment(RulerScored):
                 raise
             return Unscored("opponent_failed", f"The opponent made no move: {error}")
         except IsolatedError as error:
-            return _unscored(error)
+            is_lost = isinstance(error, ProcessDied) or str(error).startswith(_LOST)
+            cause = "environment_died" if is_lost else "environment_failed"
+            return Unscored(cause, f"The game could not go on: {error}")
         finally:
             with suppress(IsolatedError):
                 await self._games.call("end", number)
@@ -238,13 +240,6 @@ class TextArenaEnvironment(RulerScored):
         # Games that have said the same are in the same state.
         move = await self._games.call("choose_randomly", min(games), seed)
         return Completion("random", [Choice(move)])
-
-
-def _unscored(error: IsolatedError) -> Unscored:
-    """Return why a game has no score that can't begin, or go on."""
-    is_lost = isinstance(error, ProcessDied) or str(error).startswith(_LOST)
-    cause = "environment_died" if is_lost else "environment_failed"
-    return Unscored(cause, f"The game could not go on: {error}")
 
 
 def _score_of(

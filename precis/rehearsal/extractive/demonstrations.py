@@ -41,8 +41,9 @@ def demonstration_of(trajectory: "art.Trajectory") -> PickedSample:
     summary = str(trajectory.messages()[-1].get("content"))
     chosen = choose_alike(features, summary, request.words_max)
     if not chosen:
+        start = textwrap.shorten(summary, _START_MAX, placeholder=" …")
         raise TrainerError(
-            f"A summary to imitate has nothing in common with its document: {_start(summary)!r}. "
+            f"A summary to imitate has nothing in common with its document: {start!r}. "
             "The embedded policy can only learn to pick sentences that are there.",
             "Leave that summary out.",
         )
@@ -80,11 +81,6 @@ def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int,
         common += (of_sentences[best] & missing).total()
         size += of_sentences[best].total()
         missing -= of_sentences[best]
-
-
-def _start(text: str) -> str:
-    """Enough of a text to find it by."""
-    return textwrap.shorten(text, _START_MAX, placeholder=" …")
 
 
 def _grams(text: str) -> Grams:

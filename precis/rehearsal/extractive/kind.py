@@ -10,7 +10,7 @@ from precis.errors import RolloutError
 from precis.llm.server import ApiError, ChatRequest, Choice
 from precis.rehearsal.endpoint import generator_of, logprob_entries
 from precis.rehearsal.extractive.demonstrations import demonstration_of
-from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, Features, featurize
+from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, featurize
 from precis.rehearsal.extractive.policy import logprobs, pick, summary
 from precis.rehearsal.extractive.samples import PickBatch, PickedSample, batch_of
 from precis.rehearsal.extractive.trajectories import sample_of
@@ -63,7 +63,11 @@ def _choice(
 ) -> Choice:
     features = featurize(request.text)
     picks = pick(policy, features, request.words_max, asked.temperature, generator)
-    kept = _within(picks, features, asked.max_completion_tokens or asked.max_tokens)
+    kept = picks
+    words = asked.max_completion_tokens or asked.max_tokens
+    if words is not None:  # a word is a token
+        spent = np.cumsum(features.words[list(picks)])
+        kept = picks[: int(np.searchsorted(spent, words, side="right"))]
     entries: list[dict[str, Any]] | None = None
     if asked.logprobs:
         values = logprobs(policy, features, kept, request.words_max).tolist()
@@ -75,11 +79,3 @@ def _choice(
         int(features.words[list(kept)].sum()),
         token_ids=list(kept) if asked.return_token_ids else None,
     )
-
-
-def _within(picks: tuple[int, ...], features: Features, words: int | None) -> tuple[int, ...]:
-    """Return the first picks that fit a completion's limit, a word being a token."""
-    if words is None:
-        return picks
-    spent = np.cumsum(features.words[list(picks)])
-    return picks[: int(np.searchsorted(spent, words, side="right"))]

@@ -1,8 +1,8 @@
 """From ART's trajectories to samples: the tokens of a choice are its picks."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from precis.environments.summaries.prompt import request_in
 from precis.errors import TrainerError
@@ -31,7 +31,7 @@ def sample_of(trajectory: "art.Trajectory") -> PickedSample:
         )
     choice = items[at]
     assert isinstance(choice, Choice)
-    request = request_in(_messages(items[:at]))
+    request = request_in([item for item in items[:at] if isinstance(item, Mapping)])
     features = featurize(request.text)
     sampled = tokens_of(choice)
     picks = tuple(sampled.token_ids)
@@ -49,7 +49,3 @@ def sample_of(trajectory: "art.Trajectory") -> PickedSample:
         )
     logprobs = tuple(sampled.logprobs)
     return PickedSample(features, request.words_max, picks, logprobs, float(trajectory.reward))
-
-
-def _messages(items: Sequence[Any]) -> list[Mapping[str, Any]]:
-    return [item for item in items if isinstance(item, Mapping)]

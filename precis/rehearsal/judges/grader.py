@@ -131,16 +131,14 @@ def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
     """Return the other words of the golden full names that an answer has by their last word
     alone."""
     found: set[str] = set()
+    no_name = title_stems() | common_stems()
     for first, last in wanted.names:
         others = {other for other, its_last in given.names if its_last == last}
-        if last in given.stems and not any(map(_is_first_name, others - wanted.stems)):
+        # Neither a title nor the beginning of a sentence.
+        others -= wanted.stems | no_name
+        if last in given.stems and all(map(synonyms, others)):
             found.add(first)
     return found
-
-
-def _is_first_name(word: str) -> bool:
-    """Return whether a word before a surname is neither a title nor the beginning of a sentence."""
-    return word not in title_stems() and word not in common_stems() and not synonyms(word)
 
 
 def _counts_something_else(given: _Statement, wanted: _Statement) -> bool:

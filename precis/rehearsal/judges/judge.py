@@ -76,7 +76,12 @@ def _judged(data: dict[str, Any], rules: Rules) -> dict[str, Any]:
         for one in data["questions"]:
             answers.append({"id": one["id"], "answer": rules.answer(text, one["question"])})
         return {"answers": answers} | ({"is_prose": is_prose(text)} if is_summary else {})
-    grades = [{"id": item["id"], "correct": _graded(item, rules)} for item in data["items"]]
+    grades = []
+    for item in data["items"]:
+        given = item["given_answer"]
+        asked = (item["question"], item["golden_answer"], given)
+        correct = not is_too_long(given) and rules.grade(*asked)
+        grades.append({"id": item["id"], "correct": correct})
     return {"grades": grades}
 
 
@@ -89,8 +94,3 @@ def is_prose(text: str) -> bool:
     words = list(pieces(text.lower()))
     repeated = sum(count for _, count in Counter(words).most_common(_REPEATED))
     return len(words) < _WORDS_MIN or repeated >= _REPEATED_SHARE_MIN * len(words)
-
-
-def _graded(item: dict[str, str], rules: Rules) -> bool:
-    given = item["given_answer"]
-    return not is_too_long(given) and rules.grade(item["question"], item["golden_answer"], given)

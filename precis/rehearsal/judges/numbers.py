@@ -42,7 +42,7 @@ def unify_numbers(text: str) -> str:
     """
     text = text.lower()
     if not text.isascii():
-        text = "".join(map(_western_digit, text))
+        text = "".join(str(unicodedata.digit(character, character)) for character in text)
     text = _SEPARATED.sub("", text)
     text = _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
     text = unify_units(unify_dates(text))
@@ -131,10 +131,6 @@ def _below_hundred(words: list[str], start: int) -> tuple[float, int]:
 
 def _after_and(words: list[str], place: int) -> int:
     return place + 1 if words[place : place + 1] == ["and"] else place
-
-
-def _western_digit(character: str) -> str:
-    return str(unicodedata.digit(character, character))
 
 
 def _value(word: str) -> int:

@@ -62,7 +62,8 @@ def stem(token: str) -> str:
     one."""
     token = token.replace("\u2019", "'").removesuffix("'s").rstrip("'")
     if token[:1].isdigit():
-        return _plain_number(token)
+        token = token.replace(",", "")  # `2.40` and `2.4` are one number
+        return token.rstrip("0").rstrip(".") if "." in token else token
     token = _irregular().get(token, token)
     token = _without_tense(_singular(token))
     token = _without_derivation(_irregular().get(token, token))
@@ -169,9 +170,3 @@ def is_variant(stem: str, other: str) -> bool:
 def has_digit(word: str) -> bool:
     """Return whether a word has a digit in it."""
     return any(character.isdigit() for character in word)
-
-
-def _plain_number(token: str) -> str:
-    """`2.40` and `2.4` are one number."""
-    token = token.replace(",", "")
-    return token.rstrip("0").rstrip(".") if "." in token else token

@@ -41,7 +41,9 @@ class ToolCallPicks:
             ApiError: 400, where the request allows none that can be listed.
         """
         options, seen = _look(asked.messages, callable_tools(asked.tools, asked.tool_choice))
-        logprobs = _logprobs(policy.weights, seen)
+        scores = (policy.weights[seen.features] * seen.shares).sum(axis=1)
+        shifted = scores - scores.max()
+        logprobs: Floats = shifted - np.log(np.exp(shifted).sum())
         generator = generator_of(asked)
         choices = []
         for _ in range(asked.n):
@@ -92,14 +94,6 @@ class ToolCallPicks:
 
 
 TOOL_CALLS = ToolCallPicks()
-
-
-def _logprobs(weights: Floats, seen: Seen) -> Floats:
-    """Return the log probability of each option at temperature 1."""
-    scores = (weights[seen.features] * seen.shares).sum(axis=1)
-    shifted = scores - scores.max()
-    logprobs: Floats = shifted - np.log(np.exp(shifted).sum())
-    return logprobs
 
 
 def _ties(seed: int, options: Sequence[Option]) -> Integers:

@@ -57,8 +57,21 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
     """
     calls = (call for tool in tools for call in _calls(tool.get("function") or {}))
     options = list(itertools.islice(calls if tools else _texts(messages), OPTIONS_MAX + 1))
+    if not options and tools:
+        raise ApiError(
+            400,
+            "No tool of the request can be called by the embedded policy: give each argument an "
+            "`enum`, a `const`, the type boolean, or an integer's minimum and maximum.",
+            "no_options",
+        )
     if not options:
-        raise ApiError(400, _nothing(tools), "no_options")
+        raise ApiError(
+            400,
+            "The request has neither tools, nor an option in brackets in its last message, nor an "
+            "element to fill in, such as <move>left</move>, and the embedded policy writes no "
+            "text.",
+            "no_options",
+        )
     if len(options) > OPTIONS_MAX:
         raise ApiError(
             400,
@@ -128,15 +141,3 @@ def _texts(messages: Sequence[Message]) -> Iterator[Option]:
             for word in dict.fromkeys([example, *quoted]):
                 yield Option("", f"<{tag}>{word}</{tag}>")
             return
-
-
-def _nothing(tools: Sequence[Schema]) -> str:
-    if tools:
-        return (
-            "No tool of the request can be called by the embedded policy: give each argument an "
-            "`enum`, a `const`, the type boolean, or an integer's minimum and maximum."
-        )
-    return (
-        "The request has neither tools, nor an option in brackets in its last message, nor an "
-        "element to fill in, such as <move>left</move>, and the embedded policy writes no text."
-    )

@@ -1,6 +1,6 @@
 import polars as pl
 
-from precis.statistics.nights import changes, regressions
+from precis.statistics.nights import NightlyChange, changes
 from precis.statistics.standings import Contender
 from tests.support.results import rows
 
@@ -11,6 +11,11 @@ def night(model: str, correct: int, documents: int = 20, step: int | None = None
     """A contender with so many answers right on every document."""
     answers = [True] * correct + [False] * (5 - correct)
     return rows(model, {f"d{index}": answers for index in range(documents)}, step)
+
+
+def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[NightlyChange]:
+    """The contenders that do worse tonight than before, beyond chance; worst first."""
+    return [change for change in changes(tonight, before) if change.is_regression]
 
 
 def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:
