@@ -295,9 +295,14 @@ class Ruler:
     def __init__(self, scores: list[float] | Unscored) -> None:
         self.scores = scores
 
-    async def score_group(self, group: Any) -> list[float] | Unscored:
-        scores = self.scores
-        return scores if isinstance(scores, Unscored) else scores[: len(group.trajectories)]
+    async def score_by_index(
+        self, rollouts: Sequence[Rollout], text_max: int
+    ) -> dict[int, float | Unscored]:
+        found: dict[int, float | Unscored] = {}
+        for place, one in enumerate(rollouts):
+            scores = self.scores
+            found[one.index] = scores if isinstance(scores, Unscored) else scores[place]
+        return found
 
 
 async def test_a_ruler_ranks_what_is_in_order_and_the_rest_scores_zero(
