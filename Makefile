@@ -54,7 +54,7 @@ test-all:  ## the same and the long ones
 	@$(MAKE) --no-print-directory matrices
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -m "not long" -n 3
+	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -m "not long" -n 3 --dist worksteal
 
 services: $(VENV)/.installed-dev
 	@tests/services/install.sh chromium postgresql strace

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,23 +51,28 @@ NARROW = ReadLimits(cpu_s=100.0, memory_bytes=200 * 2**20)
 @pytest.mark.parametrize(
     ("name", "content", "limits", "said"),
     [
-        ("bomb.docx", word_file(PARAGRAPH * 1_000_000), SHORT, "takes more than 1 s"),
-        ("bomb.docx", word_file(PARAGRAPH * 1_000_000), NARROW, "takes more than 0.2 GB"),
-        ("slow.pdf", pdf(["It was built."], times=200_000), SHORT, "takes more than 1 s"),
-        ("deep.html", b"<div>" * 100_000, ReadLimits(), "nested too deeply"),
-        ("large.txt", b"It was built. " * 400_000, ReadLimits(), "characters, where 5,000,000"),
+        ("bomb.docx", lambda: word_file(PARAGRAPH * 1_000_000), SHORT, "takes more than 1 s"),
+        ("bomb.docx", lambda: word_file(PARAGRAPH * 1_000_000), NARROW, "takes more than 0.2 GB"),
+        ("slow.pdf", lambda: pdf(["It was built."], times=200_000), SHORT, "takes more than 1 s"),
+        ("deep.html", lambda: b"<div>" * 100_000, ReadLimits(), "nested too deeply"),
+        ("large.txt", lambda: b"It was built. " * 400_000, ReadLimits(), "where 5,000,000"),
         (
             "large.txt",
-            b"It was built. " * 8,
+            lambda: b"It was built. " * 8,
             ReadLimits(file_bytes=100),
             "is larger than 0.0001 MB",
         ),
     ],
 )
 async def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_is_read(
-    tmp_path: Path, story: Path, name: str, content: bytes, limits: ReadLimits, said: str
+    tmp_path: Path,
+    story: Path,
+    name: str,
+    content: Callable[[], bytes],
+    limits: ReadLimits,
+    said: str,
 ) -> None:
-    (tmp_path / name).write_bytes(content)
+    (tmp_path / name).write_bytes(content())
     async with FileReader(limits) as reader:
         assert (await reader.read(story)).text == STORY
         with pytest.raises(DocumentsError, match=said) as raised:

@@ -127,16 +127,18 @@ methods = st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
 tokens = st.sampled_from([None, "", "Bearer", "Bearer ", f"bearer {TOKEN}", f"Bearer {TOKEN} "])
 
 
+NOWHERE = trainer_app(CountingBackend(Path("nowhere")), Path("nowhere"), TOKEN)
+
+
 @settings(max_examples=60)
 @given(path=paths, method=methods, token=tokens, body=st.binary(max_size=20))
 def test_whatever_is_asked_without_the_token_is_unauthorized(
     path: list[str], method: str, token: str | None, body: bytes
 ) -> None:
-    app = trainer_app(CountingBackend(Path("nowhere")), Path("nowhere"), TOKEN)
     headers = {} if token is None else {"authorization": token}
 
     async def ask() -> int:
-        transport = httpx.ASGITransport(app)
+        transport = httpx.ASGITransport(NOWHERE)
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             address = "http://x/" + "/".join(path)
             return (

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from precis.config import DocumentsConfig, RunConfig, TrainConfig
+from precis.environment import Environment
 from precis.llm.loop_server import LoopServer
 from precis.processes import kill_points
 from precis.processes.child import ChildService
@@ -214,5 +215,8 @@ def one_process(home: Path) -> Iterator[None]:
         # Nobody takes the power away.
         patch.setattr(os, "fsync", lambda _: None)
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        # A life asks for its home many times, and each time all variables and .env are read.
+        read = cache(lambda _variables: Environment())
+        patch.setattr("precis.environment.Environment", lambda: read(frozenset(os.environ.items())))
         yield
     signal.signal(signal.SIGTERM, ends)

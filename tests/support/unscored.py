@@ -1,7 +1,12 @@
-"""A tiny environment without a reward: pick words from a list until you have the one asked for."""
+"""A tiny environment without a reward: pick words from a list until you have the one asked for.
+
+Its process may die between two words.
+"""
 
 import json
 from typing import Any
+
+from precis.processes.kill_points import reached
 
 WORDS = ["ant", "bee", "cat", "dog"]
 WORD = {"type": "string", "enum": WORDS}
@@ -16,12 +21,14 @@ def scenarios(split: str) -> list[dict[str, Any]]:
 
 async def rollout(model: Any, scenario: Any) -> None:
     messages: list[Any] = [{"role": "user", "content": f"Find the {scenario['word']}."}]
-    for _ in range(2):
+    for turn in range(2):
         reply = await model.openai_client().chat.completions.create(
             model=model.get_inference_name(), messages=messages, tools=[LOOK_UP]
         )
         message = reply.choices[0].message.model_dump(exclude_none=True)
         messages.append(message)
+        if turn == 0:
+            reached("in mid game", await model.get_step())
         call = message["tool_calls"][0]
         found = json.loads(call["function"]["arguments"])["word"]
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": f"A {found}."})

@@ -4,14 +4,20 @@ import json
 import subprocess
 import sys
 
-WRITE = """
-import json, sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
+import pytest
+
+TRAIN = """
+import sys
 
 import flows.train, precis.trainer.server
 import art
 assert not {"litellm", "transformers"} & set(sys.modules)
+"""
+WRITE = """
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import transformers
 from litellm.types.utils import Choices, Message
 from art.utils.trajectory_logging import write_trajectory_groups_parquet
@@ -36,8 +42,13 @@ def run(program: str) -> str:
     return done.stdout
 
 
+def test_a_process_that_trains_imports_neither() -> None:
+    run(TRAIN)
+
+
+@pytest.mark.long  # five seconds of a core, to import what few use
 def test_art_without_litellm_tells_its_choices_from_messages_all_the_same() -> None:
-    messages = json.loads(run(WRITE))
+    messages = json.loads(run(TRAIN + WRITE))
     assert [(one["role"], one["content"]) for one in messages] == [
         ("user", "Who won?"),
         ("assistant", "Ann won."),

@@ -238,16 +238,6 @@ async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
     assert causes(found) == ["generation_truncated"]
 
 
-async def test_an_empty_summary_is_a_zero_that_takes_no_judge(url: str, provider: Provider) -> None:
-    provider.answer = lambda request: Choice("")
-    judge = Judge()
-    async with asking(entry(url)) as contender:
-        (one,) = await attempts(contender, environment(judge, documents=DOCUMENTS[:1]))
-    score = one.rollout.score
-    assert isinstance(score, Score) and (score.reward, judge.asked) == (0, 0)
-    assert score.metrics["empty"] == 1
-
-
 async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_known(
     url: str, provider: Provider
 ) -> None:

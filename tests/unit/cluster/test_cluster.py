@@ -103,10 +103,6 @@ def test_what_decides_the_result_is_part_of_what_a_run_is() -> None:
     assert identity() == identity(engine={"gpu_memory_share": 0.7})
 
 
-def test_settings_without_a_kind_are_those_of_the_embedded_policy() -> None:
-    assert TrainConfig.model_validate({"trainer": {"epochs": 2}}).trainer.kind == "extractive"
-
-
 def test_a_setting_of_another_trainer_is_refused() -> None:
     with pytest.raises(ValidationError, match="epochs"):
         TrainConfig.model_validate({"trainer": {"kind": "art", "epochs": 2}})

@@ -59,7 +59,7 @@ def test_the_reward_is_that_of_art_s_example() -> None:
 
 
 async def test_games_are_played_to_their_end() -> None:
-    rollouts = await play(example("2048.py"), ScriptedPolicy(by_call), 6)
+    rollouts = await play(example("2048.py"), ScriptedPolicy(by_call), 3)
     assert {score_of(one).success for one in rollouts} == {True, False}
     for rollout in rollouts:
         score = score_of(rollout)

@@ -44,7 +44,7 @@ def test_an_example_is_a_page_of_code() -> None:
 @pytest.mark.parametrize("name", SCORED)
 async def test_the_embedded_policy_has_an_answer_to_every_request(name: str) -> None:
     policy = embedded()
-    rollouts = await play(example(name), policy, 3)
+    rollouts = await play(example(name), policy, 2)
     assert len(policy.requests) == sum(len(one.calls) for one in rollouts)
     for rollout in rollouts:
         assert score_of(rollout).success in (True, False)
@@ -58,13 +58,9 @@ async def test_the_embedded_policy_has_an_answer_to_every_request(name: str) -> 
     [
         ToolCall("c", "no_such_tool", "{}"),
         ToolCall("c", "FIRST", "{"),
-        ToolCall("c", "FIRST", "[1]"),
         ToolCall("c", "FIRST", "null"),
-        ToolCall("c", "FIRST", "{}"),
         ToolCall("c", "FIRST", '{"NAME": {"$gt": 0}}'),
-        ToolCall("c", "FIRST", '{"NAME": null}'),
         "I would rather not.",
-        "",
     ],
 )
 async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(
@@ -88,7 +84,7 @@ async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(
 
 
 async def test_games_are_played_to_their_end() -> None:
-    rollouts = await play(load_python(str(FILE)), ScriptedPolicy(any_free_cell), 40)
+    rollouts = await play(load_python(str(FILE)), ScriptedPolicy(any_free_cell), 24)
     scores = [one.score for one in rollouts]
     assert all(isinstance(one, Score) for one in scores)
     assert {one.reward for one in scores} == {0.0, 0.5, 1.0}
@@ -109,7 +105,7 @@ async def test_a_move_that_is_none_loses(said: Any) -> None:
 
 async def test_a_perfect_opponent_never_loses(tmp_path: Path) -> None:
     environment = with_settings("tic_tac_toe.py", tmp_path, STRENGTH=1.0)
-    rollouts = await play(environment, ScriptedPolicy(any_free_cell), 40)
+    rollouts = await play(environment, ScriptedPolicy(any_free_cell), 24)
     assert {one.reward for one in rollouts} <= {0.0, 0.5}
     assert environment.identity != load_python(str(FILE)).identity
 

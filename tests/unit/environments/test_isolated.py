@@ -25,7 +25,7 @@ def evaluating() -> Iterator[IsolatedModule]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOME_API_KEY", SECRET)
         patch.setenv("DATABASE", f"postgres://user:{SECRET}@host/db")
-        module = IsolatedModule("builtins", call_s=3.0)
+        module = IsolatedModule("builtins", call_s=1.5)
         yield module
         module.close_now()
 
@@ -91,14 +91,14 @@ def test_what_is_printed_is_no_answer(evaluating: IsolatedModule) -> None:
 def test_a_call_without_an_end_or_a_limit_costs_itself(
     code: str, evaluating: IsolatedModule
 ) -> None:
-    with pytest.raises(IsolatedError, match=r"took longer than 3 s, and was ended|MemoryError"):
+    with pytest.raises(IsolatedError, match=r"took longer than 1.5 s, and was ended|MemoryError"):
         evaluating.call_now("eval", code)
     assert evaluating.call_now("eval", "8") == 8
 
 
 def test_each_process_orders_a_set_alike(evaluating: IsolatedModule) -> None:
     """A puzzle that is drawn from a set is made again to score its answer."""
-    another = IsolatedModule("builtins", call_s=3.0)
+    another = IsolatedModule("builtins", call_s=1.5)
     words = "list(set('some words whose order in a set follows from their hashes'.split()))"
     assert another.call_now("eval", words) == evaluating.call_now("eval", words)
     another.close_now()
@@ -131,7 +131,7 @@ async def while_ticking(work: Awaitable[T]) -> tuple[T, int]:
 
 
 async def test_closing_waits_for_a_call_and_blocks_nobody() -> None:
-    module = IsolatedModule("builtins", call_s=3.0)
+    module = IsolatedModule("builtins", call_s=1.5)
     assert await module.call("eval", "8") == 8
     slow = asyncio.create_task(module.call("eval", "__import__('time').sleep(0.5)"))
     await asyncio.sleep(0.1)
@@ -153,7 +153,7 @@ def test_it_ends_with_the_process_that_it_belongs_to(is_busy: bool, tmp_path: Pa
     file = tmp_path / "pid"
     code = (
         "from precis.environments.isolated import IsolatedModule\n"
-        "module = IsolatedModule('builtins', call_s=4.0)\n"
+        "module = IsolatedModule('builtins', call_s=2.0)\n"
         "pid = module.call_now('eval', \"__import__('os').getpid()\")\n"
         f"open({str(file)!r}, 'w').write(str(pid))\n"
         f"module.call_now('eval', {'9 ** 99_999_999' if is_busy else '1'!r})\n"

@@ -1,7 +1,6 @@
 """Puzzles of reasoning-gym: asked through the recorder, scored in a process that is sealed off."""
 
 import asyncio
-import json
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.isolated import IsolatedModule, ProcessDied
 from precis.environments.reasoning_gym import environment as module
 from precis.environments.reasoning_gym.environment import ReasoningGym, load_reasoning_gym
 from precis.errors import ConfigError
@@ -158,26 +157,23 @@ async def test_an_answer_that_is_evaluated_reaches_nothing(code: str, tmp_path: 
 
 
 async def test_an_answer_that_can_t_be_scored_in_time_is_no_zero() -> None:
-    module = IsolatedModule("precis.environments.reasoning_gym.puzzles", call_s=5.0)
+    """That a call without an end ends its process alone, test_isolated.py shows."""
+
+    class DiesOnce(Puzzles):
+        async def call(self, function: str, *arguments: Any) -> Any:
+            if arguments[-1] == "too long":
+                raise ProcessDied("It took longer than 30 s, and was ended.")
+            return await PUZZLES.call(function, *arguments)
+
+        def call_now(self, function: str, *arguments: Any) -> Any:
+            return PUZZLES.call_now(function, *arguments)
+
     settings = ReasoningGymSettings(dataset="spiral_matrix", size=2, val_size=1)
-    puzzles = ReasoningGym(settings, module, "0.1.25")
-    said = iter(["<answer>[9 ** 99_999_999]</answer>", "<answer>[1]</answer>"])
+    puzzles = ReasoningGym(settings, DiesOnce(""), "0.1.25")
+    said = iter(["<answer>too long</answer>", "<answer>[1]</answer>"])
     late, scored = await play(puzzles, ScriptedPolicy(lambda _: next(said)), 2)
     assert late.score.cause == "environment_died"
     assert score_of(scored).reward < 1
-
-
-async def test_a_computation_without_an_end_costs_itself() -> None:
-    """Python does not get to run while it lasts, and the kernel does."""
-    module = IsolatedModule("operator", call_s=2.0)
-    try:
-        with pytest.raises(IsolatedError, match="took longer than 2 s, and was ended"):
-            await module.call("pow", 9, 99_999_999)
-        assert await module.call("pow", 2, 3) == 8
-        with pytest.raises(IsolatedError, match="ZeroDivisionError"):
-            await module.call("truediv", 1, 0)
-    finally:
-        await module.close()
 
 
 @pytest.mark.parametrize("dataset", ["coin_flip", "tower_of_hanoi", "countdown"])
@@ -254,10 +250,9 @@ def test_settings_that_the_package_does_not_know_are_named(
 
 
 async def test_it_is_whole_and_says_so_in_preflight() -> None:
-    loaded = load_reasoning_gym(ReasoningGymSettings(dataset="countdown", size=5))
-    assert json.loads(json.dumps(dict(loaded.identity)))["kind"] == "reasoning_gym"
-    async with loaded:
-        assert await loaded.checks() == ()
+    puzzles = environment("countdown")
+    assert puzzles.identity == {"kind": "reasoning_gym", "version": "0.1.25"}
+    assert await puzzles.checks() == ()
 
 
 def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:

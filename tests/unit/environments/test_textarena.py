@@ -97,7 +97,7 @@ async def games_of(game: str, count: int = 4, **settings: Any) -> list[Rollout]:
 
 @pytest.mark.parametrize("game", [*GAMES, *ALONE])
 async def test_whole_games_are_played_against_random_moves(game: str) -> None:
-    rollouts = await games_of(game)
+    rollouts = await games_of(game, 4 if game in GAMES else 1)
     for rollout in rollouts:
         score = score_of(rollout)
         assert score.metrics["turns"] == len(rollout.calls)
@@ -109,7 +109,7 @@ async def test_whole_games_are_played_against_random_moves(game: str) -> None:
         assert len({rollout.calls[0].messages[1]["content"] for rollout in rollouts}) > 1
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", ["Nim-v0", "KuhnPoker-v0", "ThreePlayerTicTacToe-v0"])
 async def test_a_model_has_the_other_seats_and_nothing_of_it_is_recorded(game: str) -> None:
     with opponent() as (settings, requests):
         rollouts = await games_of(game, 2, opponent=settings)
@@ -186,7 +186,7 @@ async def test_a_game_that_does_not_end_earns_nothing() -> None:
 
 
 async def test_the_embedded_policy_has_an_answer_to_every_message() -> None:
-    for game in ("ConnectFour-v0", "2048-v0-ultra-easy", "Nim-v0"):
+    for game in ("ConnectFour-v0", "Nim-v0"):
         policy = embedded()
         rollouts = await play(environment(game), policy, 2)
         assert len(policy.requests) == sum(score_of(one).metrics["turns"] for one in rollouts)

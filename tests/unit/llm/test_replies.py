@@ -153,10 +153,6 @@ def test_a_response_without_a_whole_reply_fails_by_cause(body: dict[str, Any], c
     assert raised.value.cause == cause
 
 
-def test_a_whole_reply_is_returned_as_it_is() -> None:
-    assert reply_in(choice(content='{"a": 1}')) == '{"a": 1}'
-
-
 @pytest.mark.parametrize("fenced", ["```json\n{}\n```", "```\n{}\n```\n", "  ```JSON\n{}\n  ```"])
 def test_a_code_fence_is_taken_off(fenced: str) -> None:
     assert strip_code_fence(fenced) == "{}"

@@ -11,7 +11,6 @@ from precis.environments.summaries.rewards import score_zero
 from precis.errors import StoreError
 from precis.records.questions import QUESTIONS, answers_in
 from precis.records.results import (
-    KEY,
     SCHEMA,
     frame_of,
     metric,
@@ -132,11 +131,6 @@ def test_a_file_that_is_not_of_results_is_named(tmp_path: Path) -> None:
         read_results(foreign)
     with pytest.raises(StoreError, match=r"missing\.parquet"):
         read_results(tmp_path / "missing.parquet")
-
-
-def test_no_file_is_no_result() -> None:
-    assert read_results([]).schema == SCHEMA
-    assert set(KEY) <= set(SCHEMA)
 
 
 def stored(store: Store, night: int, correct: bool = True) -> pl.DataFrame:

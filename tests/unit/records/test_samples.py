@@ -9,7 +9,6 @@ from typing import Any
 import art
 import pytest
 from openai.types.chat.chat_completion import Choice
-from transformers import AutoTokenizer
 
 from precis.environments.trajectories import trajectory_of
 from precis.errors import TrainerError
@@ -36,6 +35,8 @@ class Engine:
 
     def __init__(self, folder: Path) -> None:
         write_chat_tokenizer(folder, TEMPLATE_WITH_TOOLS)
+        from transformers import AutoTokenizer  # seconds to import
+
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
 
     def say(

@@ -6,7 +6,9 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
+from precis.report.benchmark_charts import Bar, comparison
 from precis.report.charts import DARK, LIGHT, Chart, Theme
+from precis.report.curve import StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
 from precis.report.topics import accuracy_by_topic, by_topic
 from precis.report.wording import dollars
@@ -31,6 +33,10 @@ NIGHTS = [
     for model in ("trained", "gpt-4o")
 ]
 CHARTS = {
+    "curve": learning_curve(
+        [StepPoint(0, 0.41, ABOUT_HALF), StepPoint(1, 0.52)], {"lead-350": 0.4}
+    ),
+    "comparison": comparison([Bar("lead-350", ABOUT_HALF)]),
     "topics": by_topic(TOPICS, [Contender("a")], ["a"]),
     "nights": over_nights(NIGHTS, worse=["gpt-4o"]),
 }
@@ -43,8 +49,9 @@ def test_a_picture_is_the_same_bytes_every_time_and_needs_nothing_else(
 ) -> None:
     svg = chart.svg(theme)
     assert svg == chart.svg(theme)
-    assert theme.surface in svg
-    assert "<image" not in svg
+    assert [one.surface in svg for one in (LIGHT, DARK)] == [theme is LIGHT, theme is DARK]
+    assert not {one for one in ("<image", "@import", "dc:date") if one in svg}
+    assert len(svg) < 40_000
     assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 

@@ -2,12 +2,11 @@ import struct
 import sys
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.report.benchmark_charts import Bar, comparison
-from precis.report.charts import DARK, LIGHT, Chart, Theme
+from precis.report.charts import Chart
 from precis.report.curve import CurveWords, StepPoint, learning_curve
 from precis.report.labels import spread
 from precis.statistics.intervals import Interval
@@ -39,25 +38,6 @@ def test_bars_show_name_accuracy_and_interval_best_first() -> None:
     shown = texts(comparison(reversed(BARS), ceiling=0.93).svg())
     assert {"74.0%", "69% to 79%", "47.0%", "41% to 53%", "ceiling 93%"} <= set(shown)
     assert shown.index("trained, step 30") < shown.index("lead-350")
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_the_same_numbers_give_the_same_bytes(theme: Theme) -> None:
-    assert curve().svg(theme) == curve().svg(theme)
-    assert comparison(BARS).svg(theme) == comparison(BARS).svg(theme)
-
-
-def test_the_svg_needs_nothing_from_elsewhere_and_no_date() -> None:
-    svg = curve().svg()
-    assert "dc:date" not in svg
-    assert "@import" not in svg
-    assert "<image" not in svg
-    assert len(svg) < 40_000
-
-
-def test_the_dark_chart_is_dark() -> None:
-    assert DARK.surface in curve().svg(DARK)
-    assert DARK.surface not in curve().svg(LIGHT)
 
 
 def test_the_png_is_wide_enough_for_a_readme() -> None:

@@ -86,9 +86,8 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
     assert "Too few scenarios, or too much alike, to say how many" in page
 
 
-@pytest.mark.parametrize(("name", "topic"), [(80, 100), (2000, 2000)])
-def test_a_long_name_ends_no_benchmark_without_its_report(name: int, topic: int) -> None:
-    found = benchmark([3, 4, 3, 4], [2, 2, 1, 2], name="n" * name, topic="t" * topic, ceiling=0.9)
+def test_a_long_name_ends_no_benchmark_without_its_report() -> None:
+    found = benchmark([3, 4, 3, 4], [2, 2, 1, 2], name="n" * 2000, topic="t" * 2000, ceiling=0.9)
     files = report_files(found, report_html(found))
     assert {"comparison.png", "topics.png", "learning-curve.svg"} <= set(files)
     assert "n" * 21 in benchmark_report(found)

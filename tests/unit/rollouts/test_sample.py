@@ -196,14 +196,6 @@ async def test_a_stale_adapter_stops_the_step(client: openai.AsyncOpenAI, policy
         await gather(client, summaries(CORPUS, Judge()), step=4)
 
 
-async def test_nobody_at_the_address_is_a_lost_trainer() -> None:
-    async with openai.AsyncOpenAI(
-        base_url="http://127.0.0.1:9", api_key="x", max_retries=0
-    ) as gone:
-        with pytest.raises(TrainerLost):
-            await gather(gone, summaries(CORPUS, Judge()))
-
-
 @pytest.mark.parametrize(
     ("summary", "cause"),
     [("word " * 351, "over_length"), ("", "empty"), ("мэр открыл новый мост", "wrong_script")],
@@ -230,14 +222,6 @@ async def test_what_the_judge_takes_for_no_prose_scores_zero_and_is_counted(
         assert found.metrics["judged_not_prose"] == float(by_first)
         assert found.metrics["prose"] == float(not by_first)
         assert found.metrics["second_correct"] == float(by_first)
-
-
-async def test_a_policy_that_fails_leaves_an_unscored_rollout(
-    client: openai.AsyncOpenAI, policy: Policy
-) -> None:
-    policy.answer = failing(500, "internal")
-    found = await roll_out(client, summaries(CORPUS, Judge()))
-    assert found.score.cause == "generation_server_error"
 
 
 async def test_a_passing_failure_costs_a_try_and_no_rollout(
@@ -320,14 +304,6 @@ async def test_a_ruler_that_fails_leaves_the_group_unscored(client: openai.Async
     ruler = Ruler(Unscored("bad_verdict", "Scores out of range."))
     with pytest.raises(JudgeUnavailable, match=r"4 bad_verdict"):
         await gather(client, summaries(CORPUS, Judge(), ruler))
-
-
-async def test_a_model_that_is_not_there_is_the_trainers_fault(
-    client: openai.AsyncOpenAI, policy: Policy
-) -> None:
-    policy.answer = failing(404, "model_not_found")
-    with pytest.raises(TrainerError, match="m@7 can't be asked"):
-        await gather(client, summaries(CORPUS, Judge()), step=7)
 
 
 async def test_a_policy_that_writes_nothing_is_no_outage_of_the_judge(

@@ -20,8 +20,8 @@ def process(tmp_path: Path) -> Iterator[None]:
 
 
 async def trained(store: Path, **environment: Any) -> tuple[Life, Ledger]:
-    settings = {"size": 12, "val_size": 6, **environment}
-    rollouts = {"groups_per_step": 3, "rollouts_per_group": 4, "scored_min": 2}
+    settings = {"size": 12, "val_size": 3, **environment}
+    rollouts = {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2}
     life = Life(store, {"environment": settings, "rollouts": rollouts})
     await life.live()
     return life, load_ledger(life.store, "m")
@@ -35,7 +35,7 @@ async def test_a_game_is_trained_on_and_the_same_run_again_has_the_same_bits(
     assert ledger.next_step == 2
     assert [one.step for one in ledger.validations] == [0, 1, 2]
     frame = scan_trajectories(life.store, "m", "train").collect()
-    assert frame.height == 2 * 3 * 4
+    assert frame.height == 2 * 2 * 3
     assert frame["reward"].null_count() == 0
     assert set(frame["reward"]) <= {-1.0, 0.0, 1.0}
     assert all(row["turns"] >= max(1, row["illegal"]) for row in frame.iter_rows(named=True))
@@ -54,5 +54,5 @@ async def test_puzzles_are_trained_on(tmp_path: Path) -> None:
     frame = scan_trajectories(life.store, "m", "train").collect()
     assert set(frame["reward"]) == {0.0, 1.0}
     held_out = scan_trajectories(life.store, "m", "validation").collect()
-    assert held_out.height == 3 * 6
+    assert held_out.height == 3 * 3
     assert not set(held_out["scenario_id"]) & set(frame["scenario_id"])

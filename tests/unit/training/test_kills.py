@@ -103,13 +103,6 @@ KINDS = {
         },
         shows=lambda step: step.groups_added > 0,
     ),
-    "an agent": Kind(
-        {
-            "environment": {"kind": "python", "file": echoing.__file__},
-            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
-        },
-        points=frozenset(POINTS | {"in mid game"}),
-    ),
     "an agent that imitates": Kind(
         {
             "environment": {"kind": "python", "file": echoing.__file__},
@@ -130,8 +123,7 @@ KINDS = {
             },
             "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
         },
-        killed=0,
-        points=frozenset(POINTS),
+        points=frozenset(POINTS | {"in mid game"}),
     ),
     "a training service": Kind(
         {

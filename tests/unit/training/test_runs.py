@@ -1,7 +1,6 @@
 """Whole runs in this process: a step stale, warmed, judged for pay, forked, ended early."""
 
 import json
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
 from precis.training.loop import TrainingLoop
+from tests.support import unscored
 from tests.support.examples import EXAMPLES
 from tests.support.faults import Faults
 from tests.support.faulty import FaultyServer
@@ -217,7 +217,7 @@ async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(tmp_path:
 
 async def test_a_ruler_rewards_without_golden_answers(tmp_path: Path) -> None:
     rollouts = {"reward": "ruler", "groups_per_step": 2, "rollouts_per_group": 4}
-    life = Life(tmp_path / "ranked", {"rollouts": rollouts})
+    life = Life(tmp_path / "ranked", {"rollouts": rollouts, "steps": 1})
     await life.live()
     assert all(step.groups_trained for step in ledger(life).steps)
 
@@ -317,21 +317,11 @@ async def test_an_agent_stops_at_its_budget_and_continues_with_a_larger_one(
         assert ledger(life).usd > spent
 
 
-async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:
-    """ART·E with RULER: its own score is left out."""
-    text = (EXAMPLES / "art_e.py").read_text("utf-8")
-    for beside in EXAMPLES.glob("art_e_*.py"):
-        shutil.copy(beside, tmp_path)
-    before, _, after = text.partition("    right = await is_right(asked, inbox.answer, JUDGE)\n")
-    rest = after[after.index("\n\nclass Inbox") :]
-    file = tmp_path / "agent.py"
-    rubric = 'score = "ruler"\nrubric = "The question is answered from the mail that has it."\n'
-    few = "TRAINED_ON, HELD_OUT = 240, 4"
-    text = f"{before}{rest}\n\n{rubric}".replace("TRAINED_ON, HELD_OUT = 240, 48", few)
-    assert few in text
-    file.write_text(text, "utf-8")
+async def test_an_agent_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:
     rollouts = {"groups_per_step": 2, "rollouts_per_group": 4}
-    settings = {"environment": str(file), "rollouts": rollouts, "documents": {}}
+    ranked = {"score": "ruler", "rubric": "The word is found."}
+    environment = {"kind": "python", "file": unscored.__file__, **ranked}
+    settings = {"environment": environment, "rollouts": rollouts, "documents": {}}
     life = Life(tmp_path / "run", settings)
     await life.live()
     found = ledger(life)
@@ -342,7 +332,7 @@ async def test_an_example_trains_and_is_validated_by_a_judge_alone(tmp_path: Pat
     assert all(0 <= one.score.value <= 1 and not one.unscored for one in later)
     rewards = scan_trajectories(life.store, "m", "train").collect()["reward"]
     assert len(rewards) == 16
-    assert rewards.null_count() == 0 and rewards.n_unique() > 2
+    assert rewards.null_count() == 0 and rewards.n_unique() > 1
 
     life.store.delete(ledger_key("m"))
     await repair(life.store, "m")

@@ -194,20 +194,6 @@ async def test_a_step_without_advantage_advances_and_learns_nothing(
     assert start.replace('"step": 0', '"step": 1') == end
 
 
-async def test_the_same_groups_train_to_the_same_bytes(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    groups = await gather(model)
-    file = Path(str((await backend.train(model, groups)).checkpoint_path)) / "policy.json"
-    first = file.read_bytes()
-    shutil.rmtree(file.parent)
-    await backend.register(model)
-    assert await model.get_step() == 0
-    mixed = [art.TrajectoryGroup(group.trajectories[::-1]) for group in groups[::-1]]
-    assert (await backend.train(model, mixed)).step == 1
-    assert file.read_bytes() == first
-
-
 async def test_it_takes_every_option_of_its_settings(
     model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
@@ -287,19 +273,6 @@ async def test_imitating_its_own_choices_makes_them_likelier(
     assert kept["adam"]["count"] == 0
 
 
-async def test_the_same_summaries_are_imitated_to_the_same_bytes(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    groups = await gather(model)
-    shown = [group.trajectories[0] for group in groups]
-    options: Any = {"batch_size": 2, "learning_rates": [0.05] * 5}
-    file = Path(str((await backend.train_sft(model, shown, **options)).checkpoint_path))
-    first = (file / "policy.json").read_bytes()
-    shutil.rmtree(file)
-    await backend.train_sft(model, shown, **options)
-    assert (file / "policy.json").read_bytes() == first
-
-
 async def test_a_summary_that_has_nothing_of_its_document_is_refused(
     model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
@@ -309,19 +282,6 @@ async def test_a_summary_that_has_nothing_of_its_document_is_refused(
     with pytest.raises(TrainerError, match=r"nothing in common with its document: 'Zzz\.'"):
         await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
     assert await model.get_step() == 0
-
-
-async def test_only_the_checkpoints_to_keep_are_kept(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    for _ in range(3):
-        await backend.train(model, [])
-    await backend._delete_checkpoint_files(model, [0, 3])
-    served = [entry.id async for entry in model.openai_client().models.list()]
-    assert [name for name in served if name.startswith(model.name)] == [
-        f"{model.name}@0",
-        f"{model.name}@3",
-    ]
 
 
 async def test_two_trainings_at_once_make_two_steps(

@@ -1,5 +1,4 @@
 import random
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -158,18 +157,3 @@ def test_adams_first_step_is_the_learning_rate() -> None:
     weights, adam = descend(zero, Adam(zero, zero, 0), np.array([3.0, -0.01]), 0.1)
     assert weights == pytest.approx([-0.1, 0.1], rel=1e-4)
     assert adam.count == 1
-
-
-def test_a_step_of_the_rehearsal_takes_under_a_tenth_of_a_second() -> None:
-    trained = START
-    batch = [
-        [replace(sample(document(d, 60), trained.policy, n), reward=n / 8) for n in range(8)]
-        for d in range(5)
-    ]
-    samples = with_advantages_of(batch)
-    begun = time.process_time()
-    assert (
-        len(list(passes(trained, batch_of(samples), ExtractiveTrainer())))
-        == ExtractiveTrainer().epochs
-    )
-    assert time.process_time() - begun < 0.1

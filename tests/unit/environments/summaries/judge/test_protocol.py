@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precis.environments.summaries.judge.prompts import UNANSWERABLE
@@ -59,6 +59,7 @@ def test_grades_come_back_in_the_order_of_the_ids(correct: list[bool], random: A
     assert parse_grades(grades(*entries), ids) == correct
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(IDS), st.text(), min_size=3))
 def test_answers_come_back_in_the_order_of_the_ids(answers: dict[str, str]) -> None:
     reply = json.dumps({"answers": [{"id": id, "answer": answers[id]} for id in reversed(IDS)]})
