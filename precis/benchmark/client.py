@@ -62,11 +62,7 @@ class ContenderClient:
         await self.chat.close()
 
     def replies(self, sample: str = "") -> "Replies":
-        """Return what answers one rollout.
-
-        Args:
-            sample: names a sampled attempt, which keeps replies of its own.
-        """
+        """Return what answers one rollout; a sampled attempt's name keeps replies of its own."""
         return Replies(self, sample)
 
     def policy(self, replies: "Replies", index: int = 0) -> Policy:
@@ -111,11 +107,7 @@ class ContenderClient:
     async def ask(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> tuple[ChatReply, T]:
-        """Return the contender's reply, and what `read` makes of it.
-
-        Raises:
-            ProviderFailed, ProviderRejected, BudgetReached: there is none.
-        """
+        """Return the contender's reply, and what `read` makes of it; see `ChatClient.complete`."""
         # What is rejected once is rejected always: nothing more is asked for.
         if self._rejected is not None:
             raise self._rejected
@@ -158,11 +150,7 @@ class Replies:
     async def complete(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> T:
-        """Return what `read` makes of a kept reply, or of one that is asked for and kept.
-
-        Raises:
-            StoreError: the reply can't be kept.
-        """
+        """Return what `read` makes of a kept reply, or of one that is asked for and kept."""
         contender = self._contender
         request = contender.complete_request(request)
         key = contender.key(request, self._sample)

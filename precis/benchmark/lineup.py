@@ -25,11 +25,7 @@ from precis.store import Store
 
 
 def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
-    """Return the models of a benchmark that somebody else serves.
-
-    Raises:
-        ConfigError: a key is not set.
-    """
+    """Return the models of a benchmark that somebody else serves, whose keys must be set."""
     keys = Variables().keys()
     wanted = [PRESETS[name].model_copy(update={"name": name}) for name in config.hosted]
     wanted += config.contenders
@@ -40,11 +36,7 @@ def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
 async def serve_baselines(
     config: BenchmarkConfig, environment: Environment
 ) -> AsyncIterator[list[ContenderSpec]]:
-    """The environment's baselines that take part, served by this process while the block lasts.
-
-    Raises:
-        ConfigError: it has no baseline of that name.
-    """
+    """The environment's baselines that take part, served by this process while the block lasts."""
     known = dict(environment.baselines())
     names = environment.usual_baselines if config.baselines is None else config.baselines
     if environment.takes_random_player and RANDOM not in known:
@@ -71,11 +63,7 @@ async def serve_baselines(
 
 
 def checkpoint_digest(store: Store, model: str, step: int) -> str:
-    """Return a digest of a checkpoint's files, which its replies depend on.
-
-    Raises:
-        StoreError: it is not in the store.
-    """
+    """Return a digest of a checkpoint's files, which its replies depend on."""
     found = manifest(store, model, step)
     if found is None:
         raise StoreError(f"{store.url} holds no checkpoint {step} of {model!r}.")
@@ -85,10 +73,7 @@ def checkpoint_digest(store: Store, model: str, step: int) -> str:
 
 def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
     """Group the contenders that are measured one after the other: those that one process of ours
-    serves.
-
-    Hosted models each have limits of their own, and are measured at the same time.
-    """
+    serves. Hosted models have limits of their own, and are measured at the same time."""
     own: dict[str, list[ContenderSpec]] = {}
     for contender in contenders:
         if contender.paid:
@@ -146,11 +131,7 @@ def line_up_trained(
 
 
 def _flattery(config: BenchmarkConfig, seen: Sequence[str] | None, count: int, nouns: Nouns) -> str:
-    """Return a warning about figures that may flatter the model; empty if there is none.
-
-    Args:
-        seen: the ids of the scenarios that it was trained on.
-    """
+    """Return a warning about figures that may flatter the model; empty if there is none."""
     if seen is None and config.test_documents:
         return (
             f"The store does not say which {nouns.scenarios} {config.model!r} was trained on: if "

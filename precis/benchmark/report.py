@@ -43,11 +43,8 @@ async def publish(
     comparison: Comparison,
     wandb_folder: Path,
 ) -> tuple[BenchmarkReport, str]:
-    """Put results, charts and page into the store, and log them to W&B, where there is a key.
-
-    Returns:
-        Where they are, and the report as Markdown.
-    """
+    """Put results, charts and page into the store and W&B; return where, and the report as
+    Markdown."""
     config = run.config
     environment = run.environment
     ledger = trained.ledger if trained else None

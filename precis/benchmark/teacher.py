@@ -79,11 +79,7 @@ class Teacher:
 
 
 def teacher_of(config: TrainConfig) -> Teacher | None:
-    """Return the teacher of a run, with its key from the environment; None where it has none.
-
-    Raises:
-        ConfigError: its key is not set.
-    """
+    """Return the teacher of a run, with its key from the environment; None where it has none."""
     warm_start = config.warm_start
     if warm_start is None or warm_start.teacher is None:
         return None

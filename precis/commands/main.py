@@ -13,11 +13,7 @@ from precis import __version__
 
 
 class Command(NamedTuple):
-    """The place of a command, and its purpose in the words of its own help.
-
-    Attributes:
-        target: `module:name` of a function, or of a Typer with commands of its own.
-    """
+    """The place of a command, `module:name` of a function or a Typer, and its purpose."""
 
     target: str
     help: str
@@ -104,11 +100,7 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=F
 
 
 def load(name: str) -> Any:
-    """Import a command of the table, and return it as typer builds it.
-
-    Raises:
-        SystemExit: it needs a checkout and there is none, or Ctrl-C came first.
-    """
+    """Import a command of the table, and return it as typer builds it; exit without a checkout."""
     module, _, attribute = COMMANDS[name].target.partition(":")
     try:
         target = getattr(import_module(module), attribute)

@@ -104,11 +104,7 @@ def make(
 
 
 def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[DocumentQuestions]:
-    """Write a corpus whose questions rules have made; whoever calls says that they are crude.
-
-    Raises:
-        DocumentsError: no question was kept, or the corpus can't be written.
-    """
+    """Write a corpus whose questions rules have made; whoever calls says that they are crude."""
 
     async def make_all() -> list[DocumentQuestions]:
         async with open_judge(JudgeConfig()) as judge:
@@ -133,11 +129,7 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
 
 
 def read_texts(folder: Path) -> list[Text]:
-    """Return the texts of a folder, each once; files that can't be read are named and counted.
-
-    Raises:
-        DocumentsError: none can be read.
-    """
+    """Return the texts of a folder, each once; files that can't be read are named and counted."""
     return asyncio.run(_read_texts(folder))
 
 

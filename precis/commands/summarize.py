@@ -58,11 +58,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one file, as `--json` prints it.
-
-    Attributes:
-        facts: one for each question; empty where none was given.
-    """
+    """The result of one file, as `--json` prints it; without questions no facts."""
 
     file: str
     model: str
@@ -117,11 +113,7 @@ def summarize(
 
 
 def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
-    """Return the questions of a file, each about a document that is there.
-
-    Raises:
-        DocumentsError: one is about none, or names none of several.
-    """
+    """Return the questions of a file, each about a document that is there."""
     if path is None:
         return []
     asked = read_questions(path)
@@ -141,11 +133,8 @@ def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
 async def _run(
     files: Sequence[Path], options: Options, asked: Sequence[FileQuestion], judged_by: JudgeConfig
 ) -> int:
-    """Summarize each file; one that can't be is named, and the others continue.
-
-    Returns:
-        How many could not be.
-    """
+    """Summarize each file; one that can't be is named, the others continue. Returns how many could
+    not."""
     failed = 0
     told = False
     async with _open_summarizer(options) as (summarizer, words, by), FileReader() as reader:

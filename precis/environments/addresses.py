@@ -19,10 +19,7 @@ _COMPLETIONS = "/v1/chat/completions"
 
 
 class Sessions:
-    """The sessions that are open, by number.
-
-    Their loop is the one that this is made in. Agents may run in any other.
-    """
+    """The sessions that are open, by number. Their loop is the one that this is made in."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -54,10 +54,7 @@ class Clock:
 
 @contextmanager
 def clock_stopped() -> Iterator[None]:
-    """Leave the time that the block takes out of the rollout's; outside of one, do nothing.
-
-    For what has its own deadline, and in the flow's event loop.
-    """
+    """Leave the time that the block takes out of the rollout's; outside of one, do nothing."""
     clock = _clock.get(None)
     if clock is None:
         yield

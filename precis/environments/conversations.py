@@ -37,11 +37,8 @@ class Conversation:
 
 
 def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[Conversation]:
-    """Return the conversations that calls make up: a sub-agent or a compaction begins another.
-
-    Args:
-        same_tools: other tools begin another one too.
-    """
+    """Return the conversations that calls make up: a sub-agent, a compaction, and if they count
+    other tools begin another."""
     conversations: list[Conversation] = []
     for call in calls:
         continued = [one for one in conversations if one.continues_in(call, same_tools)]

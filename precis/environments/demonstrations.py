@@ -51,11 +51,8 @@ class WarmStart:
 def demonstration_of(
     rollout: Rollout, reward: float | None = None, metrics: Mapping[str, float] | None = None
 ) -> Demonstration:
-    """Return a rollout as what is to be imitated: the answers of its calls.
-
-    Args:
-        metrics: in place of the rollout's.
-    """
+    """Return the answers of a rollout's calls as what is to be imitated; `metrics` replace its
+    own."""
     shown = []
     for conversation in conversations_of(rollout.calls):
         messages: list[dict[str, Any]] = []
@@ -121,11 +118,7 @@ def count_apart(config: WarmStartConfig, available: int) -> int:
 def prepare_warm_start(
     config: WarmStartConfig | None, environment: "Environment"
 ) -> WarmStart | None:
-    """Return what a run is to be warmed up on. The same for the same settings.
-
-    Raises:
-        ConfigError: too few scenarios would be left, or the file can't be used.
-    """
+    """Return what a run is to be warmed up on, or refuse where too few scenarios would be left."""
     if config is None:
         return None
     train = environment.scenarios("train")

@@ -30,11 +30,9 @@ class ProcessDied(IsolatedError):
 
 
 class IsolatedModule:
-    """Calls functions of a module, one after the other, in a process that is started at need.
-
-    `await IsolatedModule("my.module").call("function", 1, "two")`; arguments and results are JSON.
-    A call that takes longer than `call_s` ends the process.
-    """
+    """Calls functions of a module, one after the other, in a process that is started at need, and
+    ended by a call that takes longer than `call_s`: `await
+    IsolatedModule("my.module").call("function", 1)`."""
 
     def __init__(self, module: str, call_s: float = 30.0) -> None:
         self._module = module

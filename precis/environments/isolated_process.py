@@ -46,11 +46,8 @@ _DEVICES = ("/dev/null", "/dev/urandom")
 
 
 def main(module: str, call_s: float) -> None:
-    """Serve the functions of a module until standard input ends.
-
-    Args:
-        call_s: the kernel ends the process where a call takes longer, whatever it is at.
-    """
+    """Serve the functions of a module until standard input ends; the kernel ends what takes
+    longer."""
     calls = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what packages print is no answer

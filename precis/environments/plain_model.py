@@ -40,11 +40,7 @@ class PlainModel:
         return self.step
 
     def openai_client(self) -> "openai.AsyncOpenAI":
-        """Return the client whose calls are recorded.
-
-        Raises:
-            ConfigError: the package openai is not installed.
-        """
+        """Return the client whose calls are recorded."""
         if self._client is None:
             try:
                 import openai

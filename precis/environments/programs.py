@@ -39,11 +39,7 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
 async def start(
     command: Sequence[str], variables: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> asyncio.subprocess.Process:
-    """Start a program under a supervisor; what it reads from standard input is nothing.
-
-    Args:
-        pass_fds: descriptors that the program inherits.
-    """
+    """Start a program under a supervisor; what it reads from standard input is nothing."""
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
         *SUPERVISE,
@@ -77,11 +73,8 @@ async def tail(stream: asyncio.StreamReader) -> bytes:
 def output_of(
     command: Sequence[str], deadline_s: float, variables: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Run a program that is asked something, and return its output and what went wrong.
-
-    Returns:
-        The output, and an empty text; or a predicate, such as `ended with status 3`.
-    """
+    """Run a program, and return its output and what went wrong: `ended with status 3`, or
+    nothing."""
     with subprocess.Popen(
         [*SUPERVISE, *command],
         env=dict(variables),

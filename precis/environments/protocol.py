@@ -149,11 +149,8 @@ class Environment(Protocol):
     async def compare(
         self, rollouts: Sequence[Rollout], first: Sequence[Rollout] | None
     ) -> Sequence[Rollout]:
-        """Score held-out rollouts that have no score of their own by an earlier policy's.
-
-        Args:
-            first: those of the run's first validation; None if these are they.
-        """
+        """Score held-out rollouts without a score of their own by those of the run's first
+        validation; None if these are they."""
         return rollouts
 
     def baselines(self) -> Mapping[str, Complete]:
@@ -206,11 +203,8 @@ class Environment(Protocol):
         return None
 
     def check_ceiling(self, ceiling: float, least: float) -> str:
-        """Return what to say of a low ceiling; empty for nothing.
-
-        Raises:
-            ConfigError: it is lower than the least that a run may have.
-        """
+        """Return what to say of a low ceiling; empty for nothing. Lower than the least is a
+        ConfigError."""
         return ""
 
     def content_of(self, scenario: Scenario) -> str:

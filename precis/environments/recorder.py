@@ -134,11 +134,8 @@ class Recorder:
 async def attempt(
     environment: Environment, model: "art.Model[Any, Any]", scenario: Scenario
 ) -> Score | Unscored:
-    """Have an environment attempt a scenario; what the agent raises is its score.
-
-    Raises:
-        PrecisError: nothing can be asked of this environment any more.
-    """
+    """Have an environment attempt a scenario; what the agent raises is its score, if it is no
+    PrecisError."""
     try:
         return score_of(await environment.rollout(model, scenario))
     except PrecisError:

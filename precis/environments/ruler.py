@@ -153,11 +153,7 @@ def ruler_prompt(
 
 
 def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
-    """Return the scores in the order of `ids`.
-
-    Raises:
-        BadReply: the reply is not one JSON object with one score between 0 and 1 for each id.
-    """
+    """Return the scores between 0 and 1 in the order of `ids`; any other reply is a BadReply."""
     by_id = entries_by_id(validate_reply(reply, _Scores).scores, ids)
     return [by_id[id].score for id in ids]
 
@@ -233,11 +229,7 @@ class TrajectoryRuler:
         return [by_key[key] for key in keys]
 
     async def check(self) -> str:
-        """Ask for the scores of two small attempts, uncached; returns the judge's model.
-
-        Raises:
-            JudgeError: it gave none; says why, and what to do.
-        """
+        """Ask for the scores of two small attempts, uncached; returns the judge's model."""
         asked = {"role": "user", "content": "What is 2 and 2?"}
         attempts = [[asked, {"role": "assistant", "content": said}] for said in ("4", "5")]
         prompt = ruler_prompt("The answer is right.", (), attempts)
@@ -415,11 +407,7 @@ class RulerScored(Environment):
 async def connect_ruler(
     config: RunConfig, rubric: str, log: Path, launch: Launch
 ) -> AsyncIterator[TrajectoryRuler]:
-    """The judge of an agent's attempts, with its cache of replies, while the block lasts.
-
-    Args:
-        log: the file for what a local stand-in prints.
-    """
+    """The judge of an agent's attempts, with its cache of replies, while the block lasts."""
     async with AsyncExitStack() as stack:
         judge = config.judge
         if judge.provider == "lexical":

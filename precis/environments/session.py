@@ -55,11 +55,8 @@ _REFUSALS = (400, 413, 422)
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one rollout: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`.
-
-    They are the seconds from its start to its score, the calls to the model, and the sampled tokens
-    of all calls together.
-    """
+    """The limits of one rollout: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`, the last
+    for sampled tokens of all calls together."""
 
     deadline_s: float
     turns_max: int

@@ -22,11 +22,8 @@ def show_conversation(rollout: Rollout) -> str:
 
 
 def plain_conversation(rollout: Rollout, scenario_max: int | None = None) -> str:
-    """Return a rollout as plain text, each message once.
-
-    Args:
-        scenario_max: characters of each message before the first answer; None has all of them.
-    """
+    """Return a rollout as plain text, each message once, and so many characters of those before the
+    first answer."""
     lines = []
     conversations = conversations_of(rollout.calls, same_tools=False)
     for number, one in enumerate(conversations, start=1):

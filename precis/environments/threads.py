@@ -24,11 +24,7 @@ common."""
 
 
 class UserThreads:
-    """Runs functions of a file, each in a new thread with its own event loop.
-
-    Args:
-        where: names the file in messages.
-    """
+    """Runs functions of a file, each in a new thread with its own event loop."""
 
     def __init__(self, where: str) -> None:
         self._where = where

@@ -89,11 +89,7 @@ class VerifiersEnvironment(RulerScored):
         return Score(said["reward"], success, said["metrics"])
 
     async def open(self) -> None:
-        """Start the child.
-
-        Raises:
-            ConfigError: the environment can't be started; says why.
-        """
+        """Start the child."""
         await self._children.running()
 
     async def close(self) -> None:
@@ -110,11 +106,7 @@ class _Children:
         self._deaths = 0
 
     async def play(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what becomes of a rollout: a reward and metrics, or a cause with its detail.
-
-        Raises:
-            RolloutError: the children have died too often.
-        """
+        """Return what becomes of a rollout: a reward and metrics, or a cause with its detail."""
         with clock_stopped():  # a start has its own deadline
             child = await self.running()
         said = await child.play(asked)
@@ -148,11 +140,7 @@ class _Children:
 
 
 class _Child:
-    """The process that plays.
-
-    Attributes:
-        ended: why it ended, in a sentence; empty while it is up.
-    """
+    """The process that plays; `ended` says why it ended, and is empty while it is up."""
 
     def __init__(
         self,
@@ -174,11 +162,7 @@ class _Child:
 
     @classmethod
     async def started(cls, settings: VerifiersSettings) -> "_Child":
-        """Start one, and return it once it is ready.
-
-        Raises:
-            ConfigError: it can't be started; says why.
-        """
+        """Start one, and return it once it is ready, or say why it can't be started."""
         ours, its = socket.socketpair()
         try:
             command = [*_command(settings, "serve"), str(its.fileno())]
@@ -297,11 +281,7 @@ class _Child:
 
 
 def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
-    """Return the environment of an installed package.
-
-    Raises:
-        ConfigError: it can't be played; says why, and what to do.
-    """
+    """Return the environment of an installed package, or say why it can't be played."""
     python, id = settings.python, settings.id
     if shutil.which(python) is None:
         raise ConfigError(

@@ -148,11 +148,8 @@ class Relay:
 
 
 def load(settings: Mapping[str, Any]) -> tuple[vf.Env[Any], str]:
-    """Return the environment, and the name of the agent that the policy plays.
-
-    Raises:
-        ValueError: the policy can't play it here; says why.
-    """
+    """Return the environment and the name of the agent that the policy plays, or say why it
+    can't."""
     given = dict(settings["config"])
     taskset = {**given.pop("taskset", {}), "id": settings["id"]}
     config = vf.resolve_env_config({**given, "taskset": taskset})

@@ -53,11 +53,8 @@ _log = logging.getLogger(__name__)
 
 
 class Player:
-    """One worker; Ray makes it, in its own process.
-
-    Args:
-        load: returns the environment; it is called in the folder of the files that were sent.
-    """
+    """One worker; Ray makes it, in its own process, and it loads the environment in the sent
+    folder."""
 
     def __init__(self, load: Callable[[], Environment]) -> None:
         self._load = load
@@ -132,11 +129,7 @@ class Workers:
         self._restarts: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Connect to the cluster, or start one, and start the workers.
-
-        Raises:
-            ConfigError: they can't be started; says why.
-        """
+        """Connect to the cluster, or start one, and start the workers."""
         ray = importlib.import_module("ray")
         settings = self._settings
         if ray.is_initialized():
@@ -271,11 +264,7 @@ class Workers:
 
 
 def check_reach(machines: Collection[str], recorder_host: str) -> None:
-    """See that workers on these machines reach the recorder.
-
-    Raises:
-        ConfigError: they are several, and it listens to one of them alone.
-    """
+    """Refuse workers on several machines where the recorder listens to one of them alone."""
     if len(machines) > 1 and ip_address(recorder_host).is_loopback:
         raise ConfigError(
             f"The Ray cluster has {len(machines)} machines ({', '.join(sorted(machines))}), and "

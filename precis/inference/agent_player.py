@@ -95,11 +95,7 @@ class WatchedClient:
 async def play(
     environment: Environment, scenario: Scenario, server: Server, model: str, audience: Audience
 ) -> Rollout:
-    """Have a served model attempt a scenario, greedily and within a run's usual limits.
-
-    Raises:
-        PrecisError: the model can't be asked, or the environment can't continue.
-    """
+    """Have a served model attempt a scenario, greedily and within a run's usual limits."""
     rollouts = RolloutsConfig()
     limits = Limits(rollouts.timeout_s, rollouts.turns_max, rollouts.tokens_max)
     endpoint = Endpoint(
@@ -117,11 +113,7 @@ async def play(
 
 
 def find_scenario(environment: Environment, wanted: str, where: str) -> Scenario:
-    """Return the scenario of an id; the first that is held out where none is named.
-
-    Raises:
-        ConfigError: there is none of that id.
-    """
+    """Return the scenario of an id; the first that is held out where none is named."""
     held_out = environment.scenarios("validation")
     if not wanted:
         return held_out[0]

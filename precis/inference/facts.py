@@ -86,11 +86,7 @@ def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuesti
 async def check_facts(
     judge: JudgeClient, text: str, summary: str, asked: Sequence[FileQuestion]
 ) -> list[FactCheck]:
-    """Check each fact.
-
-    Raises:
-        JudgeError: the judge can't be used, or gave no verdict.
-    """
+    """Check each fact."""
     questions = []
     for number, one in enumerate(asked, start=1):
         questions.append(Question(str(number), one.question, one.answer, answerable=True))
@@ -110,11 +106,7 @@ async def check_facts(
 
 @asynccontextmanager
 async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
-    """The judge of a configuration; the lexical one answers from this process.
-
-    Raises:
-        ConfigError: its key is not set.
-    """
+    """The judge of a configuration; the lexical one answers from this process."""
     if config.provider != "lexical":
         async with JudgeClient(endpoint_for(config, Environment().keys()), config) as judge:
             yield judge

@@ -99,11 +99,7 @@ async def choose_model(
 
 
 def server_at(url: str) -> Server:
-    """Return the server at an address that a user gives, with its key.
-
-    Raises:
-        ConfigError: the address is none.
-    """
+    """Return the server at an address that a user gives, with its key."""
     if not url.startswith(("http://", "https://")):
         raise ConfigError("--url must start with http:// or https://.")
     return Server(url=url, key=key_of_own(url) or key_of_server() or NO_KEY)

@@ -82,11 +82,7 @@ class FileReader:
         return Text(name, answer["text"], answer["prose"])
 
     async def _ask(self, asked: Mapping[str, Any], content: bytes) -> dict[str, Any]:
-        """Return the process's answer; it is ended where there is none.
-
-        Raises:
-            DocumentsError: it took too long, or died of the file.
-        """
+        """Return the process's answer; it is ended where there is none."""
         answer: dict[str, Any] | None = None
         if self._process is None or self._process.returncode is not None:
             known = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
@@ -146,11 +142,7 @@ def _describe_death(asked: Mapping[str, Any], status: int | None) -> DocumentsEr
 
 
 def _content(path: Path, name: str, bytes_max: int) -> bytes:
-    """Return the content of a file or of standard input.
-
-    Raises:
-        DocumentsError: it can't be read, or is too large.
-    """
+    """Return the content of a file or of standard input."""
     try:
         if str(path) == STANDARD_INPUT:
             content = sys.stdin.buffer.read(bytes_max + 1)

@@ -60,20 +60,12 @@ class Summarizer(Protocol):
         """Tokens that it reads at once, prompt and summary included; None for any number."""
 
     async def write(self, text: str, words_max: int) -> str:
-        """Return a summary in at most so many words, if the policy keeps to them.
-
-        Raises:
-            SummaryError: there is none; the message says why.
-        """
+        """Return a summary in at most so many words, or say why there is none in a SummaryError."""
 
 
 @dataclass(frozen=True)
 class LongSummary:
-    """A document's summary.
-
-    Attributes:
-        parts: how many parts it was summarized in; 1 where it was read at once.
-    """
+    """A document's summary, and how many parts it was summarized in."""
 
     text: str
     parts: int
@@ -100,11 +92,7 @@ async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> 
 
 
 def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
-    """Tokens of a request that are left for the document.
-
-    Raises:
-        ConfigError: hardly any are.
-    """
+    """Tokens of a request that are left for the document; a ConfigError where hardly any are."""
     if context_tokens is None:
         return None
     prompt = sum(estimate_most_tokens(one["content"]) for one in summary_messages("", words_max))
@@ -230,11 +218,8 @@ def describe_models(names: Sequence[str]) -> str:
 
 
 async def list_models(url: str, key: str, timeout_s: float = _LIST_TIMEOUT_S) -> list[str] | None:
-    """Return the models that a server lists; None where it lists none.
-
-    Raises:
-        ConfigError: it is not there, sends without end, or rejects the key.
-    """
+    """Return the models that a server lists; None where it lists none. One that is not there, sends
+    without end, or rejects the key is a ConfigError."""
     headers = {"Authorization": f"Bearer {key}"}
     try:
         async with (

@@ -46,11 +46,7 @@ class Text:
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the files that are meant: each path, and of a folder every file that can be read.
-
-    Raises:
-        DocumentsError: a path is not there, or a folder holds nothing that can be read.
-    """
+    """Return the files that are meant: each path, and of a folder every file that can be read."""
     found: list[Path] = []
     for path in paths:
         found.extend(_files_in(path) if path.is_dir() else [path])

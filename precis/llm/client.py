@@ -92,11 +92,7 @@ class ChatReply:
 
     @classmethod
     def of(cls, body: Payload, role: str, usd: float | None, seconds: float) -> Self:
-        """Return the reply in a response's body.
-
-        Raises:
-            ProviderFailed: see `first_choice`.
-        """
+        """Return the reply in a response's body; see `first_choice`."""
         choice = first_choice(body, role)
         return cls(
             body=body,
@@ -116,11 +112,7 @@ class ChatReply:
 
 
 def whole_text(reply: ChatReply, role: str) -> str:
-    """Return the text of a reply.
-
-    Raises:
-        ProviderFailed: it is empty, or was cut short.
-    """
+    """Return the text of a reply; one that is empty or was cut short is a ProviderFailed."""
     if reply.finish == "length":
         raise ProviderFailed("truncated", f"The {role}'s reply was cut off at its length limit.")
     if not reply.text.strip():
@@ -195,11 +187,8 @@ class ChatClient:
 
     @asynccontextmanager
     async def turn(self, expected: Usage) -> AsyncIterator[Turn]:
-        """Wait until the limits and the budget have room for a request, and keep it free.
-
-        Raises:
-            BudgetReached: see `Budget.reserve`.
-        """
+        """Wait until the limits and the budget have room for a request (`Budget.reserve`), and keep
+        it free."""
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
         async with self.limiter.turn(expected.tokens) as turn, self._budget.reserve(dollars):
             yield turn
@@ -211,11 +200,7 @@ class ChatClient:
         deadline: Deadline,
         read: Callable[[ChatReply], T],
     ) -> T:
-        """Send a request within a turn; nothing is tried again, but what is late may be hedged.
-
-        Raises:
-            ProviderFailed, ProviderRejected, SchemaRejected: as `complete` does.
-        """
+        """Send a request within a turn; nothing is tried again, but what is late may be hedged."""
         ask = partial(self._ask, request, read)
         try:
             async with deadline.spending(self._settings.call_timeout_s):

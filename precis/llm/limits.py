@@ -78,11 +78,7 @@ class Limiter:
 
     @asynccontextmanager
     async def turn(self, tokens: int) -> AsyncIterator[Turn]:
-        """Wait for a turn, and hold it for as long as the request runs.
-
-        Args:
-            tokens: an estimate of the request's prompt and completion tokens.
-        """
+        """Wait for a turn for so many tokens, and hold it for as long as the request runs."""
         # Only the first in line looks at the clock; asyncio's lock keeps the others in order.
         async with self._queue:
             wait_s = self._wait_s(tokens)

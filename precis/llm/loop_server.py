@@ -23,11 +23,7 @@ class _Server(uvicorn.Server):
 
 
 class LoopServer:
-    """A server on a free port; it lives as long as its event loop.
-
-    Args:
-        host: the address of this machine to listen at.
-    """
+    """A server on a free port; it lives as long as its event loop."""
 
     def __init__(self, app: Any, host: str = "127.0.0.1") -> None:
         self._host = host

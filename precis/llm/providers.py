@@ -99,21 +99,14 @@ NO_KEY = "none"
 
 
 def key_of_server() -> str | None:
-    """Return the key of a server of one's own; None where none is set.
-
-    Raises:
-        ConfigError: no header can carry it.
-    """
+    """Return the key of a server of one's own; None where none is set."""
     secret = Environment().precis_api_key
     return sendable(secret.get_secret_value(), SERVER_KEY_VARIABLE) if secret else None
 
 
 def sendable(key: str, variable: str) -> str:
-    """Return a key without the space around it.
-
-    Raises:
-        ConfigError: no header can carry it. What sends it would say so too, and quote the key.
-    """
+    """Return a key without the space around it. One that no header can carry is a ConfigError: what
+    sends it would quote it."""
     key = key.strip()
     if not is_sendable(key):
         raise ConfigError(

@@ -64,11 +64,7 @@ class Deadline:
 
 
 class Retrier:
-    """Asks as often as it takes and `config` allows, with pauses that grow and are spread out.
-
-    Args:
-        watch: told of each try, so that a server which answers nobody is spoken of.
-    """
+    """Asks as often as it takes and `config` allows, with pauses that grow and are spread out."""
 
     def __init__(self, config: RetryPolicy, watch: SilenceWatch) -> None:
         self._config = config

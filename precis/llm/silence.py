@@ -27,11 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class SilenceWatch:
-    """Watches the tries of one client.
-
-    Args:
-        limiter: the client's, which may hold back the next try.
-    """
+    """Watches the tries of one client, whose limiter may hold back the next one."""
 
     def __init__(self, endpoint: Endpoint, limiter: Limiter) -> None:
         self._endpoint = endpoint

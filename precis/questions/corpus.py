@@ -53,11 +53,7 @@ def rows_of(
 
 
 def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
-    """Write rows as parquet, whole or not at all.
-
-    Raises:
-        DocumentsError: the file can't be written.
-    """
+    """Write rows as parquet, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

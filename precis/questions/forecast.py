@@ -15,11 +15,7 @@ _TYPICAL = WrittenQuestion("q" * 90, "a" * 60, "p" * 150, answerable=True)
 
 
 def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
-    """Say what the model that writes will take, in a sentence.
-
-    Args:
-        texts: those that it has not written for yet.
-    """
+    """Say what the model that writes will take for these texts, in a sentence."""
     usages = [estimate_usage(text.text) for text in texts]
     total = Usage(
         sum(usage.prompt_tokens for usage in usages),

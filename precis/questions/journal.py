@@ -41,11 +41,7 @@ class PaymentJournal:
         return self._records.get(key)
 
     def put(self, key: str, record: Any) -> None:
-        """Add a record.
-
-        Raises:
-            DocumentsError: it can't be written.
-        """
+        """Add a record."""
         line = json.dumps({"key": key, "record": record}, ensure_ascii=False)
         try:
             with self.path.open("ab") as file:

@@ -49,11 +49,7 @@ class Writer(Protocol):
         """Its name; questions of another model are not taken for its own."""
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """Return the questions of a document.
-
-        Raises:
-            ProviderFailed: there are none; the message says why.
-        """
+        """Return the questions of a document, or say why there are none in a ProviderFailed."""
 
 
 Tell = Callable[[DocumentQuestions], None]
@@ -149,11 +145,8 @@ class QuestionMaker:
 def document_of(
     text: Text, written: Sequence[WrittenQuestion], topic: str = "", mark: str = "q"
 ) -> Document:
-    """Return a document with the questions that were written for it; its id is by its content.
-
-    Args:
-        mark: what the questions' ids have before their number.
-    """
+    """Return a document with the questions that were written for it; its id is by its content, and
+    its questions' have a mark before their number."""
     id = hashlib.sha256(text.text.encode()).hexdigest()[:16]
     questions = []
     for number, one in enumerate(written, start=1):

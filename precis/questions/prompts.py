@@ -80,11 +80,7 @@ def question_messages(text: str) -> list[dict[str, str]]:
 
 
 def parse_questions(reply: str) -> list[WrittenQuestion]:
-    """Return the questions in the order of `IDS`.
-
-    Raises:
-        BadReply: the reply is not one JSON object with one whole question for each id.
-    """
+    """Return the questions in the order of `IDS`; any other reply is a BadReply."""
     entries = entries_by_id(validate_reply(reply, _Questions).questions, IDS)
     answered = [_read_entry(entries[id], answerable=True) for id in IDS[:ANSWERED]]
     unanswered = [_read_entry(entries[id], answerable=False) for id in IDS[ANSWERED:]]

@@ -28,11 +28,8 @@ _CHARACTERS_WRITTEN = (ANSWERED + UNANSWERED) * 360
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """The settings by which the model that writes is asked.
-
-    Attributes:
-        document_timeout_s: for all tries at a document together.
-    """
+    """The settings by which the model that writes is asked; the last timeout is for all tries
+    together."""
 
     limits: RateLimits
     call_timeout_s: float

@@ -23,11 +23,8 @@ _METRICS = "metrics.json"
 
 @dataclass(frozen=True, eq=False)
 class TrainingState:
-    """All that the next step of training depends on.
-
-    Attributes:
-        reference: weights of the policy that the KL penalty pulls to.
-    """
+    """All that the next step of training depends on; the KL penalty pulls to the reference's
+    weights."""
 
     step: int
     policy: Policy

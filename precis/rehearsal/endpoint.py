@@ -30,11 +30,7 @@ class PolicyEndpoint:
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
-        """Answer a request.
-
-        Raises:
-            ApiError: 404 for an unknown model or step, 400 where there is nothing to pick from.
-        """
+        """Answer a request; an unknown model or step is a 404, nothing to pick from a 400."""
         model = asked.model
         not_found = ApiError(404, f"The model `{model}` does not exist here.", "model_not_found")
         name, _, wanted = model.partition("@")

@@ -49,11 +49,8 @@ class Layout:
         return {str(index): float(weights[index]) for index in np.flatnonzero(weights)}
 
     def decode(self, encoded: Mapping[str, float]) -> Floats:
-        """Return the weights that `encode` was given.
-
-        Raises:
-            KeyError, ValueError, IndexError: they are of another kind.
-        """
+        """Return the weights that `encode` was given; those of another kind are a KeyError,
+        ValueError or IndexError."""
         if self.names:
             return np.array([encoded[name] for name in self.names], dtype=np.float64)
         weights = np.zeros(self.size)
@@ -119,19 +116,11 @@ class PolicyKind(Protocol):
         ...
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[Any]:
-        """Return what is to be learned from a rollout.
-
-        Raises:
-            PrecisError: it can't be learned from.
-        """
+        """Return what is to be learned from a rollout, or say why nothing in a PrecisError."""
         ...
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[Any]:
-        """Return what is to be imitated of a trajectory, whoever it is of.
-
-        Raises:
-            PrecisError: it shows nothing that the policy could do.
-        """
+        """Return what is to be imitated of a trajectory, or say why nothing in a PrecisError."""
         ...
 
     def batch_of(self, samples: Sequence[Any]) -> Batch:

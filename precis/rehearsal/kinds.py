@@ -13,11 +13,7 @@ _KINDS: dict[str, PolicyKind] = {one.layout.kind: one for one in (SENTENCES, TOO
 
 
 def kind_in(folder: Path) -> PolicyKind:
-    """Return the kind of the policy in a checkpoint's folder.
-
-    Raises:
-        CorruptCheckpoint: it holds none that is known here.
-    """
+    """Return the kind of the policy in a checkpoint's folder."""
     file = folder / POLICY_FILE
     try:
         return _KINDS[json.loads(file.read_text(encoding="utf-8"))["policy"]]

@@ -41,11 +41,8 @@ class StepRollouts:
 
 
 class TrainingBatch:
-    """The rollouts of a step, split into the groups to train on and those that were dropped.
-
-    Attributes:
-        dropped: how many groups, by cause.
-    """
+    """The rollouts of a step, split into the groups to train on and those that were dropped, by
+    cause."""
 
     def __init__(
         self,

@@ -90,11 +90,8 @@ def ratio_interval(
 
 
 def share_interval(successes: int, count: int) -> Interval:
-    """Return the share of successes of independent trials, with Wilson's 95 % interval (1927).
-
-    Raises:
-        ValueError: there are no trials.
-    """
+    """Return the share of successes of some independent trials, with Wilson's 95 % interval
+    (1927)."""
     if not count:
         raise ValueError("a share needs at least one trial")
     share = successes / count

@@ -152,11 +152,7 @@ class ReasoningGym(RulerScored):
 
 
 def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:
-    """Return the environment of a generator, with its questions.
-
-    Raises:
-        ConfigError: the package is not installed, or has no such generator or parameters.
-    """
+    """Return the environment of a generator, with its questions."""
     try:
         release = version("reasoning-gym")
     except PackageNotFoundError as error:

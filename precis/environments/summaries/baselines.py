@@ -83,11 +83,8 @@ def centroid(text: str, words_max: int) -> str:
 
 
 def telegraph(text: str, words_max: int) -> str:
-    """Return the first words that are left without the document's commonest.
-
-    It is no prose, and scores nothing; a judge finds more answers in it than in sentences. What it
-    would earn says what a judge pays for mere words.
-    """
+    """Return the first words that are left without the document's commonest: what a judge pays for
+    mere words."""
     common = commonest_words(text)
     left = [word for word in pieces(text) if word.lower() not in common]
     return " ".join(left[:words_max])

@@ -86,11 +86,7 @@ class Summaries(Environment):
 
     @classmethod
     def of(cls, config: TrainConfig, corpus: Corpus, services: Services) -> Self:
-        """Return the summaries of a training run, whose warm start has documents set apart.
-
-        Raises:
-            DocumentsError: the warm start leaves too few, or its file can't be used.
-        """
+        """Return the summaries of a training run, whose warm start has documents set apart."""
         words_max = config.rollouts.words_max
         warm_start, drawn_from = prepare_warm_start(config.warm_start, corpus, words_max)
         return cls(drawn_from, config.rollouts, services, warm_start)

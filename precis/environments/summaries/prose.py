@@ -95,11 +95,8 @@ class _Joints:
 
 @lru_cache(maxsize=512)  # the reward and the metrics ask for the same summary
 def prose_share(summary: str, text: str) -> float:
-    """Return how far a summary is prose: 1 for sentences, 0 for a list of words.
-
-    Args:
-        text: of the document that it is a summary of.
-    """
+    """Return how far a summary is prose, by its document's text: 1 for sentences, 0 for a list of
+    words."""
     words = list(pieces(summary.lower()))
     joints = _joints(text)
     if not words or not joints.places:

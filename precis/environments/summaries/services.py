@@ -38,11 +38,7 @@ class Services:
 async def start_services(
     config: RunConfig, log: Path, launch: Launch = child_service
 ) -> AsyncIterator[Services]:
-    """Judges and stand-ins, up while the block lasts.
-
-    Args:
-        log: the file for what the stand-ins print.
-    """
+    """Judges and stand-ins, up while the block lasts; what the stand-ins print goes to a log."""
     async with AsyncExitStack() as stack:
         child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
         standins = await stack.enter_async_context(child)

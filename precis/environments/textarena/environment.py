@@ -274,11 +274,7 @@ def _explain(error: str, package: str) -> str:
 
 
 def load_textarena(settings: TextArenaSettings) -> TextArenaEnvironment:
-    """Return the environment of a game.
-
-    Raises:
-        ConfigError: the package is not installed, or the opponent's key is missing.
-    """
+    """Return the environment of a game."""
     try:
         release = version("textarena")
     except PackageNotFoundError as error:

@@ -108,11 +108,8 @@ def play(number: int, move: str) -> dict[str, Any]:
 
 
 def play_randomly(number: int, seed: int) -> dict[str, Any]:
-    """Make a move that the game allows, if one is found, and any other if not.
-
-    Returns:
-        The game's state, and the `move`.
-    """
+    """Make a move that the game allows, if one is found, and any other if not; returns state and
+    move."""
     move = choose_randomly(number, seed)
     return {**play(number, move), "move": move}
 

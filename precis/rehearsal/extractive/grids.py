@@ -8,11 +8,8 @@ from precis.rehearsal.kind import Bools, Integers
 
 
 def candidates(words: Integers, picks: Sequence[int], words_max: int) -> Bools:
-    """Mark the sentences that each pick was drawn from: unpicked and still fitting.
-
-    Returns:
-        Shape (picks, sentences).
-    """
+    """Mark the sentences that each pick was drawn from, unpicked and still fitting: (picks,
+    sentences)."""
     at = np.array(picks, dtype=np.int64)
     turn = np.arange(len(at))
     picked_at = np.full(len(words), len(at))

@@ -26,11 +26,6 @@ class SentencePicks:
     layout = Layout("sentences", FEATURES_VERSION, len(NAMES), NAMES)
 
     def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
-        """Return as many summaries as are asked for.
-
-        Raises:
-            ApiError: 400, where there is no document.
-        """
         try:
             request = request_in(asked.messages)
         except RolloutError as error:
@@ -39,15 +34,12 @@ class SentencePicks:
         return [_choice(policy, request, asked, generator) for _ in range(asked.n)]
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
-        """Return the sample of a trajectory's last choice."""
         return [sample_of(trajectory)]
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
-        """Return the picks that a trajectory's last message shows."""
         return [demonstration_of(trajectory)]
 
     def batch_of(self, samples: Sequence[PickedSample]) -> PickBatch:
-        """Lay samples out side by side."""
         return batch_of(samples)
 
     def count_tokens(self, samples: Sequence[PickedSample]) -> float:

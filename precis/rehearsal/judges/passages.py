@@ -37,10 +37,8 @@ _NEGATIONS = frozenset(tokens("no not never none nobody nothing neither nor with
 
 
 def answer(text: str, question: str) -> str:
-    """Return what a text says to a question: its two best sentences, in order, or `UNANSWERABLE`.
-
-    They have 60 words at most.
-    """
+    """Return the two best sentences of a text, in order and of 60 words at most, or
+    `UNANSWERABLE`."""
     passages = _passages(text)
     wanted = Counter(_pieces(question))
     scores = _bm25(passages, wanted)

@@ -13,11 +13,7 @@ from precis.rehearsal.judges.judge import PASSAGES, lexical_judge
 
 
 def standins_app(key: str | None) -> Any:
-    """All of them as an ASGI app.
-
-    Args:
-        key: the bearer token to ask for; None asks for none.
-    """
+    """All of them as an ASGI app, which asks for a bearer token if there is one."""
     models = {LEXICAL_MODEL: lexical_judge(), PASSAGE_MODEL: lexical_judge(PASSAGES)}
 
     async def complete(request: ChatRequest) -> Completion:

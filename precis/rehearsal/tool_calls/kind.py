@@ -35,11 +35,6 @@ class ToolCallPicks:
     layout = Layout("tool_calls", TOOL_CALL_FEATURES, WEIGHTS)
 
     def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
-        """Return as many calls as are asked for.
-
-        Raises:
-            ApiError: 400, where the request allows none that can be listed.
-        """
         options, seen = _look(asked.messages, callable_tools(asked.tools, asked.tool_choice))
         scores = (policy.weights[seen.features] * seen.shares).sum(axis=1)
         shifted = scores - scores.max()
@@ -85,7 +80,6 @@ class ToolCallPicks:
         return samples
 
     def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
-        """Lay samples out side by side."""
         return batch_of(samples)
 
     def count_tokens(self, samples: Sequence[CallSample]) -> float:

@@ -27,11 +27,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class AuditSample:
-    """A summary whose verdict is to be read.
-
-    Attributes:
-        is_prose: what the judge says of it; None where the protocol does not ask.
-    """
+    """A summary whose verdict is to be read; whether it is prose is None where nobody asked."""
 
     run: str
     model: str

@@ -89,11 +89,7 @@ def as_sheet(samples: Sequence[AuditSample]) -> str:
 
 
 def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
-    """See that a sheet that is there already is of these summaries; none is fine as well.
-
-    Raises:
-        ConfigError: it is of others, or of none that can be read.
-    """
+    """Refuse a sheet that is there already and is of other summaries."""
     if not path.exists():
         return
     try:

@@ -15,11 +15,8 @@ _LOW = 0.5
 
 
 def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
-    """Describe a low ceiling, for a warning; return None where it is high enough.
-
-    Raises:
-        ConfigError: the ceiling is lower than that.
-    """
+    """Describe a low ceiling, for a warning; None where it is high enough. Lower than the least is
+    a ConfigError."""
     found = f"The judge {judge} answers {ceiling:.0%} of the questions from the full documents"
     remedy = (
         "See whether questions and golden answers belong to these documents, or have another "

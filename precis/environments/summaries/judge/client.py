@@ -119,11 +119,8 @@ class JudgeClient:
         return Scored(tuple(answers), all(verdict.is_prose for verdict in verdicts))
 
     async def guess(self, document: Document) -> Scored | Unscored:
-        """Score the judge's answers to a document's questions, given without the document.
-
-        Raises:
-            JudgeRejected: as for `score`.
-        """
+        """Score the judge's answers to a document's questions, given without the document; see
+        `score`."""
         questions = document.questions
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
@@ -133,11 +130,7 @@ class JudgeClient:
             return Unscored(error.cause, str(error))
 
     async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
-        """Score the judge on each document's full text, by document id; no summary does better.
-
-        Raises:
-            JudgeRejected: as for `score`.
-        """
+        """Score the judge on each document's full text, by document id; see `score`."""
 
         async def read(document: Document) -> tuple[str, Scored | Unscored]:
             return document.id, await self.score(document, document.text)

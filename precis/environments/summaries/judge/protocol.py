@@ -171,11 +171,7 @@ def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
 
 
 def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
-    """Return the grades in the order of `ids`.
-
-    Raises:
-        BadReply: the reply is not one JSON object with one boolean for each id.
-    """
+    """Return the grades in the order of `ids`; any other reply is a BadReply."""
     entries = validate_reply(reply, _Grades).grades
     by_id = entries_by_id(entries, ids)
     return [by_id[id].correct for id in ids]
@@ -275,11 +271,7 @@ class _Grades(StrictReply):
 
 
 def validate_reply(reply: str, shape: type[S]) -> S:
-    """Return the reply as what was asked for.
-
-    Raises:
-        BadReply: it is something else.
-    """
+    """Return the reply as what was asked for; anything else is a BadReply."""
     try:
         loaded = json.loads(reply, object_pairs_hook=_refuse_duplicates)
     except BadReply:
@@ -306,11 +298,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def entries_by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
-    """Return the entries by id.
-
-    Raises:
-        BadReply: they have other ids than these.
-    """
+    """Return the entries by id; others than these ids are a BadReply."""
     given = [entry.id for entry in entries]
     if sorted(given) != sorted(ids):
         raise BadReply(f"The reply has the ids {str(given)[:200]} instead of {', '.join(ids)}.")
