@@ -25,7 +25,7 @@ from precis.environments.recorder import score_of
 from precis.llm.server import ChatRequest
 from precis.records.rollout import Scenario, Score
 from precis.rehearsal.checkpoint_files import initial_state
-from precis.rehearsal.kind import Policy
+from precis.rehearsal.kind import LinearPolicy
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS, sample_of
 from precis.rehearsal.tool_calls.samples import CallSample
 from precis.rehearsal.train_step import advance, passes, with_advantages
@@ -37,7 +37,7 @@ from precis.statistics.intervals import share_interval
 class PolicyModel:
     """The model that a rollout receives; asks the policy itself."""
 
-    def __init__(self, policy: Policy, seed_of: Callable[[int], int] | None) -> None:
+    def __init__(self, policy: LinearPolicy, seed_of: Callable[[int], int] | None) -> None:
         self._policy = policy
         self._seed_of = seed_of
         self.asked: list[tuple[ChatRequest, int, float]] = []
@@ -116,7 +116,7 @@ async def _measure(environment: Environment, config: TrainConfig, steps: int, ev
 
 async def _samples(
     environment: Environment,
-    policy: Policy,
+    policy: LinearPolicy,
     scenario: Scenario,
     seed_of: Callable[[int], int],
 ) -> list[CallSample]:
@@ -130,7 +130,7 @@ async def _samples(
 
 
 async def _validate(
-    environment: Environment, policy: Policy, seed: int, step: int, begun: float
+    environment: Environment, policy: LinearPolicy, seed: int, step: int, begun: float
 ) -> None:
     scores = []
     for scenario in environment.scenarios("validation"):

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from precis.environments.session import Answer, Session
+from precis.environments.session import Session, SessionReply
 
 _ROOT = "/rollouts/"
 _COMPLETIONS = "/v1/chat/completions"
@@ -34,7 +34,7 @@ class Sessions:
         self._open.pop(number)[1].close()
 
     async def answer(self, path: str, authorization: str, content: bytes) -> Response:
-        """Answer a request to an address, from whichever loop it comes."""
+        """SessionReply a request to an address, from whichever loop it comes."""
         number, _, rest = path.removeprefix(_ROOT).partition("/")
         key, session = self._open.get(number, ("", None))
         if session is None:
@@ -78,7 +78,7 @@ def address_of(host: str, port: int, number: str) -> str:
     return f"http://{host}:{port}{_ROOT}{number}/v1"
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: SessionReply) -> Response:
     if answer.status != 200:
         # OpenAI's client tries again what failed for a while, unless it is told not to.
         return JSONResponse(answer.body, answer.status, {"x-should-retry": "false"})

@@ -96,7 +96,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SessionReply:
     """The answer to one of the agent's requests."""
 
     status: int
@@ -123,11 +123,11 @@ class Session:
         self._index = index
         self._turns = 0
         self._tokens = 0
-        self._waiting: set[asyncio.Task[Answer]] = set()
+        self._waiting: set[asyncio.Task[SessionReply]] = set()
         self._closed = False
 
-    async def answer(self, content: bytes) -> Answer:
-        """Answer a request for a chat completion, given as JSON."""
+    async def answer(self, content: bytes) -> SessionReply:
+        """SessionReply a request for a chat completion, given as JSON."""
         task = asyncio.ensure_future(self._answer(content))
         self._waiting.add(task)
         try:
@@ -146,7 +146,7 @@ class Session:
         for task in self._waiting:
             task.cancel()
 
-    async def _answer(self, content: bytes) -> Answer:
+    async def _answer(self, content: bytes) -> SessionReply:
         if self._closed or self.over.done():
             return _refuse(410, "The rollout has ended.", "rollout_ended")
         try:
@@ -184,7 +184,7 @@ class Session:
             payload["return_token_ids"] = True
         return payload
 
-    async def _ask(self, body: Mapping[str, Any], payload: dict[str, Any]) -> Answer:
+    async def _ask(self, body: Mapping[str, Any], payload: dict[str, Any]) -> SessionReply:
         asked_at = time.time()
         # The rollout's own deadline comes first.
         deadline = Deadline(2 * self._policy.limits.deadline_s)
@@ -220,7 +220,7 @@ class Session:
             raise ProviderFailed("bad_reply", detail)
         return reply
 
-    def _fail(self, error: PrecisError) -> Answer:
+    def _fail(self, error: PrecisError) -> SessionReply:
         """Say that the policy did not answer, and end the rollout or the step where that must be.
 
         A run depends on its own adapter: where that is lost, or is none, the step can't continue.
@@ -241,16 +241,16 @@ class Session:
             return self._end(Unscored("budget", str(error)))
         return self._end(error)
 
-    def _end(self, reason: Unscored | PrecisError) -> Answer:
+    def _end(self, reason: Unscored | PrecisError) -> SessionReply:
         if not self.over.done():
             self.over.set_result(reason)
         return _refuse(502, "The model did not answer; the rollout ends here.", "rollout_ended")
 
-    def _exceed(self, cause: str, detail: str) -> Answer:
+    def _exceed(self, cause: str, detail: str) -> SessionReply:
         self._end(Unscored(cause, detail))
         return _refuse(429, f"{detail} The rollout ends here.", "rollout_limit")
 
-    def _decline(self, status: int, message: str) -> Answer:
+    def _decline(self, status: int, message: str) -> SessionReply:
         self.refusal = Unscored("generation_rejected", message)
         return _refuse(status, message, "invalid_request")
 
@@ -309,13 +309,13 @@ def _problem(body: object) -> str | None:
     return None
 
 
-def _reply(body: Mapping[str, Any], reply: ChatReply) -> Answer:
+def _reply(body: Mapping[str, Any], reply: ChatReply) -> SessionReply:
     """Return the policy's answer as the agent has asked for it: without ids, most of it."""
     hidden = {"token_ids"} if body.get("logprobs") else {"token_ids", "logprobs"}
     choice = {key: value for key, value in reply.choice.items() if key not in hidden}
     whole = {key: value for key, value in reply.body.items() if key != "prompt_token_ids"}
     options = body.get("stream_options") or {}
-    return Answer(
+    return SessionReply(
         200,
         {**whole, "choices": [choice]},
         streamed=bool(body.get("stream")),
@@ -323,6 +323,6 @@ def _reply(body: Mapping[str, Any], reply: ChatReply) -> Answer:
     )
 
 
-def _refuse(status: int, message: str, code: str) -> Answer:
+def _refuse(status: int, message: str, code: str) -> SessionReply:
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return Answer(status, {"error": error})
+    return SessionReply(status, {"error": error})

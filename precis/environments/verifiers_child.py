@@ -41,7 +41,7 @@ except ImportError as error:
     sys.exit()
 
 
-class Conversation(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
+class ConversationHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
     """Holds a rollout's conversation in this process: asks the policy and calls tools in turn."""
 
     APPENDS_SYSTEM_PROMPT = True
@@ -107,7 +107,7 @@ def _problem_of(name: str, given: str, names: Mapping[str, Any]) -> str:
     return "" if isinstance(arguments, dict) else "error: the arguments are no JSON object"
 
 
-__all__ = ["Conversation"]  # where verifiers looks for a harness
+__all__ = ["ConversationHarness"]  # where verifiers looks for a harness
 sys.modules[_HARNESS] = sys.modules[__name__]
 
 
@@ -258,7 +258,7 @@ async def serve(settings: Mapping[str, Any], channel: socket.socket) -> None:
     """
     reader, writer = await asyncio.open_connection(sock=channel, limit=_LINE_MAX)
     relay = Relay()
-    Conversation.http = relay.http
+    ConversationHarness.http = relay.http
     url = await relay.start()
     playing: dict[int, asyncio.Task[None]] = {}
 

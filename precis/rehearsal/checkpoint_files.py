@@ -14,7 +14,7 @@ from pathlib import Path
 
 from precis.errors import CorruptCheckpoint
 from precis.rehearsal.grpo import Adam
-from precis.rehearsal.kind import Floats, Layout, Policy, untrained
+from precis.rehearsal.kind import Floats, Layout, LinearPolicy, untrained
 from precis.store.durable import make_folder, move
 
 POLICY_FILE = "policy.json"
@@ -27,7 +27,7 @@ class TrainingState:
     weights."""
 
     step: int
-    policy: Policy
+    policy: LinearPolicy
     reference: Floats
     adam: Adam
 
@@ -105,7 +105,7 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
         adam = record["adam"]
         mean = layout.decode(adam["mean"])
         moments = Adam(mean, layout.decode(adam["square"]), adam["count"])
-        policy = Policy(layout.decode(record["weights"]), record["seed"])
+        policy = LinearPolicy(layout.decode(record["weights"]), record["seed"])
         trained = TrainingState(record["step"], policy, layout.decode(record["reference"]), moments)
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise CorruptCheckpoint(

@@ -12,7 +12,7 @@ import numpy as np
 from precis.errors import PrecisError
 from precis.llm.server import ApiError, ChatRequest, Completion
 from precis.rehearsal.checkpoint_files import folder_of, load, steps
-from precis.rehearsal.kind import Layout, Policy, PolicyKind
+from precis.rehearsal.kind import Layout, LinearPolicy, PolicyKind
 
 
 class PolicyEndpoint:
@@ -59,7 +59,7 @@ class PolicyEndpoint:
 
 
 @lru_cache(maxsize=8)
-def _load(folder: Path, step: int, layout: Layout, _inode: int, _changed_ns: int) -> Policy:
+def _load(folder: Path, step: int, layout: Layout, _inode: int, _changed_ns: int) -> LinearPolicy:
     return load(folder, step, layout).policy
 
 

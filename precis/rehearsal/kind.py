@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Policy:
+class LinearPolicy:
     """A policy whose scores are linear in its weights; the seed decides between equal scores."""
 
     weights: Floats
@@ -107,7 +107,7 @@ class PolicyKind(Protocol):
     @property
     def layout(self) -> Layout: ...
 
-    def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
+    def answer(self, policy: LinearPolicy, asked: ChatRequest) -> list[Choice]:
         """Return as many answers as are asked for, with their token ids and log probabilities.
 
         Raises:
@@ -132,9 +132,9 @@ class PolicyKind(Protocol):
         ...
 
 
-def untrained(layout: Layout, seed: int) -> Policy:
+def untrained(layout: Layout, seed: int) -> LinearPolicy:
     """Return the start: every candidate scores 0.
 
     Sampled, it is uniform; greedy, its ties fall by a seeded hash, so it is a fixed random choice.
     """
-    return Policy(np.zeros(layout.size), seed)
+    return LinearPolicy(np.zeros(layout.size), seed)

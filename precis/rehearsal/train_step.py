@@ -8,7 +8,7 @@ import numpy as np
 
 from precis.rehearsal.checkpoint_files import TrainingState
 from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
-from precis.rehearsal.kind import Batch, Policy, Sample
+from precis.rehearsal.kind import Batch, LinearPolicy, Sample
 from precis.settings.trainer import EmbeddedTrainer
 
 S = TypeVar("S", bound=Sample)
@@ -69,7 +69,7 @@ def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> I
         found = objective(weights, batch, reference, settings.clip_epsilon, settings.kl_coefficient)
         weights, adam = descend(weights, adam, found.gradient, settings.learning_rate)
         yield Pass(
-            replace(advance(trained), policy=Policy(weights, trained.policy.seed), adam=adam),
+            replace(advance(trained), policy=LinearPolicy(weights, trained.policy.seed), adam=adam),
             found.metrics,
         )
 

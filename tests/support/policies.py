@@ -14,13 +14,15 @@ from precis.rehearsal.checkpoint_files import (
 from precis.rehearsal.extractive.features import NAMES
 from precis.rehearsal.extractive.samples import PickedSample
 from precis.rehearsal.grpo import Adam
-from precis.rehearsal.kind import Policy
+from precis.rehearsal.kind import LinearPolicy
 from precis.rehearsal.train_step import with_advantages
 
 
 def trained_at(step: int) -> TrainingState:
     values = np.random.default_rng(step).normal(size=(4, len(NAMES))) / 3
-    return TrainingState(step, Policy(values[0], 7), values[1], Adam(values[2], values[3], 12))
+    return TrainingState(
+        step, LinearPolicy(values[0], 7), values[1], Adam(values[2], values[3], 12)
+    )
 
 
 def with_advantages_of(

@@ -14,7 +14,7 @@ from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, featur
 from precis.rehearsal.extractive.policy import logprobs, pick, summary
 from precis.rehearsal.extractive.samples import PickBatch, PickedSample, batch_of
 from precis.rehearsal.extractive.trajectories import sample_of
-from precis.rehearsal.kind import Layout, Policy
+from precis.rehearsal.kind import Layout, LinearPolicy
 
 if TYPE_CHECKING:
     import art
@@ -25,7 +25,7 @@ class SentencePicks:
 
     layout = Layout("sentences", FEATURES_VERSION, len(NAMES), NAMES)
 
-    def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
+    def answer(self, policy: LinearPolicy, asked: ChatRequest) -> list[Choice]:
         try:
             request = request_in(asked.messages)
         except RolloutError as error:
@@ -51,7 +51,10 @@ SENTENCES = SentencePicks()
 
 
 def _choice(
-    policy: Policy, request: SummaryRequest, asked: ChatRequest, generator: np.random.Generator
+    policy: LinearPolicy,
+    request: SummaryRequest,
+    asked: ChatRequest,
+    generator: np.random.Generator,
 ) -> Choice:
     features = featurize(request.text)
     picks = pick(policy, features, request.words_max, asked.temperature, generator)

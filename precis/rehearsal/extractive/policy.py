@@ -11,19 +11,19 @@ import numpy as np
 from precis.rehearsal.distributions import pick_logprobs
 from precis.rehearsal.extractive.features import Features
 from precis.rehearsal.extractive.grids import candidates
-from precis.rehearsal.kind import Floats, Policy
+from precis.rehearsal.kind import Floats, LinearPolicy
 
 _ENDS = '.!?…。！？؟۔।"”’)」』'
 
 
-def scores(policy: Policy, features: Features) -> Floats:
+def scores(policy: LinearPolicy, features: Features) -> Floats:
     """Return the score of each sentence, shape (sentences,)."""
     found: Floats = np.einsum("sf,f->s", features.matrix, policy.weights)
     return found
 
 
 def pick(
-    policy: Policy,
+    policy: LinearPolicy,
     features: Features,
     words_max: int,
     temperature: float,
@@ -58,7 +58,9 @@ def pick(
     return tuple(picks)
 
 
-def logprobs(policy: Policy, features: Features, picks: Sequence[int], words_max: int) -> Floats:
+def logprobs(
+    policy: LinearPolicy, features: Features, picks: Sequence[int], words_max: int
+) -> Floats:
     """Return the log-probability of each pick at temperature 1, given those before it."""
     if not picks:
         return np.zeros(0)

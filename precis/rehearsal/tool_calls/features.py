@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from precis.rehearsal.kind import Floats
 from precis.rehearsal.tool_calls.options import Option, text_of
-from precis.rehearsal.tool_calls.pointers import Conversation, Line, Pointer, arguments_of
+from precis.rehearsal.tool_calls.pointers import ArgumentPointer, HeardMessages, Line, arguments_of
 from precis.rehearsal.tool_calls.texts import AROUND, Hashes, hashes_of, mix, read, shape_of
 
 WEIGHTS = 1 << 17
@@ -57,7 +57,7 @@ class Seen:
 
 def see(messages: Sequence[Message], options: Sequence[Option]) -> Seen:
     """Return what the policy sees of each option."""
-    conversation = Conversation(messages)
+    conversation = HeardMessages(messages)
     pointers = []
     for option in options:
         arguments = arguments_of(option)[:_ARGUMENTS_MAX]
@@ -65,7 +65,7 @@ def see(messages: Sequence[Message], options: Sequence[Option]) -> Seen:
     groups = [_by_heart(messages, options), _so_far(messages, options)]
     most = max(map(len, pointers))
     for place in range(most):
-        of_place = [one[place] if place < len(one) else Pointer() for one in pointers]
+        of_place = [one[place] if place < len(one) else ArgumentPointer() for one in pointers]
         groups += _pointing(conversation, options, of_place)
     if most > 1:
         groups.append(_together(conversation, options, pointers))
@@ -107,7 +107,7 @@ def _so_far(messages: Sequence[Message], options: Sequence[Option]) -> Hashes:
 
 
 def _pointing(
-    conversation: Conversation, options: Sequence[Option], pointers: Sequence[Pointer]
+    conversation: HeardMessages, options: Sequence[Option], pointers: Sequence[ArgumentPointer]
 ) -> list[Hashes]:
     """Return the groups of an argument's features, each of shape (options, features)."""
     names = [f"{one.name} {found.name}" for one, found in zip(options, pointers, strict=True)]
@@ -145,7 +145,9 @@ def _pointing(
 
 
 def _together(
-    conversation: Conversation, options: Sequence[Option], pointers: Sequence[Sequence[Pointer]]
+    conversation: HeardMessages,
+    options: Sequence[Option],
+    pointers: Sequence[Sequence[ArgumentPointer]],
 ) -> Hashes:
     names = [one.name for one in options]
     common: list[frozenset[Line]] = []
@@ -157,7 +159,7 @@ def _together(
 
 
 def _rank(
-    conversation: Conversation, names: Sequence[str], lines: Sequence[Collection[Line]]
+    conversation: HeardMessages, names: Sequence[str], lines: Sequence[Collection[Line]]
 ) -> list[str]:
     """Say how much lines have to do with the task, beside those of the same name."""
     values = [max(map(conversation.relevance, one), default=None) for one in lines]

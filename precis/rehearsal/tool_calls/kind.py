@@ -13,7 +13,7 @@ from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall, callable_
 from precis.records.demonstrations import is_imitated
 from precis.records.samples import tokens_of
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
-from precis.rehearsal.kind import Floats, Integers, Layout, Policy
+from precis.rehearsal.kind import Floats, Integers, Layout, LinearPolicy
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
 from precis.rehearsal.tool_calls.options import Option, list_options
 from precis.rehearsal.tool_calls.samples import CallBatch, CallSample, batch_of
@@ -34,7 +34,7 @@ class ToolCallPicks:
 
     layout = Layout("tool_calls", TOOL_CALL_FEATURES, WEIGHTS)
 
-    def answer(self, policy: Policy, asked: ChatRequest) -> list[Choice]:
+    def answer(self, policy: LinearPolicy, asked: ChatRequest) -> list[Choice]:
         options, seen = _look(asked.messages, callable_tools(asked.tools, asked.tool_choice))
         scores = (policy.weights[seen.features] * seen.shares).sum(axis=1)
         shifted = scores - scores.max()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precis.rehearsal.tool_calls.options import Option, text_of
-from precis.rehearsal.tool_calls.texts import Text, read
+from precis.rehearsal.tool_calls.texts import ReadText, read
 
 _MARKS = re.compile(r"^(?:\[|<\w+>)|(?:\]|</\w+>)$")
 """Brackets, or an element, around a text to answer with."""
@@ -21,7 +21,7 @@ Line = tuple[int, int]
 class Place:
     """Words that stand in a text, from a word's number on."""
 
-    text: Text
+    text: ReadText
     start: int
 
     @property
@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class Pointer:
+class ArgumentPointer:
     """An argument of a call, and where its value stands.
 
     Attributes:
@@ -53,7 +53,7 @@ class Pointer:
     lines: frozenset[Line] = frozenset()
 
 
-class Conversation:
+class HeardMessages:
     """All that was said to the policy, the newest first, and how much it has to do with the task.
 
     The task is the first user message. A line has the more to do with it the more of its words it
@@ -81,19 +81,19 @@ class Conversation:
         words = self._texts[line[0]].lines[line[1]]
         return sum(weight for word, weight in self._weights.items() if word in words)
 
-    def point(self, name: str, value: str) -> Pointer:
+    def point(self, name: str, value: str) -> ArgumentPointer:
         """Return where an argument's value stands."""
         words = read(value).words
         found = []
         for number, text in enumerate(self._texts):
             found += [(number, start) for start in text.find(words)]
         if not found:
-            return Pointer(name, value, len(words))
+            return ArgumentPointer(name, value, len(words))
         age = found[0][0]
         of_newest = [one for one in found if one[0] == age]
         others = [one for one in found if one[0] != self._task_number]
         best = max(others or found, key=lambda one: self.relevance(self._line(*one)))
-        return Pointer(
+        return ArgumentPointer(
             name,
             value,
             len(words),

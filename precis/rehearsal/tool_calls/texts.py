@@ -21,7 +21,7 @@ Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class ReadText:
     """A text as the policy reads it: its words and signs in lower case, with their hashes between
     borders, the words of each line, and where each word stands."""
 
@@ -45,7 +45,7 @@ class Text:
 
 
 @lru_cache(maxsize=1 << 12)
-def read(text: str) -> Text:
+def read(text: str) -> ReadText:
     """Read a text."""
     words: list[str] = []
     line_of: list[int] = []
@@ -59,7 +59,7 @@ def read(text: str) -> Text:
         line_of += [number] * len(found)
         lines.append(frozenset(found))
     border = [""] * AROUND
-    return Text(tuple(words), hashes_of([*border, *words, *border]), line_of, lines, places)
+    return ReadText(tuple(words), hashes_of([*border, *words, *border]), line_of, lines, places)
 
 
 def hashes_of(words: Sequence[str]) -> Hashes:

@@ -10,7 +10,7 @@ from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.extractive.policy import logprobs, pick
 from precis.rehearsal.extractive.samples import PickedSample, batch_of
 from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
-from precis.rehearsal.kind import Policy
+from precis.rehearsal.kind import LinearPolicy
 from precis.rehearsal.train_step import imitate, passes
 from precis.settings.trainer import ExtractiveTrainer
 from tests.support.policies import with_advantages_of
@@ -30,7 +30,7 @@ def document(seed: int, count: int = 20) -> str:
     )  # fmt: skip
 
 
-def sample(text: str, policy: Policy, seed: int) -> PickedSample:
+def sample(text: str, policy: LinearPolicy, seed: int) -> PickedSample:
     features = featurize(text)
     picks = pick(policy, features, WORDS_MAX, 1.0, np.random.default_rng(seed))
     kept = sum(any(c.isdigit() for c in features.sentences[n]) for n in picks)
@@ -38,7 +38,7 @@ def sample(text: str, policy: Policy, seed: int) -> PickedSample:
     return PickedSample(features, WORDS_MAX, picks, tuple(old.tolist()), kept / len(picks))
 
 
-def groups(policy: Policy, documents: int = 3, size: int = 6) -> list[list[PickedSample]]:
+def groups(policy: LinearPolicy, documents: int = 3, size: int = 6) -> list[list[PickedSample]]:
     return [[sample(document(d), policy, 100 * d + n) for n in range(size)]
             for d in range(documents)]  # fmt: skip
 
@@ -49,7 +49,7 @@ def random_weights(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64
 
 @pytest.mark.parametrize("clip_epsilon", [0.05, 0.2])
 def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> None:
-    batch = batch_of(with_advantages_of(groups(Policy(random_weights(1), 1))))
+    batch = batch_of(with_advantages_of(groups(LinearPolicy(random_weights(1), 1))))
     weights, reference = random_weights(2), logprobs_of(random_weights(3), batch)
     found = objective(weights, batch, reference, clip_epsilon, 0.1)
     assert found.metrics["loss/clip_fraction"] > 0
@@ -63,7 +63,7 @@ def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> Non
 
 def test_sampled_and_recomputed_logprobs_agree() -> None:
     weights = random_weights(1)
-    batch = batch_of([one for group in groups(Policy(weights, 1)) for one in group])
+    batch = batch_of([one for group in groups(LinearPolicy(weights, 1)) for one in group])
     assert logprobs_of(weights, batch) == pytest.approx(batch.logprobs, abs=1e-12)
 
 

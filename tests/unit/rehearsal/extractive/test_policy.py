@@ -10,7 +10,7 @@ from precis.rehearsal.extractive.features import NAMES, featurize
 from precis.rehearsal.extractive.grids import candidates
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.extractive.policy import logprobs, pick, scores, summary
-from precis.rehearsal.kind import Policy, untrained
+from precis.rehearsal.kind import LinearPolicy, untrained
 from precis.text import count_words
 
 TEXT = (
@@ -27,8 +27,8 @@ def generator(seed: int = 7) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def random_policy(seed: int) -> Policy:
-    return Policy(generator(seed).normal(size=len(NAMES)) * 0.5, seed)
+def random_policy(seed: int) -> LinearPolicy:
+    return LinearPolicy(generator(seed).normal(size=len(NAMES)) * 0.5, seed)
 
 
 @given(st.integers(0, 99), st.integers(0, 60), st.sampled_from([0.0, 0.5, 1.0, 2.0]))

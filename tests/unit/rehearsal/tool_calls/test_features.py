@@ -8,7 +8,7 @@ import pytest
 
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
 from precis.rehearsal.tool_calls.options import Option
-from precis.rehearsal.tool_calls.pointers import Conversation, Pointer, arguments_of
+from precis.rehearsal.tool_calls.pointers import ArgumentPointer, HeardMessages, arguments_of
 from precis.rehearsal.tool_calls.texts import hashes_of, mix, read, shape_of
 
 TASK = "Where does Abel live?"
@@ -35,8 +35,8 @@ def not_by_heart(seen: Seen) -> list[list[int]]:
     return [row[row >= WEIGHTS // 2].tolist() for row in seen.features]
 
 
-def point(value: str, *said: str) -> Pointer:
-    return Conversation(messages(TASK, *said)).point("city", value)
+def point(value: str, *said: str) -> ArgumentPointer:
+    return HeardMessages(messages(TASK, *said)).point("city", value)
 
 
 def test_values_are_pointers_and_which_they_are_is_not_seen() -> None:
@@ -71,7 +71,7 @@ def test_what_the_policy_said_itself_is_no_text_to_point_into() -> None:
 
 
 def test_a_word_that_every_line_has_says_little_of_the_task() -> None:
-    conversation = Conversation(messages("the cellar", "the attic\nthe cellar\nthe garden"))
+    conversation = HeardMessages(messages("the cellar", "the attic\nthe cellar\nthe garden"))
     relevances = [conversation.relevance((0, line)) for line in range(3)]
     assert relevances == pytest.approx([1 / 3, 4 / 3, 1 / 3])
 
