@@ -682,5 +682,12 @@ class BenchmarkConfig(RunConfig):
 
     @classmethod
     def of(cls, run: TrainConfig) -> Self:
-        """Return the benchmark of a training run."""
-        return cls.model_validate({name: getattr(run, name) for name in RunConfig.model_fields})
+        """Return the benchmark of a training run.
+
+        Of an agent's checkpoints those that were validated take part: to play every one's games
+        would take as long as the training.
+        """
+        given = {name: getattr(run, name) for name in RunConfig.model_fields}
+        if run.environment.kind != "summaries":
+            given["every"] = run.validate_every
+        return cls.model_validate(given)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from precis.benchmark.measure import checkpoints_to_take
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments import threads
 from precis.environments.python import PythonEnvironment, load_python
@@ -322,6 +323,15 @@ def test_a_benchmark_of_an_agent_knows_no_documents() -> None:
     for name, value in {"test_documents": {"source": "x.csv"}, "extractive": "small"}.items():
         with pytest.raises(ValidationError, match=f"{name} is a setting of summaries"):
             BenchmarkConfig.model_validate({**given, name: value})
+
+
+def test_a_run_ends_with_a_benchmark_of_the_checkpoints_that_it_validated() -> None:
+    run = TrainConfig.model_validate(
+        {"store": "s", **ART, "environment": "agent.py", "validate_every": 10}
+    )
+    assert checkpoints_to_take(range(26), BenchmarkConfig.of(run)) == [0, 10, 20, 25]
+    summaries = TrainConfig.model_validate({"store": "s", **ART, "validate_every": 10})
+    assert checkpoints_to_take(range(26), BenchmarkConfig.of(summaries)) == [*range(26)]
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "agents.md"
