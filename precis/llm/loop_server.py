@@ -86,19 +86,26 @@ async def served_completions(
 
 
 class LoopCompletions:
-    """Completions that the running event loop serves, once somebody asks where."""
+    """Completions that the running event loop serves, once somebody asks where.
+
+    Args:
+        complete: answers a request.
+        list_models: the names that can be asked for.
+
+    Attributes:
+        routes: the same without a key, for an app of this process that has its own guard.
+    """
 
     def __init__(self, complete: Complete, list_models: Callable[[], Sequence[str]]) -> None:
-        self._complete = complete
-        self._list_models = list_models
         self._key = secrets.token_urlsafe(32)
+        self._app = completions_app(complete, list_models, self._key)
+        self.routes = completions_app(complete, list_models).routes
         self._server: LoopServer | None = None
 
     async def serve(self) -> tuple[str, str]:
         """Address and key; the same as long as the event loop lives."""
         if self._server is None or not self._server.alive:
-            app = completions_app(self._complete, self._list_models, self._key)
-            self._server = LoopServer(app)
+            self._server = LoopServer(self._app)
             await self._server.start()
         return f"http://127.0.0.1:{self._server.port}/v1", self._key
 

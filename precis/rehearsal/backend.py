@@ -67,6 +67,7 @@ class EmbeddedBackend(ImitatesInOnePass):
         self._training = asyncio.Lock()
         endpoint = PolicyEndpoint(kind, self._folders)
         self._completions = LoopCompletions(endpoint.complete, endpoint.models)
+        self.completions = self._completions.routes
 
     async def register(self, model: AnyModel) -> None:
         """Make the model's folder, and step 0 in it if it has no checkpoint. Idempotent."""

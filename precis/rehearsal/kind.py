@@ -1,5 +1,6 @@
 """A kind of embedded policy: what its weights mean, how it answers, and what it learns from."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -33,8 +34,8 @@ class Layout:
         version: raised when a weight changes its meaning: those of another version do not
             apply.
         size: how many weights there are.
-        names: of the weights, in order; without any, those that are not zero are written by
-            number.
+        names: of the weights, in order; where there are none, the numbers and values of those
+            that are not zero are written in base64, as little-endian int32 and float64.
     """
 
     kind: str
@@ -42,20 +43,25 @@ class Layout:
     size: int
     names: tuple[str, ...] = ()
 
-    def encode(self, weights: Floats) -> dict[str, float]:
+    def encode(self, weights: Floats) -> dict[str, Any]:
         """Return weights as JSON."""
         if self.names:
             return dict(zip(self.names, weights.tolist(), strict=True))
-        return {str(index): float(weights[index]) for index in np.flatnonzero(weights)}
+        numbers = np.flatnonzero(weights)
+        arrays = {"numbers": numbers.astype("<i4"), "values": weights[numbers].astype("<f8")}
+        return {name: b64encode(array.tobytes()).decode() for name, array in arrays.items()}
 
-    def decode(self, encoded: Mapping[str, float]) -> Floats:
-        """Return the weights that `encode` was given; those of another kind are a KeyError,
-        ValueError or IndexError."""
+    def decode(self, encoded: Mapping[str, Any]) -> Floats:
+        """Return the weights that `encode` was given.
+
+        Raises:
+            KeyError, ValueError, IndexError, TypeError: they are of another kind.
+        """
         if self.names:
             return np.array([encoded[name] for name in self.names], dtype=np.float64)
         weights = np.zeros(self.size)
-        for number, value in encoded.items():
-            weights[int(number)] = value
+        numbers = np.frombuffer(b64decode(encoded["numbers"], validate=True), "<i4")
+        weights[numbers] = np.frombuffer(b64decode(encoded["values"], validate=True), "<f8")
         return weights
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import art
 from art.types import TrainResult
+from starlette.routing import BaseRoute
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -16,6 +17,12 @@ class TrainerBackend(art.Backend, Protocol):
     Checkpoints lie in ART's layout, `{path}/{project}/models/{name}/checkpoints/0007/`. A backend
     puts each there in one move, and continues from the highest.
     """
+
+    @property
+    def completions(self) -> Sequence[BaseRoute]:
+        """Routes that answer completions by the names that clients ask for, where that happens in
+        this process; none where another process or machine answers."""
+        ...
 
     async def train(
         self,

@@ -23,6 +23,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response, StreamingRes
 from starlette.exceptions import HTTPException
 
 from precis.errors import LockHeld, PrecisError, StepConflict, TrainerError
+from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.processes.file_lock import file_lock
 from precis.processes.supervisor import claim
@@ -59,8 +60,8 @@ class ServedTrainer:
     def __init__(self, backend: TrainerBackend, path: Path) -> None:
         self.service = TrainerService(backend, path)
         self.jobs = Jobs()
-        self.inference = httpx.AsyncClient(
-            timeout=_PROXY_TIMEOUT, limits=httpx.Limits(max_connections=None)
+        self.inference = ClientPool(
+            lambda: httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=ONE_CONNECTION)
         )
 
     def stream(self, key: str, work: Callable[[Progress], Awaitable[Json]]) -> StreamingResponse:
@@ -88,7 +89,7 @@ def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: 
     @asynccontextmanager
     async def close_at_the_end(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await served.inference.aclose()
+        await served.inference.close()
 
     app = FastAPI(
         title="Précis trainer",
@@ -101,6 +102,7 @@ def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: 
     app.add_api_route("/healthz", healthz, methods=["GET"])
     for route, handler in _HANDLERS.items():
         app.add_api_route(route, handler, methods=["POST"])
+    app.router.routes.extend(backend.completions)
     app.add_api_route("/v1/{path:path}", completions, methods=["GET", "POST"])
     app.add_exception_handler(PrecisError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
@@ -176,12 +178,13 @@ async def completions(path: str, request: Request, served: Served) -> Response:
     body = await request.body()
     asked = _model_asked(body)
     name = served.service.served_as(asked) if request.method == "POST" else asked
-    answer = await served.inference.request(
-        request.method,
-        f"{base_url}/{path}",
-        content=_rename(body, asked, name),
-        headers={**headers, "authorization": f"Bearer {api_key}"},
-    )
+    async with served.inference.client() as client:
+        answer = await client.request(
+            request.method,
+            f"{base_url}/{path}",
+            content=_rename(body, asked, name),
+            headers={**headers, "authorization": f"Bearer {api_key}"},
+        )
     kind = answer.headers.get("content-type")
     content = _rename(answer.content, name, asked) if answer.is_success else answer.content
     return Response(content, answer.status_code, media_type=kind)

@@ -34,6 +34,8 @@ class WandbBackend(ServerlessBackend):
         base_url: of W&B's training API; its own if not given.
     """
 
+    completions = ()  # W&B answers
+
     def __init__(self, path: Path, api_key: str, base_url: str | None = None) -> None:
         super().__init__(api_key=api_key, base_url=base_url)
         self._path = path

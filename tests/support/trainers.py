@@ -20,6 +20,8 @@ Model = art.TrainableModel[Any, Any]
 class CountingBackend:
     """A backend that trains nothing and remembers what it was asked for."""
 
+    completions = ()
+
     def __init__(self, path: Path) -> None:
         self.path, self.step, self.trained = path, 0, 0
         self.pause = 0.0

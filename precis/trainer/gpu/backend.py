@@ -58,6 +58,8 @@ class GpuBackend(LocalBackend):
         seed: of new adapters, and of the order in which samples are learned from.
     """
 
+    completions = ()  # another process answers
+
     def __init__(self, path: Path, seed: int = 1) -> None:
         os.environ.setdefault("ART_SERVER_TIMEOUT", "600")  # its 30 s are too few for a cold start
         super().__init__(path=str(path))

@@ -54,6 +54,7 @@ class TinkerBackend(ImitatesInOnePass):
         self._training = asyncio.Lock()
         endpoint = TinkerEndpoint(self._models)
         self._completions = LoopCompletions(endpoint.complete, endpoint.list_models)
+        self.completions = self._completions.routes
 
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Have the service begin the model, unless a checkpoint is here. Idempotent.
