@@ -3,9 +3,10 @@
     .venv-gpu/bin/python bench/gpu.py Qwen/Qwen2.5-3B-Instruct
     .venv-gpu/bin/python bench/gpu.py Qwen/Qwen2.5-3B-Instruct --gpus 2 --overlap
 
-A real trainer behind its own server, with real vLLM: only the reward is made up, since nothing is
-judged. Prompts are the words of the bundled corpus, about as long as asked for, and each summary
-has exactly as many tokens as asked for. Nothing else may use the GPU meanwhile.
+A real trainer behind its own server, with real vLLM, asked by the recorder as in a run: only the
+reward is made up, since nothing is judged. Prompts are the words of the bundled corpus, about as
+long as asked for, and each summary has exactly as many tokens as asked for. Nothing else may use
+the GPU meanwhile.
 """
 
 import argparse
@@ -23,13 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import art
-import openai
 
-from precis.config import DocumentsConfig
+from precis.config import DocumentsConfig, RolloutsConfig
+from precis.environments.protocol import Environment, Split
+from precis.environments.recorder import Recorder
 from precis.environments.summaries.prompt import summary_messages
+from precis.environments.trajectories import group_of
 from precis.processes.child import child_service
-from precis.records import samples
 from precis.records.documents import read_documents
+from precis.records.rollout import Scenario
+from precis.rollouts.sample import adapter_policy, sampled
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
@@ -202,20 +206,60 @@ async def _take_steps(
         await committing
 
 
+class Writing(Environment):
+    """One call for a summary of exactly so many tokens, whose reward is made up."""
+
+    name = "writing"
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        return ()
+
+    async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> float:
+        await model.openai_client().chat.completions.create(
+            model=model.get_inference_name(),
+            messages=scenario.data["messages"],
+            max_tokens=self._tokens,
+            extra_body={"ignore_eos": True},
+        )
+        return random.randint(0, 5) / 5
+
+
 async def _sample(
     model: art.TrainableModel[Any, Any], number: int, adapter: int, options: argparse.Namespace
 ) -> Sampled:
-    """The summaries of step `number`."""
-    client = model.openai_client()
+    """The summaries of step `number`, as the product samples them."""
+    at_once = options.groups * options.rollouts
+    config = RolloutsConfig(in_flight=at_once, timeout_s=600, tokens_max=options.tokens)
+    environment = Writing(options.tokens)
     start = time.perf_counter()
-    prompts = _prompts(number, options)
-    groups = [_sample_group(client, f"bench@{adapter}", prompt, options) for prompt in prompts]
-    sampled = await asyncio.gather(*groups)
+    async with (
+        Recorder() as recorder,
+        adapter_policy(model.openai_client(), f"bench@{adapter}", adapter, config) as greedy,
+    ):
+        policy = sampled(greedy, 0, number, temperature=1.0)
+        scenarios = [
+            Scenario(str(at), {"messages": summary_messages(prompt)})
+            for at, prompt in enumerate(_prompts(number, options))
+        ]
+        groups = await asyncio.gather(
+            *[
+                asyncio.gather(
+                    *[
+                        recorder.run(policy, environment, scenario, index)
+                        for index in range(options.rollouts)
+                    ]
+                )
+                for scenario in scenarios
+            ]
+        )
     seconds = time.perf_counter() - start
-    usages = [one for _, each in sampled for one in each]
+    usages = [rollout.calls[0].usage for group in groups for rollout in group]
     return Sampled(
         adapter,
-        [group for group, _ in sampled],
+        [group_of(group) for group in groups],
         seconds,
         tokens=sum(one.completion_tokens for one in usages),
         prompt_tokens=usages[0].prompt_tokens,
@@ -239,37 +283,6 @@ def _prompts(number: int, options: argparse.Namespace) -> list[str]:
     length = round(options.prompt_tokens / _TOKENS_A_WORD)
     starts = range(number * options.groups, (number + 1) * options.groups)
     return [" ".join(words[at * length : (at + 1) * length]) for at in starts]
-
-
-async def _sample_group(
-    client: openai.AsyncOpenAI, name: str, prompt: str, options: argparse.Namespace
-) -> tuple[art.TrajectoryGroup, list[Any]]:
-    messages: Any = summary_messages(prompt)
-
-    async def sample() -> Any:
-        return await client.chat.completions.create(
-            model=name,
-            messages=messages,
-            max_tokens=options.tokens,
-            temperature=1.0,
-            logprobs=True,
-            extra_body={"ignore_eos": True, "return_token_ids": True},
-        )
-
-    answers = await asyncio.gather(*[sample() for _ in range(options.rollouts)])
-    trajectories = []
-    for answer in answers:
-        choice = answer.choices[0]
-        logprobs = [one.logprob for one in choice.logprobs.content]
-        sampled = samples.Sampled(answer.prompt_token_ids, choice.token_ids, logprobs)
-        plain = choice.model_dump(mode="json", exclude={"logprobs"})
-        trajectories.append(
-            art.Trajectory(
-                messages_and_choices=[*messages, samples.with_tokens(plain, sampled)],
-                reward=random.randint(0, 5) / 5,
-            )
-        )
-    return art.TrajectoryGroup(trajectories), [answer.usage for answer in answers]
 
 
 def _print_step(number: int, step: Step) -> None:
