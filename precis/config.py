@@ -34,7 +34,7 @@ Hosted = Literal[
     "gemini-3-pro",
     "claude-sonnet-4.5",
 ]
-"""Hosted models by the names that `precis.benchmark.presets` knows them under."""
+"""Hosted models by the names that `precis.benchmark.contender` knows them under."""
 
 
 def _refuse_password(address: str, name: str, variable: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from precis.config import ContenderConfig
+from precis.config import ContenderConfig, Hosted
 from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint, endpoint_of
 from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX
@@ -13,6 +13,23 @@ from precis.statistics.standings import Contender
 
 _FREE = Price(0.0, 0.0)
 _REMEDY = " (any word will do for an endpoint that asks for none), or leave the contender out"
+
+
+PRESETS: Mapping[Hosted, ContenderConfig] = {
+    "gpt-4o": ContenderConfig(model="openai/gpt-4o"),
+    "gpt-4.1": ContenderConfig(model="openai/gpt-4.1"),
+    "o4-mini": ContenderConfig(model="openai/o4-mini", reasoning=True),
+    "gemini-2.5-pro": ContenderConfig(model="google/gemini-2.5-pro", reasoning=True),
+    "claude-sonnet-4": ContenderConfig(model="anthropic/claude-sonnet-4"),
+    "gpt-5.2": ContenderConfig(model="openai/gpt-5.2", reasoning=True),
+    "gpt-5-mini": ContenderConfig(model="openai/gpt-5-mini", reasoning=True),
+    "gemini-3-pro": ContenderConfig(
+        model="google/gemini-3-pro-preview", name="gemini-3-pro", reasoning=True
+    ),
+    "claude-sonnet-4.5": ContenderConfig(model="anthropic/claude-sonnet-4.5"),
+}
+"""By name, with the model's id at OpenRouter. The first five are those of ART's published table;
+the others follow them, with ids and prices as in the price table of litellm 1.82."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,14 @@ import polars as pl
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
-from precis.benchmark.extractive import serve_rehearsed
 from precis.benchmark.forecast import CostEstimate, estimate_cost
-from precis.benchmark.lineup import TrainedLineup, hosted_of, line_up_trained, serve_baselines
+from precis.benchmark.lineup import (
+    TrainedLineup,
+    hosted_of,
+    line_up_trained,
+    serve_baselines,
+    serve_rehearsed,
+)
 from precis.benchmark.measure import Attempt, BenchmarkId, Measured
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment

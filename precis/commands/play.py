@@ -1,28 +1,46 @@
 """`precis play`: one episode of an agent, in the terminal."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from precis.commands.terminal import echo, note, sentences
+from precis.config import RolloutsConfig
 from precis.environment import Environment as Variables
+from precis.environments.conversations import Conversation
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python
-from precis.errors import StoreError
-from precis.inference.agent_player import find_scenario, play, served_policy, tools_of
+from precis.environments.recorder import Recorder
+from precis.environments.session import Limits, Policy, call_of
+from precis.errors import ConfigError, StoreError
 from precis.inference.local_server import choose_model, find_or_start_server, server_at
 from precis.inference.summarizer import find_served
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
+from precis.llm.limits import without_quota
+from precis.llm.loop_server import served_completions
+from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
+from precis.llm.retry import Deadline
 from precis.models.own_servers import Server
-from precis.models.reference import Reference, find_model
-from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Unscored
+from precis.models.reference import NamedCheckpoint, Reference, find_model
+from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Unscored, content_text
+from precis.rehearsal.checkpoint_files import folder_of
+from precis.rehearsal.endpoint import PolicyEndpoint
+from precis.rehearsal.kinds import kind_in
 from precis.store import open_store
 
+T = TypeVar("T")
 _SHOWN_MAX = 4000
 """Characters of one message that are shown: a tool may return a whole book."""
+_CALL_TIMEOUT_S = 180.0
+_TRIES_MAX = 3
+_IN_FLIGHT = 8
+_SHOWN = 5
 
 
 def play_agent(
@@ -51,23 +69,30 @@ def play_agent(
     with sentences():
         environment = load_python(str(file))
         found = find_scenario(environment, scenario, str(file))
-        rollout = asyncio.run(_run(environment, found, model, url.rstrip("/"), context, store))
+        server = _opened(environment, model, url.rstrip("/"), context, store)
+        rollout = asyncio.run(_play(environment, found, server))
         is_scored = _show_end(rollout, bool(environment.rubric))
     if not is_scored:
         raise typer.Exit(1)
 
 
-async def _run(
+async def _play(
     environment: Environment,
     scenario: Scenario,
-    model: str,
-    url: str,
-    context: int | None,
-    store: str,
+    opened: AbstractAsyncContextManager[tuple[Server, str]],
 ) -> Rollout:
-    async with _opened(environment, model, url, context, store) as (server, name):
-        note(f"{name} attempts {scenario.id}.")
-        return await play(environment, scenario, server, name, _Terminal())
+    """Have a served model attempt a scenario, greedily and within a run's usual limits."""
+    rollouts = RolloutsConfig()
+    limits = Limits(rollouts.timeout_s, rollouts.turns_max, rollouts.tokens_max)
+    settings = OwnServer(without_quota(_IN_FLIGHT), _CALL_TIMEOUT_S, _TRIES_MAX)
+    async with opened as (server, model), environment, Recorder() as recorder:
+        note(f"{model} attempts {scenario.id}.")
+        endpoint = Endpoint(
+            server.url, model, server.key, key_variable=SERVER_KEY_VARIABLE, role="server"
+        )
+        async with ChatClient(endpoint, settings, prices={}) as client:
+            policy = Policy(ShownClient(client), limits, {"temperature": 0.0}, name=model)
+            return await recorder.run(policy, environment, scenario)
 
 
 @asynccontextmanager
@@ -94,34 +119,91 @@ async def _opened(
     if found.kind == "adapter":
         server = find_or_start_server(found, context, note)
     else:
-        server = served_policy(found)
+        server = _served_policy(found)
     async with server as address:
         yield address, found.serving_name
 
 
-class _Terminal:
-    """Shows an episode line by line; no text of it can look like another's, or act on a terminal.
+@asynccontextmanager
+async def _served_policy(model: NamedCheckpoint) -> AsyncIterator[Server]:
+    """Serve an embedded policy from this process while the block lasts."""
+    with TemporaryDirectory(prefix="precis-") as temporary:
+        folder = Path(temporary)
+        checkpoint = model.fetch(folder_of(folder, model.step))
+        endpoint = PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
+        async with served_completions(endpoint.complete, endpoint.models) as (url, key):
+            yield Server(url=url, key=key)
 
-    Each message stands indented below who says it.
-    """
 
-    def __init__(self) -> None:
+def find_scenario(environment: Environment, wanted: str, where: str) -> Scenario:
+    """Return the scenario of an id; the first that is held out where none is named."""
+    held_out = environment.scenarios("validation")
+    if not wanted:
+        return held_out[0]
+    known = {one.id: one for one in (*environment.scenarios("train"), *held_out)}
+    if wanted in known:
+        return known[wanted]
+    first = ", ".join(one.id for one in held_out[:_SHOWN])
+    raise ConfigError(
+        f"{where} has no scenario {wanted!r}.",
+        f"Give --scenario one of its {len(known)}, such as {first}.",
+    )
+
+
+class ShownClient:
+    """A client that shows an episode line by line, every message once and its calls as they are
+    read: `play({"cell": 5})`. Each message stands indented below who says it, so that no text of
+    it can look like another's."""
+
+    def __init__(self, client: ChatClient) -> None:
+        self.endpoint = client.endpoint
+        self._client = client
+        self._conversations: list[Conversation] = []
         self._turns = 0
 
-    def message(self, message: Mapping[str, Any]) -> None:
-        content = message.get("content") or ""
-        if isinstance(content, list):
-            content = "".join(str(part.get("text", "")) for part in content)
-        made = tools_of(message.get("tool_calls") or ())
-        _show(str(message["role"]), [str(content), *made])
+    async def complete(
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
+    ) -> T:
+        """Return what `read` makes of the model's reply."""
+        conversation = self._show_messages(request.payload)
+        asked_at = time.time()
 
-    def answer(self, call: Call) -> None:
+        def read_whole(reply: ChatReply) -> tuple[ChatReply, T]:
+            return reply, read(reply)
+
+        reply, result = await self._client.complete(request, deadline, read_whole)
+        call = call_of(request.payload, reply, asked_at)
+        conversation.add(call)
         self._turns += 1
-        calls = [f"→ {one}" for one in tools_of(call.message.get("tool_calls") or ())]
+        calls = [f"→ {one}" for one in _calls_of(call.message)]
         _show(f"turn {self._turns}, {call.seconds:.1f} s", [call.text, *calls])
+        return result
 
-    def another_conversation(self) -> None:
-        echo("(another conversation)")
+    def _show_messages(self, payload: Mapping[str, Any]) -> Conversation:
+        """Show the messages that are new, and return the conversation that they continue."""
+        asked = Call(tuple(payload["messages"]), {}, tuple(payload.get("tools") or ()))
+        for one in self._conversations:
+            if one.continues_in(asked, same_tools=False):
+                known = len(one.messages)
+                one.messages.extend(asked.messages[known:])
+                break
+        else:
+            if self._conversations:
+                echo("(another conversation)")
+            one, known = Conversation(list(asked.messages), asked.tools, {}), 0
+            self._conversations.append(one)
+        for message in asked.messages[known:]:
+            content = content_text(message.get("content"))
+            _show(str(message["role"]), [content, *_calls_of(message)])
+        return one
+
+
+def _calls_of(message: Mapping[str, Any]) -> list[str]:
+    shown = []
+    for one in message.get("tool_calls") or ():
+        function = one.get("function") or {}
+        shown.append(f"{function.get('name')}({function.get('arguments')})")
+    return shown
 
 
 def _show(speaker: str, parts: list[str]) -> None:

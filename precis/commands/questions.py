@@ -21,9 +21,13 @@ from precis.inference.reader import FileReader
 from precis.inference.texts import Text, find_files
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.questions.corpus import rows_of, write_corpus
-from precis.questions.forecast import forecast_judge, forecast_writer
 from precis.questions.journal import PaymentJournal
-from precis.questions.make import DocumentQuestions, QuestionMaker
+from precis.questions.make import (
+    DocumentQuestions,
+    QuestionMaker,
+    forecast_judge,
+    forecast_writer,
+)
 from precis.questions.rules import RuleWriter
 from precis.questions.writer import QuestionWriter
 from precis.records.cloze import CRUDE, MARK

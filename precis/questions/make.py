@@ -13,18 +13,24 @@ from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Any, Protocol
 
+from precis.config import JudgeConfig
 from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored
+from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import is_too_long
 from precis.errors import ProviderFailed
 from precis.inference.texts import Text
 from precis.llm.concurrency import run_for_each
 from precis.questions.journal import PaymentJournal
-from precis.questions.prompts import WrittenQuestion, question_messages
+from precis.questions.prompts import ANSWERED, UNANSWERED, WrittenQuestion, question_messages
+from precis.questions.writer import estimate_usage
 from precis.records.documents import Document, Question
+from precis.records.spend import Prices, Usage, usd
 
 ALIKE = 0.85
 """Two questions of a document that share as much of their letters, in order, are one."""
 
+_TYPICAL = WrittenQuestion("q" * 90, "a" * 60, "p" * 150, answerable=True)
+"""A question as long as those of RepLiQA, with its answer and its passage."""
 _AT_ONCE = 8
 """Documents under way at the same time."""
 
@@ -214,3 +220,25 @@ def _letters(question: str) -> str:
 
 def _digest(parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
+    """Say what the model that writes will take for these texts, in a sentence."""
+    usages = [estimate_usage(text.text) for text in texts]
+    total = Usage(
+        sum(usage.prompt_tokens for usage in usages),
+        sum(usage.completion_tokens for usage in usages),
+    )
+    cost = usd(model, total, prices)
+    dollars = "at an unknown price" if cost is None else f"about ${cost:,.2f}"
+    return (
+        f"{model} will write questions for {len(texts):,} documents: about {total.tokens:,} "
+        f"tokens, {dollars}."
+    )
+
+
+def forecast_judge(config: JudgeConfig, model: str, texts: Sequence[Text]) -> str:
+    """Say what trying the questions will take, from each document and without it, in a sentence."""
+    questions = [_TYPICAL] * (ANSWERED + UNANSWERED)
+    documents = [document_of(text, questions) for text in texts]
+    return str(forecast(config, model, documents, summaries=len(documents), summary_words=0))

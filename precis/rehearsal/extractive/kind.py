@@ -9,11 +9,10 @@ from precis.environments.summaries.prompt import SummaryRequest, request_in
 from precis.errors import RolloutError
 from precis.llm.server import ApiError, ChatRequest, Choice
 from precis.rehearsal.endpoint import generator_of, logprob_entries
-from precis.rehearsal.extractive.demonstrations import demonstration_of
 from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, featurize
 from precis.rehearsal.extractive.policy import logprobs, pick, summary
 from precis.rehearsal.extractive.samples import PickBatch, PickedSample, batch_of
-from precis.rehearsal.extractive.trajectories import sample_of
+from precis.rehearsal.extractive.trajectories import demonstration_of, sample_of
 from precis.rehearsal.kind import Layout, LinearPolicy
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from precis.rehearsal.distributions import pick_logprobs
 from precis.rehearsal.extractive.features import Features
-from precis.rehearsal.extractive.grids import candidates
+from precis.rehearsal.extractive.samples import candidates
 from precis.rehearsal.kind import Floats, LinearPolicy
 
 _ENDS = '.!?…。！？؟۔।"”’)」』'

@@ -7,8 +7,7 @@ from typing import Self
 import numpy as np
 
 from precis.rehearsal.extractive.features import NAMES, Features
-from precis.rehearsal.extractive.grids import candidates
-from precis.rehearsal.kind import Batch, Floats
+from precis.rehearsal.kind import Batch, Bools, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +45,17 @@ class PickBatch(Batch):
     def gradient(self, by_score: Floats) -> Floats:
         gradient: Floats = np.einsum("ns,nsf->f", by_score, self.matrix)
         return gradient
+
+
+def candidates(words: Integers, picks: Sequence[int], words_max: int) -> Bools:
+    """Mark the sentences that each pick was drawn from, unpicked and still fitting: (picks,
+    sentences)."""
+    at = np.array(picks, dtype=np.int64)
+    turn = np.arange(len(at))
+    picked_at = np.full(len(words), len(at))
+    picked_at[at] = turn
+    left = words_max - np.append(0, np.cumsum(words[at])[:-1])
+    return (words[None, :] <= left[:, None]) & (picked_at[None, :] >= turn[:, None])
 
 
 def batch_of(samples: Sequence[PickedSample]) -> PickBatch:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from precis.rehearsal.judges.names import full_names, name_stems, title_stems
-from precis.rehearsal.judges.synonyms import synonyms
 from precis.rehearsal.judges.units import counted
 from precis.rehearsal.judges.words import (
     common_stems,
@@ -20,6 +19,7 @@ from precis.rehearsal.judges.words import (
     is_content,
     is_variant,
     stem,
+    synonyms,
     words_of,
 )
 from precis.text import sentences, tokens

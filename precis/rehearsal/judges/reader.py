@@ -17,13 +17,13 @@ from itertools import pairwise
 from precis.rehearsal.judges.grader import UNANSWERABLE
 from precis.rehearsal.judges.kinds import kind_asked, shows
 from precis.rehearsal.judges.names import full_names
-from precis.rehearsal.judges.synonyms import synonyms
 from precis.rehearsal.judges.words import (
     VARIANT_PREFIX,
     common_stems,
     content_stems,
     has_digit,
     is_variant,
+    synonyms,
 )
 from precis.text import count_words, sentences
 

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import defaultdict
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -170,3 +171,20 @@ def is_variant(stem: str, other: str) -> bool:
 def has_digit(word: str) -> bool:
     """Return whether a word has a digit in it."""
     return any(character.isdigit() for character in word)
+
+
+@cache
+def _synonyms() -> dict[str, frozenset[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    text = (files("precis.rehearsal.judges") / "synonyms.txt").read_text("utf-8")
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            group = set(map(stem, line.split()))
+            for word in group:
+                found[word] |= group - {word}
+    return {word: frozenset(group) for word, group in found.items()}
+
+
+def synonyms(word: str) -> frozenset[str]:
+    """Return the stems that may stand for a stem."""
+    return _synonyms().get(word, frozenset())

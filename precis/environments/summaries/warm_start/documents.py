@@ -5,21 +5,73 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, count_apart
 from precis.environments.summaries.prompt import summary_messages
 from precis.environments.summaries.rewards import disqualify
 from precis.environments.summaries.task import scenario_of
-from precis.environments.summaries.warm_start.files import GivenSummary, read_summaries
 from precis.errors import DocumentsError
 from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import Corpus, Document
 from precis.text import count_words, tokens
 
 logger = logging.getLogger(__name__)
+
+_READERS = (".parquet", ".jsonl")
+
+
+@dataclass(frozen=True)
+class GivenSummary:
+    """A row; its document's id or its text may be empty."""
+
+    document_id: str
+    text: str
+    summary: str
+
+
+def read_summaries(path: Path) -> list[GivenSummary]:
+    """All rows of a parquet or JSONL file.
+
+    Raises:
+        DocumentsError: it can't be read, or a row lacks its summary or its document.
+    """
+    if path.suffix not in _READERS:
+        raise DocumentsError(f"{path}: summaries are read from {' or '.join(_READERS)} files.")
+    rows: list[Any] = []
+    try:
+        if path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            rows = parquet.read_table(path).to_pylist()
+        else:
+            with path.open(encoding="utf-8-sig") as lines:
+                rows = [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:  # Arrow's errors are ValueErrors and OSErrors
+        raise DocumentsError(
+            f"{path} can't be read: {str(error).splitlines()[0]}.",
+            "See whether the file is there and whole, and is what its name says.",
+        ) from error
+    if not rows:
+        raise DocumentsError(f"{path} holds no rows: give one for each summary.")
+    given = []
+    for number, row in enumerate(rows, start=1):
+        where = f"{path}, row {number}"
+        if not isinstance(row, dict):
+            raise DocumentsError(f"{where}: no object with a summary.")
+        texts = {}
+        for column in ("document_id", "text", "summary"):
+            value = row.get(column)
+            texts[column] = "" if value is None else str(value)
+        if not texts["summary"].strip():
+            raise DocumentsError(f"{where}, column 'summary': missing or empty.")
+        if not texts["document_id"].strip() and not texts["text"].strip():
+            raise DocumentsError(f"{where}: give the document's 'document_id' or its 'text'.")
+        given.append(GivenSummary(**texts))
+    return given
 
 
 def prepare_warm_start(

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from precis.rehearsal.distributions import pick_logprobs
 from precis.rehearsal.extractive.features import NAMES, featurize
-from precis.rehearsal.extractive.grids import candidates
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.extractive.policy import logprobs, pick, scores, summary
+from precis.rehearsal.extractive.samples import candidates
 from precis.rehearsal.kind import LinearPolicy, untrained
 from precis.text import count_words
 
