@@ -84,7 +84,19 @@ def _seal() -> None:
 
     sys.dont_write_bytecode = True
     tempfile.tempdir = "/tmp"  # which is looked for by writing
-    roots = [os.path.realpath(root) for root in _roots()]
+    # The folders of Python, its packages, and the word lists of nltk.
+    found = [
+        *_DEVICES,
+        *(entry for entry in sys.path if entry),
+        sys.prefix,
+        sys.base_prefix,
+        os.path.dirname(os.__file__),
+        os.environ.get("NLTK_DATA", ""),
+        str(Path.home() / "nltk_data"),
+        "/usr/share/nltk_data",
+        "/usr/local/share/nltk_data",
+    ]
+    roots = [os.path.realpath(root) for root in found]
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event.startswith(_REFUSED) and event != "socket.gethostname":
@@ -95,22 +107,6 @@ def _seal() -> None:
                 raise PermissionError(f"{path} is not opened here.")
 
     sys.addaudithook(refuse)
-
-
-def _roots() -> Iterable[str]:
-    """Return the folders of Python, its packages, and the word lists of nltk."""
-    home = Path.home()
-    return [
-        *_DEVICES,
-        *(entry for entry in sys.path if entry),
-        sys.prefix,
-        sys.base_prefix,
-        os.path.dirname(os.__file__),
-        os.environ.get("NLTK_DATA", ""),
-        str(home / "nltk_data"),
-        "/usr/share/nltk_data",
-        "/usr/local/share/nltk_data",
-    ]
 
 
 def _is_in(path: str, roots: Iterable[str]) -> bool:

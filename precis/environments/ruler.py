@@ -25,7 +25,7 @@ from precis.environments.conversations import conversations_of
 from precis.environments.protocol import Environment
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
 from precis.environments.summaries.judge.cached import CachedJudge
-from precis.environments.summaries.judge.endpoint import endpoint_for, rules_version
+from precis.environments.summaries.judge.endpoint import endpoint_for
 from precis.environments.summaries.judge.forecast import forecast_of
 from precis.environments.summaries.judge.prompts import judge_messages
 from precis.environments.summaries.judge.protocol import (
@@ -158,15 +158,8 @@ def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
     return [by_id[id].score for id in ids]
 
 
-class TrajectoryRuler:
-    """The judge of attempts, an agent's or those at a summary, by a rubric.
-
-    Args:
-        limiter: that of another judge of the same account; None makes one of `config`.
-
-    Attributes:
-        identity: what decides the scores.
-    """
+class TrajectoryRuler(CachedJudge):
+    """The judge of attempts, an agent's or those at a summary, by a rubric."""
 
     def __init__(
         self,
@@ -176,23 +169,11 @@ class TrajectoryRuler:
         cache: ReplyCache | None = None,
         limiter: Limiter | None = None,
     ) -> None:
-        self._endpoint = endpoint
-        self._config = config.model_copy(update={"hedge_quantile": 0.0})
+        config = config.model_copy(update={"hedge_quantile": 0.0})
+        super().__init__(endpoint, config, cache, None, limiter)
         self._rubric = rubric
-        self._cached = CachedJudge(endpoint, self._config, cache, None, limiter)
         prompts = hashlib.sha256(f"{SYSTEM}\0{rubric}".encode()).hexdigest()[:16]
-        self.identity = {"score": "ruler", "model": endpoint.model, "prompts": prompts}
-        rules = rules_version(config)
-        if rules:
-            self.identity["rules"] = rules
-
-    @property
-    def spend(self) -> Spend:
-        return self._cached.spend
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._cached.close()
+        self.identity |= {"score": "ruler", "prompts": prompts}
 
     async def score_by_index(
         self,
@@ -222,7 +203,7 @@ class TrajectoryRuler:
         prompt = ruler_prompt(self._rubric, tools, list(distinct.values()))
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            scores = await self._cached.ask(prompt, parse_scores, deadline)
+            scores = await self.ask(prompt, parse_scores, deadline)
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
         by_key = dict(zip(distinct, scores, strict=True))
@@ -235,7 +216,7 @@ class TrajectoryRuler:
         prompt = ruler_prompt("The answer is right.", (), attempts)
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            await self._cached.ask_anew(prompt, parse_scores, deadline)
+            await self.ask_anew(prompt, parse_scores, deadline)
         except ProviderFailed as error:
             what = f"The judge '{self._endpoint.model}' scored no trial attempts: {error}"
             if error.cause == "bad_verdict":
@@ -419,8 +400,7 @@ async def connect_ruler(
             endpoint = endpoint_for(judge, Variables().keys())
         cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
         ruler = TrajectoryRuler(endpoint, judge, rubric, cache)
-        stack.push_async_callback(ruler.close)
-        yield ruler
+        yield await stack.enter_async_context(ruler)
 
 
 def _preference(share: float, details: Mapping[str, Any] | None = None) -> Score:

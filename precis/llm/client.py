@@ -30,8 +30,8 @@ from precis.llm.retry import (
     OWN_BACKOFF_S,
     OWN_TRIES_MAX,
     Deadline,
-    Retrier,
     RetryPolicy,
+    until_answered,
 )
 from precis.llm.silence import SilenceWatch
 from precis.records.spend import Prices, Spend, Usage, usd
@@ -149,7 +149,6 @@ class ChatClient:
         self._budget = budget or Budget(None)
         self._hedging = Hedging(hedge_quantile, self.limiter)
         self._watch = SilenceWatch(endpoint, self.limiter)
-        self._retrier = Retrier(settings, self._watch)
         self._pool = ConnectionPool(endpoint, settings.call_timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -182,8 +181,8 @@ class ChatClient:
         return await self.until_answered(send_in_turn, deadline)
 
     async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-        """Return the result of the first try that succeeds; see `Retrier.until_answered`."""
-        return await self._retrier.until_answered(ask, deadline)
+        """Return the result of the first try that succeeds; see `retry.until_answered`."""
+        return await until_answered(ask, self._settings, self._watch, deadline)
 
     @asynccontextmanager
     async def turn(self, expected: Usage) -> AsyncIterator[Turn]:

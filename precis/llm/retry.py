@@ -18,6 +18,7 @@ soon."""
 T = TypeVar("T")
 
 _BACKOFF_GROWTH_MAX = 60
+_random = random.Random()  # the global one belongs to whoever seeded it
 
 
 class RetryPolicy(Protocol):
@@ -63,44 +64,32 @@ class Deadline:
         await asyncio.sleep(seconds)
 
 
-class Retrier:
-    """Asks as often as it takes and `config` allows, with pauses that grow and are spread out."""
+async def until_answered(
+    ask: Callable[[], Awaitable[T]], settings: RetryPolicy, watch: SilenceWatch, deadline: Deadline
+) -> T:
+    """Return the result of the first try that succeeds, with pauses that grow and are spread out.
 
-    def __init__(self, config: RetryPolicy, watch: SilenceWatch) -> None:
-        self._config = config
-        self._watch = watch
-        # Its own generator: the global one belongs to whoever seeded it.
-        self._random = random.Random()
-
-    async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-        """Return the result of the first try that succeeds.
-
-        Raises:
-            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
-        """
-        with self._watch.asking():
-            for tried in count(1):
-                try:
-                    answer = await ask()
-                except ProviderFailed as error:
-                    failure = error
-                else:
-                    self._watch.answered()
-                    return answer
-                self._watch.failed(failure)
-                pause_s = self._pause_s(tried, failure)
-                if tried >= self._config.tries_max or pause_s >= deadline.left_s:
-                    break
-                with self._watch.pausing(pause_s):
-                    await deadline.sleep(pause_s)
-        raise failure
-
-    def _pause_s(self, tried: int, failure: ProviderFailed) -> float:
-        # The exponent is bounded as well, or the power would overflow after a thousand tries. The
-        # random factor keeps requests that failed together from coming back together.
-        growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
-        pause_s = self._config.backoff_s * growth * self._random.uniform(0.5, 1.0)
-        if failure.retry_after_s is None:
-            return pause_s
-        # Spread out, so that not all that were rejected together come back together.
-        return failure.retry_after_s + pause_s * 0.2
+    Raises:
+        ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+    """
+    with watch.asking():
+        for tried in count(1):
+            try:
+                answer = await ask()
+            except ProviderFailed as error:
+                failure = error
+            else:
+                watch.answered()
+                return answer
+            watch.failed(failure)
+            # The exponent is bounded as well, or the power would overflow after a thousand tries.
+            # The random factor keeps requests that failed together from coming back together.
+            growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
+            pause_s = settings.backoff_s * growth * _random.uniform(0.5, 1.0)
+            if failure.retry_after_s is not None:
+                pause_s = failure.retry_after_s + pause_s * 0.2
+            if tried >= settings.tries_max or pause_s >= deadline.left_s:
+                break
+            with watch.pausing(pause_s):
+                await deadline.sleep(pause_s)
+    raise failure

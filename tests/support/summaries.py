@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import polars as pl
 
-from precis.environments.summaries.environment import questions_about
+from precis.environments.summaries.show import questions_about
 from precis.environments.summaries.task import scenario_of
 from precis.records import questions, results
 from precis.records.documents import Document

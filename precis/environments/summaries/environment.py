@@ -24,7 +24,7 @@ from precis.environments.summaries.prompt import summary_messages, summary_token
 from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify, reward_share, score_zero
 from precis.environments.summaries.services import Services
-from precis.environments.summaries.show import show_summary
+from precis.environments.summaries.show import questions_about, show_summary
 from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start.documents import prepare_warm_start
 from precis.llm.budget import Budget
@@ -362,23 +362,3 @@ def _share_answered(rollout: Rollout) -> float | None:
     """Return the share of the questions that were answered; where there are none, the reward."""
     asked = rollout.metrics.get("asked")
     return rollout.metrics["correct"] / asked if asked else rollout.reward
-
-
-def questions_about(rollout: Rollout) -> list[QuestionRow]:
-    """Return what a summary was asked, and what its judge answered."""
-    score = rollout.score
-    answers = score.details.get("answers", ()) if isinstance(score, Score) else ()
-    by_id = {one["question_id"]: one for one in answers}
-    rows = []
-    for one in rollout.scenario["questions"]:
-        found = by_id.get(one["id"], {})
-        row = QuestionRow(
-            one["id"],
-            one["text"],
-            one["answer"],
-            one["answerable"],
-            found.get("answer"),
-            found.get("correct"),
-        )
-        rows.append(row)
-    return rows

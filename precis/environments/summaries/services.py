@@ -48,8 +48,8 @@ async def start_services(
         judge = await stack.enter_async_context(client)
         ruler = None
         if config.rollouts.reward != "questions":
-            ruler = TrajectoryRuler(endpoint, config.judge, RUBRIC, cache, judge.limiter)
-            stack.push_async_callback(ruler.close)
+            ranking = TrajectoryRuler(endpoint, config.judge, RUBRIC, cache, judge.limiter)
+            ruler = await stack.enter_async_context(ranking)
         second = None
         if isinstance(config, TrainConfig) and config.second_judge:
             endpoint = _endpoint_of(config.second_judge, standins, SECOND_KEY)

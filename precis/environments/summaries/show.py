@@ -1,7 +1,8 @@
 """A summary as a person reads it: as a quotation, with its questions and verdicts."""
 
 from precis.markdown import escape, mark_bold, quote, table
-from precis.records.rollout import Rollout, Unscored
+from precis.records.questions import QuestionRow
+from precis.records.rollout import Rollout, Score, Unscored
 from precis.text import count_words, decisive_words
 
 
@@ -11,21 +12,14 @@ def show_summary(rollout: Rollout) -> str:
     words = count_words(rollout.text)
     about = f"{document.id} ({document['topic']}): {_score(rollout)}, {words} words"
     # What was asked, what should have been answered, and what was.
-    score = rollout.score
-    answers = [] if isinstance(score, Unscored) else score.details.get("answers", [])
-    by_id = {answer["question_id"]: answer for answer in answers}
     rows = []
-    for question in rollout.scenario["questions"]:
-        gold = question["answer"] if question["answerable"] else "(the document does not say)"
-        answer = by_id.get(question["id"])
-        if answer is None:
-            rows.append([question["text"], gold, "", "not scored"])
-        else:
-            mark = "✓" if answer["correct"] else "✗"
-            said = answer["answer"]
-            if answer["correct"] and question["answerable"]:
-                said = mark_bold(said, decisive_words(question["text"], gold, said, ()))
-            rows.append([question["text"], gold, said, mark])
+    for question in questions_about(rollout):
+        gold = question.gold if question.answerable else "(the document does not say)"
+        said = question.answer or ""
+        mark = {None: "not scored", True: "✓", False: "✗"}[question.correct]
+        if question.correct and question.answerable:
+            said = mark_bold(said, decisive_words(question.question, gold, said, ()))
+        rows.append([question.question, gold, said, mark])
     return "\n\n".join(
         [
             escape(about),
@@ -33,6 +27,19 @@ def show_summary(rollout: Rollout) -> str:
             table(["Question", "Expected", "Answered from the summary", "Verdict"], rows),
         ]
     )
+
+
+def questions_about(rollout: Rollout) -> list[QuestionRow]:
+    """Return what a summary was asked, and what its judge answered."""
+    score = rollout.score
+    answers = score.details.get("answers", ()) if isinstance(score, Score) else ()
+    by_id = {one["question_id"]: one for one in answers}
+    rows = []
+    for one in rollout.scenario["questions"]:
+        found = by_id.get(one["id"], {})
+        asked = (one["id"], one["text"], one["answer"], one["answerable"])
+        rows.append(QuestionRow(*asked, found.get("answer"), found.get("correct")))
+    return rows
 
 
 def _score(rollout: Rollout) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.cache import ReplyCache
@@ -45,6 +45,9 @@ class CachedJudge:
     Args:
         prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
         limiter: that of another judge of the same account; None makes one of `config`.
+
+    Attributes:
+        identity: what decides the replies, for the records of results.
     """
 
     def __init__(
@@ -67,7 +70,12 @@ class CachedJudge:
         self._parameters: dict[str, Any] = {"temperature": 0}
         if config.reasoning_effort:
             self._parameters["reasoning_effort"] = config.reasoning_effort
+        self._endpoint = endpoint
+        self._config = config
         self._rules = rules_version(config)
+        self.identity = {"model": endpoint.model}
+        if self._rules:
+            self.identity["rules"] = self._rules
         self._format = _FORMATS[0 if endpoint.structured else 1]
         self._cache = cache
         self._cached = 0
@@ -83,6 +91,12 @@ class CachedJudge:
     def limiter(self) -> Limiter:
         """Gives each request its turn."""
         return self._client.limiter
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Close the connections."""

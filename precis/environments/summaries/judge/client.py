@@ -1,12 +1,10 @@
 """The judge's client: a document and a summary go in, a verdict comes out."""
 
 from collections.abc import Sequence
-from typing import Self
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.cached import CachedJudge
-from precis.environments.summaries.judge.endpoint import rules_version
 from precis.environments.summaries.judge.protocol import (
     PROTOCOL_VERSION,
     Graded,
@@ -23,11 +21,10 @@ from precis.environments.summaries.judge.protocol import (
 )
 from precis.errors import ConfigError, JudgeRejected, JudgeUnavailable, ProviderFailed
 from precis.llm.concurrency import run_for_each
-from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
-from precis.records.spend import Prices, Spend
+from precis.records.spend import Prices
 from precis.records.verdict import Answer, Scored, Unscored
 
 _PASSING_FAILURES = {
@@ -42,7 +39,7 @@ _PASSING_FAILURES = {
 _UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
 
 
-class JudgeClient:
+class JudgeClient(CachedJudge):
     """Judges summaries by how many questions they answer.
 
     `async with JudgeClient(endpoint, config) as judge: verdict = await judge.score(...)`
@@ -60,18 +57,12 @@ class JudgeClient:
         cache: ReplyCache | None = None,
         prices: Prices | None = None,
     ) -> None:
-        self._endpoint = endpoint
-        self._config = config
-        self._cached = CachedJudge(endpoint, config, cache, prices)
-        self.identity = {
-            "model": endpoint.model,
+        super().__init__(endpoint, config, cache, prices)
+        self.identity |= {
             "protocol": config.protocol,
             "protocol_version": PROTOCOL_VERSION,
             "prompts": prompts_digest(),
         }
-        rules = rules_version(config)
-        if rules:
-            self.identity["rules"] = rules
 
     @property
     def protocol(self) -> str:
@@ -80,22 +71,6 @@ class JudgeClient:
         asked = f"{self.identity['protocol']} v{self.identity['protocol_version']}"
         rules = self.identity.get("rules")
         return f"{asked}, rules v{rules}" if rules else asked
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._cached.close()
-
-    @property
-    def spend(self) -> Spend:
-        """See `CachedJudge.spend`."""
-        return self._cached.spend
-
-    @property
-    def limiter(self) -> Limiter:
-        """Gives out the turns, for others that use the same account."""
-        return self._cached.limiter
 
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
         """Judge which of the document's questions a summary answers correctly.
@@ -108,7 +83,7 @@ class JudgeClient:
         async def judge(questions: Sequence[Question]) -> Scored:
             prompt = reading_prompt(summary, questions, protocol)
             deadline = Deadline(self._config.verdict_timeout_s)
-            read = await self._cached.ask(prompt, self._parse_reading, deadline)
+            read = await self.ask(prompt, self._parse_reading, deadline)
             return await self._rule(document, questions, read, deadline)
 
         try:
@@ -124,7 +99,7 @@ class JudgeClient:
         questions = document.questions
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            given = await self._cached.ask(guess_prompt(questions), parse_answers, deadline)
+            given = await self.ask(guess_prompt(questions), parse_answers, deadline)
             return await self._rule(document, questions, Reading(given), deadline)
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
@@ -148,7 +123,7 @@ class JudgeClient:
         prompt = reading_prompt("The door is green.", [question], self._config.protocol)
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            await self._cached.ask_anew(prompt, self._parse_reading, deadline)
+            await self.ask_anew(prompt, self._parse_reading, deadline)
         except ProviderFailed as error:
             who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
             what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."
@@ -183,7 +158,7 @@ class JudgeClient:
         if ungraded:
             shown = document.text if self._config.protocol == "per_question" else None
             prompt = grade_prompt(list(ungraded.values()), shown)
-            grades = await self._cached.ask(prompt, parse_grades, deadline)
+            grades = await self.ask(prompt, parse_grades, deadline)
             rulings.update(zip(ungraded, grades, strict=True))
         answers = []
         for place, question in enumerate(questions):

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from precis.config import JudgeConfig
@@ -17,24 +17,16 @@ from precis.records.verdict import Answer, Scored, Unscored
 from precis.store.kept import KeptRecords
 
 
+@dataclass(frozen=True)
 class KeptVerdicts:
     """Verdicts that were paid for already, and new ones; a dry one asks nobody."""
 
-    def __init__(
-        self,
-        judge: JudgeClient,
-        config: JudgeConfig,
-        words_max: int,
-        kept: KeptRecords | None,
-        budget: Budget,
-        dry: bool = False,
-    ) -> None:
-        self._judge = judge
-        self._config = config
-        self._words_max = words_max
-        self._kept = kept
-        self._budget = budget
-        self._dry = dry
+    judge: JudgeClient
+    config: JudgeConfig
+    words_max: int
+    kept: KeptRecords | None
+    budget: Budget
+    dry: bool = False
 
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
         """Return the verdict on a summary, or why there is none.
@@ -43,36 +35,36 @@ class KeptVerdicts:
             JudgeError: the judge rejects the key, the model or the request as such.
             StoreError: the verdict can't be kept.
         """
-        asked = {**self._judge.identity, "effort": self._config.reasoning_effort}
+        asked = {**self.judge.identity, "effort": self.config.reasoning_effort}
         decisive = json.dumps([asked, repr(document), summary], sort_keys=True)
         key = f"verdicts/{hashlib.sha256(decisive.encode()).hexdigest()}"
-        if self._kept:
-            kept = await self._kept.get(key, _decode)
+        if self.kept:
+            kept = await self.kept.get(key, _decode)
             if kept is not None:
                 return kept
-        if self._dry:
+        if self.dry:
             return Unscored("not_kept", "No earlier benchmark has asked for this verdict.")
-        ahead = self.forecast([document], 1) if self._budget.is_limited else None
+        ahead = self.forecast([document], 1) if self.budget.is_limited else None
         dollars = (ahead.usd or 0.0) if ahead else 0.0
         try:
-            async with self._budget.reserve(dollars):
-                verdict = await self._judge.score(document, summary)
+            async with self.budget.reserve(dollars):
+                verdict = await self.judge.score(document, summary)
         except BudgetReached as error:
             return Unscored("budget", str(error))
-        if self._kept and isinstance(verdict, Scored):
-            await self._kept.put(key, asdict(verdict))
+        if self.kept and isinstance(verdict, Scored):
+            await self.kept.put(key, asdict(verdict))
         return verdict
 
     def forecast(self, documents: Sequence[Document], summaries: int) -> Forecast | None:
         """Return what so many verdicts take; None where they cost nothing."""
-        if self._config.provider == "lexical":
+        if self.config.provider == "lexical":
             return None
         return forecast(
-            self._config,
-            self._judge.identity["model"],
+            self.config,
+            self.judge.identity["model"],
             documents,
             summaries=summaries,
-            summary_words=self._words_max,
+            summary_words=self.words_max,
             ceiling=False,
         )
 
