@@ -1,7 +1,7 @@
 """The report on a training run while it goes: a page of markdown, small at any number of steps."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from precis.markdown import escape, quote, table
@@ -10,7 +10,7 @@ from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
 from precis.report import wording
 from precis.report.curve import CurveWords, curve_of, learning_curve
-from precis.report.examples import Change, LatestSamples, best_and_worst, most_changed
+from precis.report.examples import LatestSamples, best_and_worst, most_changed
 from precis.report.markdown import picture
 from precis.report.step_charts import phases, trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
@@ -61,28 +61,33 @@ class TrainingView:
 
 
 def training_report(view: TrainingView) -> str:
-    """Learning curve, strips, totals with forecast, the last steps, and rollouts to read."""
-    return "\n\n".join(_fitting(_parts(view))) + "\n"
+    """Learning curve, strips, totals with forecast, the last steps, and rollouts to read.
 
-
-def _fitting(parts: Iterable[str]) -> Iterator[str]:
-    """Leave out what has no room any more: a corpus may hold questions of any length."""
+    What has no room any more is left out: a corpus may hold questions of any length.
+    """
     room = _BYTES_MAX
-    for part in parts:
+    fitting = []
+    for part in _parts(view):
         if len(part.encode()) < room:
             room -= len(part.encode()) + 2
-            yield part
+            fitting.append(part)
+    return "\n\n".join(fitting) + "\n"
 
 
 def _parts(view: TrainingView) -> Iterator[str]:
     ledger = view.ledger
     ahead = outlook(ledger, view.plan)
-    yield f"**{escape(view.progress)}**" + _time_left(ahead)
+    left = f", {in_words(ahead.seconds_left)} left" if ahead.seconds_left else ""
+    yield f"**{escape(view.progress)}**{left}"
     if view.caveat:
         yield escape(view.caveat)
-    if stopped(ledger):
-        yield escape(stopped(ledger) or "")
-    sentence = shortcoming(ledger) if _is_done(view) else parted(ledger)
+    why = stopped(ledger)
+    if why:
+        yield escape(why)
+    # The last step is committed, and its adapter validated.
+    validated = [one.step for one in ledger.validations]
+    is_done = ledger.next_step >= view.plan.steps and view.plan.steps in validated
+    sentence = shortcoming(ledger) if is_done else parted(ledger)
     if sentence:
         yield f"⚠️ **{escape(sentence)}**"
     yield picture(learning_curve(curve_of(ledger), words=view.curve))
@@ -91,28 +96,24 @@ def _parts(view: TrainingView) -> Iterator[str]:
         yield picture(phases(_seconds(ledger)))
     yield totals(ledger, ahead)
     if ledger.validations:
-        yield _last_validations(ledger)
-    yield _last_steps(ledger)
+        yield f"### The last validations\n\n{_last_validations(ledger)}"
+    if ledger.steps:
+        yield f"### The last steps\n\n{_last_steps(ledger)}"
     both = best_and_worst(view.seen.rollouts)
     for name, one in zip(("Best", "Worst"), both or (), strict=False):
         title = f"{name} {view.noun} of the last step: {one.scenario.id}"
         yield f"### {escape(title)}\n\n{_rollout(view, one)}"
     change = most_changed(view.seen)
     if change:
-        yield _change(view, change)
+        yield f"### {escape(f'Most changed {view.noun}: {change.after.scenario.id}')}"
+        yield f"After step {change.step}:\n\n{_rollout(view, change.before)}"
+        yield f"After step {change.later_step}:\n\n{_rollout(view, change.after)}"
     if view.links:
-        lines = [f"- {escape(name)}: {_link(at)}" for name, at in view.links.items()]
-        yield "\n".join(["### Where else to look", "", *lines])
-
-
-def _is_done(view: TrainingView) -> bool:
-    """Return whether the last step is committed, and its adapter validated."""
-    validated = [one.step for one in view.ledger.validations]
-    return view.ledger.next_step >= view.plan.steps and view.plan.steps in validated
-
-
-def _time_left(ahead: Projection) -> str:
-    return f", {in_words(ahead.seconds_left)} left" if ahead.seconds_left else ""
+        lines = ["### Where else to look", ""]
+        for name, at in view.links.items():
+            link = f"[{escape(at)}](<{at}>)" if at.startswith("https://") else escape(at)
+            lines.append(f"- {escape(name)}: {link}")
+        yield "\n".join(lines)
 
 
 def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
@@ -144,29 +145,31 @@ def _last_validations(ledger: Ledger) -> str:
 
 
 def _last_steps(ledger: Ledger) -> str:
+    """Tabulate the last steps, and their metrics in a table of its own: a screen may be narrow.
+
+    What is nothing in all of them, such as answers that are too long, has no column.
+    """
     shown = ledger.steps[-_STEPS_SHOWN:]
-    measure = ledger.validations[-1].measure if ledger.validations else "score"
-    # What is nothing in all of them, such as answers that are too long, has no column.
-    names: dict[str, None] = {}
-    for one in shown:
-        names.update(dict.fromkeys(name for name, value in one.metrics.items() if value))
-    before = f"Held-out {measure} before it"
-    head = ["Step", "Staleness", "Reward", "Spread", *map(wording.heading, names), before]
-    scores = {one.step: one.score.with_interval for one in ledger.validations}
-    rows = []
-    for one in shown:
-        row = [
-            str(one.step),
-            str(one.staleness),
-            wording.number(one.reward),
-            wording.number(one.reward_std),
-            *(wording.number(one.metrics.get(name)) for name in names),
-            scores.get(one.step, ""),
-            wording.number(sum(one.seconds.values())),
-            f"${one.judge.usd:,.4f}",
-        ]
-        rows.append(row)
-    return table([*head, "Seconds", "Judge"], rows)
+    columns = {
+        "Step": [str(one.step) for one in shown],
+        "Reward": [wording.number(one.reward) for one in shown],
+        "Spread": [wording.number(one.reward_std) for one in shown],
+        "Seconds": [wording.number(sum(one.seconds.values())) for one in shown],
+    }
+    if any(one.staleness for one in shown):
+        columns["Staleness"] = [str(one.staleness) for one in shown]
+    if any(one.judge.usd for one in shown):
+        columns["Judge"] = [f"${one.judge.usd:,.4f}" for one in shown]
+    metrics = {"Step": columns["Step"]}
+    for name in dict.fromkeys(name for one in shown for name in one.metrics):
+        values = [one.metrics.get(name) for one in shown]
+        if any(values):
+            metrics[wording.heading(name)] = list(map(wording.number, values))
+    parts = [table(list(columns), list(zip(*columns.values(), strict=True)))]
+    if len(metrics) > 1:
+        parts.append("### Metrics of the last steps")
+        parts.append(table(list(metrics), list(zip(*metrics.values(), strict=True))))
+    return "\n\n".join(parts)
 
 
 def _rollout(view: TrainingView, rollout: Rollout) -> str:
@@ -182,35 +185,33 @@ def _rollout(view: TrainingView, rollout: Rollout) -> str:
     return f"{view.show(rollout)}\n\n{escape(earned)}"
 
 
-def _change(view: TrainingView, change: Change) -> str:
-    parts = [
-        f"### {escape(f'Most changed {view.noun}: {change.after.scenario.id}')}",
-        f"After step {change.step}:",
-        _rollout(view, change.before),
-        f"After step {change.later_step}:",
-        _rollout(view, change.after),
-    ]
-    return "\n\n".join(parts)
-
-
-def _link(at: str) -> str:
-    return f"[{escape(at)}](<{at}>)" if at.startswith("https://") else escape(at)
-
-
 def totals(ledger: Ledger, ahead: Projection) -> str:
     """Markdown: rollouts and groups left out by cause, the judge's calls, dollars and forecast."""
     steps = ledger.steps
     spend = sum((step.judge for step in steps), Spend())
     tokens = spend.prompt_tokens + spend.completion_tokens
-    judge = f"{spend.calls:,} calls and {spend.cached:,} from the cache, {tokens:,} tokens"
+    dropped: Counter[str] = Counter()
+    unscored: Counter[str] = Counter()
+    for step in steps:
+        dropped.update(step.groups_dropped)
+        unscored.update(step.unscored)
+    spent = _dollars(ledger.usd, ahead)
+    if ledger.machine_usd:
+        spent += f", ${ledger.machine_usd:,.2f} of it for the training"
+        saved = ledger.machine_saved_usd
+        spent += f", where spot saved ${saved:,.2f}" if saved else ""
+    forecast = "known after the first step"
+    if ahead.usd_at_end is not None:
+        stops = f"; the budget is reached at step {ahead.budget_step}" if ahead.budget_step else ""
+        forecast = f"about {_dollars(ahead.usd_at_end, ahead)}{stops}"
     rows = {
         "Groups trained on": f"{sum(step.groups_trained for step in steps):,}",
-        "Groups dropped": _sum(step.groups_dropped for step in steps),
+        "Groups dropped": wording.causes(dropped) or "none",
         "Groups of further scenarios": f"{sum(step.groups_added for step in steps):,}",
-        "Rollouts not scored": _sum(step.unscored for step in steps),
-        "Judge": judge,
-        "Spent, validation included": _dollars(ledger.usd, ahead) + _machine(ledger),
-        "At the end, if it goes on like this": _forecast(ahead),
+        "Rollouts not scored": wording.causes(unscored) or "none",
+        "Judge": f"{spend.calls:,} calls and {spend.cached:,} from the cache, {tokens:,} tokens",
+        "Spent, validation included": spent,
+        "At the end, if it goes on like this": forecast,
     }
     if any(step.staleness for step in steps):
         rows["Sampled one step ahead"] = wording.overlap(steps)
@@ -223,25 +224,3 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
 def _dollars(usd: float, ahead: Projection) -> str:
     text = f"${usd:,.2f}"
     return f"{text}, some at an unknown price" if ahead.is_lower_bound else text
-
-
-def _machine(ledger: Ledger) -> str:
-    if not ledger.machine_usd:
-        return ""
-    cost = f", ${ledger.machine_usd:,.2f} of it for the training"
-    saved = ledger.machine_saved_usd
-    return f"{cost}, where spot saved ${saved:,.2f}" if saved else cost
-
-
-def _forecast(ahead: Projection) -> str:
-    if ahead.usd_at_end is None:
-        return "known after the first step"
-    stops = f"; the budget is reached at step {ahead.budget_step}" if ahead.budget_step else ""
-    return f"about {_dollars(ahead.usd_at_end, ahead)}{stops}"
-
-
-def _sum(counts: Iterable[dict[str, int]]) -> str:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return wording.causes(total) or "none"

@@ -75,6 +75,18 @@ def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
     assert "$0.30" in html
 
 
+def test_no_table_of_the_last_steps_is_wider_than_a_telephone() -> None:
+    ledger = ledger_of(25)
+    metrics = {"words": 331.2, "copied": 0.98, "prose": 0.99, "over_length": 0.0}
+    steps = tuple(one.model_copy(update={"metrics": metrics}) for one in ledger.steps)
+    told = training_report(replace(view(25), ledger=ledger.model_copy(update={"steps": steps})))
+    heads = [line for line in told.splitlines() if line.startswith("| Step")]
+    assert heads[-2:] == [
+        "| Step | Reward | Spread | Seconds | Judge |",
+        "| Step | Words | Copied | Prose |",
+    ], "what is nothing in all of them has no column"
+
+
 def test_the_progress_names_who_answers_nobody() -> None:
     silent = replace(view(3), silences=("The judge has answered no request for 12 s: Busy.",))
     assert silent.progress == (
