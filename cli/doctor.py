@@ -111,7 +111,13 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
 
 async def _examine(examined: Examined) -> list[CheckResult]:
     """A row for each check; keys that only the server's Secret blocks hold are taken over first."""
-    rows = await run_checks(_checks_of_machine(), _DEADLINE_S)
+    of_machine: dict[str, Check] = {
+        "Python": checks.check_python,
+        "packages": checks.check_packages,
+        "Prefect": prefect_server.check,
+        "disk": lambda: checks.check_disk(Environment().home),
+    }
+    rows = await run_checks(of_machine, _DEADLINE_S)
     if all(row.ok for row in rows) and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
     complete = await asyncio.to_thread(_complete, examined)
@@ -129,25 +135,24 @@ def _complete(examined: Examined) -> Examined:
         return Examined(config, run_problem=error)
 
 
-def _checks_of_machine() -> dict[str, Check]:
-    return {
-        "Python": checks.check_python,
-        "packages": checks.check_packages,
-        "Prefect": prefect_server.check,
-        "disk": lambda: checks.check_disk(Environment().home),
-    }
-
-
 def checks_of(examined: Examined) -> dict[str, Check]:
     """Return the checks that a deployment's settings call for."""
     config = examined.config
     if isinstance(config, BenchmarkConfig):
-        found = _checks_of_benchmark(config, examined.run_problem)
+        problem = examined.run_problem
+        found: dict[str, Check] = {
+            "model": partial(_refuse, problem) if problem else lambda: _check_model(config),
+            "store": lambda: checks.check_store(config.store),
+            "contenders": lambda: _check_contenders(config),
+        }
+        if problem is None:  # else nobody knows what they are
+            found["documents"] = lambda: _check_benchmarked(config)
+            found["judge"] = lambda: checks.check_judge(config.judge)
         return found | _checks_of_machines(config)
     assert isinstance(config, TrainConfig)
     planned = _checks_of_environment(config)
     if examined.store_problem:
-        planned["store"] = partial(_refuse_store, examined.store_problem)
+        planned["store"] = partial(_refuse, ConfigError(examined.store_problem))
     else:
         planned["store"] = lambda: checks.check_store(config.store)
         planned["run"] = lambda: _check_run(config)
@@ -171,18 +176,6 @@ def _checks_of_environment(config: TrainConfig) -> dict[str, Check]:
         planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
     if config.warm_start and config.warm_start.teacher:
         planned["teacher"] = lambda: _check_teacher(config)
-    return planned
-
-
-def _checks_of_benchmark(config: BenchmarkConfig, problem: PrecisError | None) -> dict[str, Check]:
-    planned: dict[str, Check] = {
-        "model": lambda: _check_model(config, problem),
-        "store": lambda: checks.check_store(config.store),
-        "contenders": lambda: _check_contenders(config),
-    }
-    if problem is None:  # else nobody knows what they are
-        planned["documents"] = lambda: _check_benchmarked(config)
-        planned["judge"] = lambda: checks.check_judge(config.judge)
     return planned
 
 
@@ -216,8 +209,8 @@ async def _adopt_secrets() -> str:
     return ", ".join(adopted) or "no key that is not set here"
 
 
-async def _refuse_store(problem: str) -> str:
-    raise ConfigError(problem)
+async def _refuse(problem: PrecisError) -> str:
+    raise problem
 
 
 async def _check_run(config: TrainConfig) -> str:
@@ -283,9 +276,7 @@ async def _check_teacher(config: TrainConfig) -> str:
     return f"{teacher.spec.endpoint.model} at {teacher.spec.endpoint.base_url}, whose key is set"
 
 
-async def _check_model(config: BenchmarkConfig, problem: PrecisError | None) -> str:
-    if problem is not None:
-        raise problem
+async def _check_model(config: BenchmarkConfig) -> str:
     if config.checkpoints == "none":
         return "no checkpoint takes part"
     found = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)

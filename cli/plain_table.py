@@ -20,10 +20,12 @@ class PlainTable:
     def lines(self) -> list[str]:
         """Return the names of the columns, and each row: in a line, however long it gets."""
         widths = [max(map(cell_len, column)) for column in zip(*self._rows, strict=True)]
-        return ["  ".join(map(_align, self._names, row, widths)).rstrip() for row in self._rows]
-
-
-def _align(name: str, cell: str, width: int) -> str:
-    """Return a column's cell with spaces: names stand on the left, figures on the right."""
-    spaces = " " * (width - cell_len(cell))
-    return cell + spaces if name in ("model", "held by", "") else spaces + cell
+        lines = []
+        for row in self._rows:
+            cells = []
+            for name, cell, width in zip(self._names, row, widths, strict=True):
+                spaces = " " * (width - cell_len(cell))
+                is_name = name in ("model", "held by", "")  # on the left, figures on the right
+                cells.append(cell + spaces if is_name else spaces + cell)
+            lines.append("  ".join(cells).rstrip())
+        return lines

@@ -128,7 +128,9 @@ def _start(host: str, port: int | None = None) -> bool:
     if address() is not None and is_up():
         return False
     if port is None:
-        port = _last_port(host) or free_port()
+        last = address()
+        port = int(last.rpartition(":")[2].removesuffix("/api")) if last else 0
+        port = port if port and _is_free(host, port) else free_port()
     elif not _is_free(host, port):
         raise ConfigError(
             f"Port {port} is in use: something else listens there. Give another --port, or "
@@ -193,14 +195,6 @@ def _record(name: str, text: str) -> None:
     new.touch(mode=0o600)
     new.write_text(text)
     new.replace(home() / name)
-
-
-def _last_port(host: str) -> int | None:
-    last = address()
-    if last is None:
-        return None
-    port = int(last.rpartition(":")[2].removesuffix("/api"))
-    return port if _is_free(host, port) else None
 
 
 def _is_free(host: str, port: int) -> bool:

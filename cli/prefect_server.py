@@ -67,15 +67,13 @@ class PrefectServer:
         last = time.monotonic()
         while time.monotonic() < last + _LOST_AFTER_S:
             await asyncio.sleep(_ASK_S)
-            if await asyncio.to_thread(self._is_there):
+            ours = self.ours and await asyncio.to_thread(process.is_up)
+            if ours or await asyncio.to_thread(self.answers):
                 last = time.monotonic()
 
     def answers(self) -> bool:
         """Return whether the server answers now."""
         return _is_healthy(self.api)
-
-    def _is_there(self) -> bool:
-        return (self.ours and process.is_up()) or self.answers()
 
 
 def find() -> str | None:
@@ -192,18 +190,12 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 def _use(api: str) -> None:
     """Point this process, and what it starts, at a server, with the password that it asks for."""
     os.environ["PREFECT_API_URL"] = api
-    password = _password_of(api)
+    configured = Environment().prefect_api_auth_string
+    password = configured.get_secret_value() if configured is not None else server_password()
+    if api == process.address() and process.password():
+        password = process.password()
     if password:
         os.environ["PREFECT_API_AUTH_STRING"] = password
-
-
-def _password_of(api: str) -> str | None:
-    if api == process.address() and process.password():
-        return process.password()
-    configured = Environment().prefect_api_auth_string
-    if configured is not None:
-        return configured.get_secret_value()
-    return server_password()
 
 
 def _only_if_not(share: bool, server: PrefectServer) -> PrefectServer:

@@ -9,7 +9,15 @@ from precis.environment import Environment
 
 def find_api_url() -> str | None:
     """Return the address of the server that the environment or Prefect's active profile names."""
-    named = os.environ.get("PREFECT_API_URL") or _api_of_profile()
+    named = os.environ.get("PREFECT_API_URL")
+    if not named:
+        home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+        try:
+            profiles = tomllib.loads((home / "profiles.toml").read_text())
+        except FileNotFoundError:
+            return None
+        active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
+        named = profiles.get("profiles", {}).get(active, {}).get("PREFECT_API_URL")
     return named.rstrip("/") if named else None
 
 
@@ -23,15 +31,3 @@ def on_postgres() -> bool:
     """Return whether a server that we start keeps its data in PostgreSQL."""
     address = Environment().prefect_server_database_connection_url
     return address is not None and address.get_secret_value().startswith("postgresql")
-
-
-def _api_of_profile() -> str | None:
-    """Return the address in the active profile, if it names one."""
-    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    try:
-        profiles = tomllib.loads((home / "profiles.toml").read_text())
-    except FileNotFoundError:
-        return None
-    active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
-    address: str | None = profiles.get("profiles", {}).get(active, {}).get("PREFECT_API_URL")
-    return address

@@ -62,11 +62,10 @@ def rehearsal_config(
         model: its name; empty makes one of documents and seed.
     """
     corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
-    count = (
-        len(read_documents(corpus, _to_be_said_later))
-        if documents != "bundled"
-        else _BUNDLED_DOCUMENTS
-    )
+    count = _BUNDLED_DOCUMENTS
+    if documents != "bundled":
+        # The run itself says what is left out of the documents.
+        count = len(read_documents(corpus, warn=lambda sentence: None))
     environment = Environment()
     given = environment.model_fields_set
     held_out = max(1, min(_VALIDATION_MAX, count // 6))
@@ -75,8 +74,9 @@ def rehearsal_config(
     trained_on = max(1, count - held_out)
     if "train_size" in given:
         trained_on = environment.train_size
+    of_documents = "" if documents == "bundled" else f"-{name_of(Path(documents))}"
     return TrainConfig(
-        model=model or _model_of(documents, seed),
+        model=model or f"rehearsal{of_documents}-seed{seed}",
         steps=steps,
         seed=seed,
         documents=DocumentsConfig(source=documents, train_size=trained_on, val_size=held_out),
@@ -111,16 +111,6 @@ def corpus_of(documents: str) -> str:
     out = private_home() / "corpora" / place / f"{name_of(given)}.parquet"
     make_by_rules(texts, given, out)
     return str(out)
-
-
-def _model_of(documents: str, seed: int) -> str:
-    """Return a model's name, made of its documents' and the seed."""
-    of_documents = "" if documents == "bundled" else f"-{name_of(Path(documents))}"
-    return f"rehearsal{of_documents}-seed{seed}"
-
-
-def _to_be_said_later(_: str) -> None:
-    """Leave a sentence out: the run itself says what is left out of the documents."""
 
 
 def forget(config: TrainConfig) -> None:

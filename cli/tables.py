@@ -38,40 +38,32 @@ def facts(run: Overview) -> list[tuple[str, str]]:
     if origin:
         begun = f"{origin.model}, step {origin.step}, in {origin.store}"
     held = f"{run.holder} since {run.holder.since:%Y-%m-%d %H:%M} UTC" if run.holder else "nobody"
+    step = str(ledger.next_step)
+    if ledger.stopped_early is not None and ledger.best is not None:
+        step += f", where it stopped early; the best is {ledger.best.step}"
     return [
         ("model", run.model),
         ("begun with", begun),
-        ("step", _step(ledger)),
+        ("step", step),
         *([("warm start", warm_start(ledger))] if ledger.variances else []),
         ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
         ("dollars", f"{ledger.usd:.4f}"),
         ("held by", held),
-        *(_settings(ledger.settings) or [("settings", "unknown until the run is started again")]),
+        *(_flat(ledger.settings) or [("settings", "unknown until the run is started again")]),
     ]
 
 
-def _step(ledger: Ledger) -> str:
-    best = ledger.best
-    if ledger.stopped_early is None or best is None:
-        return str(ledger.next_step)
-    return f"{ledger.next_step}, where it stopped early; the best is {best.step}"
-
-
-def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """All settings by their names, dotted where one holds others."""
-    return [(name, _format(value)) for name, value in _flat(settings)]
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    found = []
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
+            found += _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, str) and value:
+            found.append((f"{prefix}{name}", value))
         else:
-            yield f"{prefix}{name}", value
-
-
-def _format(value: Any) -> str:
-    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+            found.append((f"{prefix}{name}", json.dumps(value, ensure_ascii=False)))
+    return found
 
 
 def steps_table(ledger: Ledger, last: int) -> PlainTable:

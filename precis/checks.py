@@ -90,14 +90,10 @@ async def _run_check(name: str, check: Check, deadline_s: float) -> CheckResult:
         detail = await asyncio.wait_for(check(), deadline_s)
         return CheckResult(name, True, without_passwords(detail))
     except TimeoutError:
-        late = PrecisError(f"No answer in {deadline_s:g} s.", "See whether it is up.")
-        return _result_of_failure(name, late)
+        failure = PrecisError(f"No answer in {deadline_s:g} s.", "See whether it is up.")
     except PrecisError as error:
-        return _result_of_failure(name, error)
-
-
-def _result_of_failure(name: str, error: PrecisError) -> CheckResult:
-    return CheckResult(name, False, error.what, error.remedy, error)
+        failure = error
+    return CheckResult(name, False, failure.what, failure.remedy, failure)
 
 
 async def check_python() -> str:
@@ -147,9 +143,13 @@ async def check_server(api: str | None) -> str:
     """Check that a Prefect server answers, and takes our password if it wants one."""
     if api is None:
         return "no server is up; `precis up` starts one"
+    known = Environment()
+    password = known.prefect_api_auth_string or known.prefect_server_api_auth_string
+    user, _, secret = (password.get_secret_value() if password else "").partition(":")
+    auth = httpx.BasicAuth(user, secret) if password else None
     try:
         async with httpx.AsyncClient(
-            verify=tls_for(api), timeout=_SERVER_TIMEOUT_S, auth=_prefect_auth()
+            verify=tls_for(api), timeout=_SERVER_TIMEOUT_S, auth=auth
         ) as client:
             answer = await client.get(f"{api}/admin/version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -169,35 +169,16 @@ async def check_server(api: str | None) -> str:
             "See whether PREFECT_API_URL is the "
             "address of a Prefect server, which ends with /api, and if it is, its log.",
         )
-    return f"server {_server_version(answer)} at {api}"
-
-
-def _prefect_auth() -> httpx.BasicAuth | None:
-    known = Environment()
-    password = known.prefect_api_auth_string or known.prefect_server_api_auth_string
-    if password is None:
-        return None
-    user, _, secret = password.get_secret_value().partition(":")
-    return httpx.BasicAuth(user, secret)
-
-
-def _server_version(answer: httpx.Response) -> str:
-    """Return the version that Prefect's API reports.
-
-    Raises:
-        ConfigError: this is something else.
-    """
     try:
         version = answer.json()
     except ValueError:
         version = None
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        api = str(answer.url).removesuffix("/admin/version")
         raise ConfigError(
             f"What answers at {api} is no Prefect server's API.",
             "Set PREFECT_API_URL to the address of one, which ends with /api.",
         )
-    return version
+    return f"server {version} at {api}"
 
 
 async def check_store(url: str) -> str:

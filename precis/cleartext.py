@@ -18,7 +18,8 @@ def keys_in_clear(config: RunConfig) -> list[str]:
     keys = Environment().keys()
     sentences = []
     for variable, address in _addresses(config):
-        if keys.get(variable) and _is_clear(address):
+        is_clear = urlsplit(address).scheme == "http" and not is_loopback(address)
+        if keys.get(variable) and is_clear:
             sentences.append(
                 f"{variable} goes to {without_passwords(address)} in clear, for anybody on the way "
                 "to read: use https://, or an ssh tunnel to the loopback."
@@ -56,7 +57,3 @@ def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
 def is_loopback(address: str) -> bool:
     """Return whether an address means this machine, wherever it is read."""
     return urlsplit(address).hostname in _LOOPBACK
-
-
-def _is_clear(address: str) -> bool:
-    return urlsplit(address).scheme == "http" and not is_loopback(address)

@@ -38,11 +38,7 @@ Hosted = Literal[
 
 
 def _refuse_password(address: str, name: str, variable: str) -> None:
-    """Refuse an address with a password in it: everybody on the Prefect server can read settings.
-
-    Raises:
-        ValueError: it has one.
-    """
+    """Refuse an address with a password: everybody on the Prefect server can read settings."""
     if "@" in urlsplit(address).netloc:
         raise ValueError(f"{name}: the address carries a password; set {variable} instead")
 

@@ -71,14 +71,13 @@ def decisive_words(question: str, gold: str, answer: str, common: Collection[str
     found = []
     for match in _WORD.finditer(answer):
         word = match.group().casefold()
-        if any(word == other or _begin_alike(word, other) for other in wanted):
-            found.append(match.span())
+        for other in wanted:
+            letters = max(_ALIKE_LETTERS, len(word) - 3, len(other) - 3)
+            begins_alike = len(word) >= letters and word[:letters] == other[:letters]
+            if word == other or begins_alike:
+                found.append(match.span())
+                break
     return found
-
-
-def _begin_alike(one: str, other: str) -> bool:
-    letters = max(_ALIKE_LETTERS, len(one) - 3, len(other) - 3)
-    return len(one) >= letters and one[:letters] == other[:letters]
 
 
 def tokens(text: str) -> list[str]:
@@ -108,7 +107,10 @@ def sentences(text: str) -> list[str]:
         # No more of the text than decides, so that many stops that end nothing cost no more.
         before = text[max(start, boundary.start() - _ABBREVIATION_MAX) : boundary.start()] + closing
         after = text[boundary.end() : boundary.end() + 2]
-        if "\n" not in boundary.group() and _goes_on(before.strip(), after):
+        # A stop ends no sentence that is an abbreviation's, or stands before a small letter.
+        is_short = bool(_ABBREVIATION.search(before.strip()))
+        goes_on = is_short or after.lstrip(_OPENING)[:1].islower()
+        if "\n" not in boundary.group() and goes_on:
             continue
         piece = text[start : boundary.start()] + closing
         if piece.strip():
@@ -141,23 +143,16 @@ def copied_share(text: str, source: str, run: int = 5) -> float:
     return sum(copied) / len(own) if own else 0.0
 
 
-def _goes_on(piece: str, after: str) -> bool:
-    """Return whether a stop ends no sentence: an abbreviation's, or one before a small letter."""
-    return bool(_ABBREVIATION.search(piece)) or after.lstrip(_OPENING)[:1].islower()
-
-
 def _divide(token: str) -> list[str]:
     """Return a token, with stretches of undivided script as pairs of neighbouring characters."""
     found: list[str] = []
     end = 0
     for stretch in UNDIVIDED.finditer(token):
-        pieces = [token[end : stretch.start()], *_pairs(stretch.group())]
-        found.extend(piece for piece in pieces if piece)
+        if end < stretch.start():
+            found.append(token[end : stretch.start()])
+        signs = stretch.group()
+        found += [signs[at : at + 2] for at in range(max(1, len(signs) - 1))]
         end = stretch.end()
     if end < len(token):
         found.append(token[end:])
     return found
-
-
-def _pairs(characters: str) -> list[str]:
-    return [characters[at : at + 2] for at in range(max(1, len(characters) - 1))]

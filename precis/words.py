@@ -41,7 +41,9 @@ def count_words(text: str) -> int:
     spaces, such as Japanese, Chinese or Thai, is divided by ICU's dictionaries. Only empty text
     has no words: signs alone are one.
     """
-    words = sum(map(_worth, pieces(text)))
+    words = 0
+    for piece in pieces(text):
+        words += 1 if len(piece) <= _RUN_MAX else -(-len(piece) // _LETTERS_A_WORD)
     return words or int(bool(text.strip()))
 
 
@@ -66,19 +68,12 @@ def pieces(text: str) -> Iterator[str]:
         yield from _PIECE.findall(_INVISIBLE.sub("", text))
         return
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    yield from _PIECE.findall(_marks_as_letters(UNDIVIDED.sub(" ", visible)))
+    divided = UNDIVIDED.sub(" ", visible)
+    # Combining marks don't part a word: to `re` they are no letters.
+    marks = {mark for mark in set(divided) if unicodedata.category(mark).startswith("M")}
+    yield from _PIECE.findall(divided.translate({ord(mark): "x" for mark in marks}))
     for run in UNDIVIDED.findall(visible):
         yield from _segments(run)
-
-
-def _worth(piece: str) -> int:
-    return 1 if len(piece) <= _RUN_MAX else -(-len(piece) // _LETTERS_A_WORD)
-
-
-def _marks_as_letters(text: str) -> str:
-    """Text whose combining marks don't part a word: to `re` they are no letters."""
-    marks = {mark for mark in set(text) if unicodedata.category(mark).startswith("M")}
-    return text.translate({ord(mark): "x" for mark in marks}) if marks else text
 
 
 def _segments(run: str) -> Iterator[str]:

@@ -175,12 +175,15 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
         case_sensitive=False,
     )
     answer = await call_in_time(submit)
-    found: dict[str, list[Any]] = {cloud: [] for cloud in clouds}
-    for rows in answer.values():
-        for row in rows:
-            if row.accelerator_count == count:
-                found[row.cloud.lower()].append(row)
-    return [_cheapest(cloud, rows) for cloud, rows in found.items() if rows]
+    found = []
+    for cloud in clouds:
+        rows = [one for each in answer.values() for one in each if one.cloud.lower() == cloud]
+        rows = [one for one in rows if one.accelerator_count == count]
+        if rows:
+            spot = [one.spot_price for one in rows if not math.isnan(one.spot_price)]
+            cheapest = min(one.price for one in rows)
+            found.append(Offer(cloud, cheapest, min(spot, default=None)))
+    return found
 
 
 def follow_log(name: str, job: int, log: Log) -> None:
@@ -199,24 +202,18 @@ async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
 def _cluster(record: Any) -> Cluster:
     resources = getattr(record.handle, "launched_resources", None)
     task = yaml.safe_load(record.last_creation_yaml or "") or {}
+    price = HourlyPrice(0.0, 0.0)
+    if resources:
+        on_demand = resources.copy(use_spot=False)
+        price = HourlyPrice(resources.get_cost(3600), on_demand.get_cost(3600))
     return Cluster(
         name=record.name,
         status=record.status.value,
         infra=str(resources.infra.to_str()) if resources else "",
-        price=_price(resources) if resources else HourlyPrice(0.0, 0.0),
+        price=price,
         launched_at=float(record.launched_at),
         envs={key: str(value) for key, value in (task.get("envs") or {}).items()},
     )
-
-
-def _price(resources: Any) -> HourlyPrice:
-    on_demand = resources.copy(use_spot=False)
-    return HourlyPrice(resources.get_cost(3600), on_demand.get_cost(3600))
-
-
-def _cheapest(cloud: str, rows: list[Any]) -> Offer:
-    spot = [row.spot_price for row in rows if not math.isnan(row.spot_price)]
-    return Offer(cloud, min(row.price for row in rows), min(spot, default=None))
 
 
 async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) -> Any:
@@ -265,17 +262,13 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     except (asyncio.CancelledError, ConfigError):
         raise
     except Exception as error:
-        raise _translate(error) from error
-
-
-def _translate(error: Exception) -> ClusterError | ConfigError:
-    kind = type(error).__name__
-    text = _plain(str(error)) or kind
-    if kind in _HOPELESS:
-        return ConfigError(f"SkyPilot refuses: {text}")
-    if kind == "ResourcesUnavailableError":
-        return NoCapacity(f"SkyPilot finds no such machine: {text}")
-    return ClusterError(f"SkyPilot failed: {text}")
+        kind = type(error).__name__
+        text = _plain(str(error)) or kind
+        if kind in _HOPELESS:
+            raise ConfigError(f"SkyPilot refuses: {text}") from error
+        if kind == "ResourcesUnavailableError":
+            raise NoCapacity(f"SkyPilot finds no such machine: {text}") from error
+        raise ClusterError(f"SkyPilot failed: {text}") from error
 
 
 def _plain(text: str) -> str:

@@ -36,12 +36,14 @@ async def gpus_suffice(wanted: int) -> str:
     Raises:
         ConfigError: fewer, or there is no driver.
     """
-    seen = _visible(await _list_gpus(), os.environ.get(_VISIBLE))
+    named = os.environ.get(_VISIBLE)
+    seen = _visible(await _list_gpus(), named)
     found = "; ".join(map(str, seen)) or "none"
     if len(seen) < wanted:
+        hint = "" if named is None else f", by {_VISIBLE}={named}"
         raise ConfigError(
             f"trainer.engine.gpus is {wanted}, and the trainer would see {len(seen)} here "
-            f"({found}{_hint()}).",
+            f"({found}{hint}).",
             "Set it to 1, and off_policy_steps to 0." if seen else _RENT,
         )
     return found
@@ -92,8 +94,3 @@ def _visible(gpus: list[Gpu], named: str | None) -> list[Gpu]:
             shown.append(Gpu(name, name, "a part of a GPU", "MIG"))
         shown += [gpu for gpu in gpus if gpu.index == name or gpu.uuid.startswith(name)]
     return shown
-
-
-def _hint() -> str:
-    named = os.environ.get(_VISIBLE)
-    return "" if named is None else f", by {_VISIBLE}={named}"

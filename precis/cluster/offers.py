@@ -13,12 +13,13 @@ async def infra_enabled(config: ClusterConfig) -> str:
     Raises:
         ConfigError: it is not, or has none for any of them.
     """
-    enabled = await api.list_enabled_clouds(clouds_of(config))
+    clouds = clouds_of(config)
+    enabled = await api.list_enabled_clouds(clouds)
     usable = [infra for infra in config.infra if cloud_of(infra) in enabled]
     if not usable:
         raise ConfigError(
-            f"SkyPilot has no working key for {', '.join(clouds_of(config))}: run "
-            f"`sky check {clouds_of(config)[0]}`, which says what is missing."
+            f"SkyPilot has no working key for {', '.join(clouds)}: run "
+            f"`sky check {clouds[0]}`, which says what is missing."
         )
     left_out = [infra for infra in config.infra if infra not in usable]
     return ", ".join(usable) + (f"; no key for {', '.join(left_out)}" if left_out else "")

@@ -161,11 +161,7 @@ class SkyPilotHost:
             answering.cancel()
 
     async def _end_of(self, job: int) -> None:
-        """Wait until the trainer has ended.
-
-        Raises:
-            ClusterError: it has.
-        """
+        """Wait until the trainer has ended."""
         status = await api.job_status(self.name, job)
         while status not in _JOB_ENDED:
             await asyncio.sleep(_JOB_S)

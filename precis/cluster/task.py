@@ -49,7 +49,17 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
         ConfigError: Précis runs from no checkout, so there is nothing to send.
     """
     secrets, settings = s3_variables()
-    envs = {**settings, **_variables(work, config, keys)}
+    envs = {
+        **settings,
+        "PRECIS_MODEL": work.model,
+        "PRECIS_STORE": work.store,
+        "PRECIS_BACKEND": work.backend,
+        "PRECIS_SEED": str(work.seed),
+        "PRECIS_PORT": str(keys.port),
+        "PRECIS_CLIENT_LOST_S": f"{config.client_lost_s:g}",
+        "PRECIS_SECONDS_MAX": seconds_max(config),
+        "PRECIS_LOCK": _LOCKS[work.backend],
+    }
     return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config)
 
 
@@ -144,16 +154,3 @@ def _keys_of_profile() -> dict[str, str]:
 def seconds_max(config: ClusterConfig) -> str:
     """After so many seconds the machine ends its task by itself."""
     return f"{config.hours_max * 3600 + _GRACE_S:.0f}"
-
-
-def _variables(work: Work, config: ClusterConfig, keys: Keys) -> dict[str, str]:
-    return {
-        "PRECIS_MODEL": work.model,
-        "PRECIS_STORE": work.store,
-        "PRECIS_BACKEND": work.backend,
-        "PRECIS_SEED": str(work.seed),
-        "PRECIS_PORT": str(keys.port),
-        "PRECIS_CLIENT_LOST_S": f"{config.client_lost_s:g}",
-        "PRECIS_SECONDS_MAX": seconds_max(config),
-        "PRECIS_LOCK": _LOCKS[work.backend],
-    }

@@ -42,9 +42,6 @@ class BenchmarkOfModel:
 def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
     """Return the newest benchmark of a checkpoint on the documents that its run held out; None
     where it was in none.
-
-    Raises:
-        StoreError: the results can't be read.
     """
     held_out = pl.col("corpus_digest") == model.ledger.corpus
     own = (pl.col("model") == TRAINED) & (pl.col("step") == model.step)
@@ -97,7 +94,7 @@ def card_of(
     """
     sections = [
         f"---\n{_metadata(model, base, file_format)}\n---\n",
-        _introduce_agent(model, base, repo) if model.is_agent else _introduction(model, base, repo),
+        _introduction(model, base, repo),
         _use(model, file_format, repo),
         _training(model.record, base),
         _results(model, benchmarked),
@@ -128,36 +125,34 @@ def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
         known["base_model_relation"] = "adapter" if file_format == "adapter" else "finetune"
     library = {"adapter": "peft", "merged": "transformers", "gguf": "gguf"}[file_format]
     known |= {"library_name": library, "pipeline_tag": "text-generation"}
-    return ModelCardData(**known, **_licence_metadata(base)).to_yaml()
-
-
-def _licence_metadata(base: str) -> dict[str, Any]:
     licence = licence_of(base)
     if licence is None:
-        return {"license": "other", "license_name": "licence-of-the-base-model"}
-    if licence.allows_commerce:
-        return {"license": licence.id}
-    return {"license": "other", "license_name": licence.id, "license_link": licence.url}
+        known |= {"license": "other", "license_name": "licence-of-the-base-model"}
+    elif licence.allows_commerce:
+        known["license"] = licence.id
+    else:
+        known |= {"license": "other", "license_name": licence.id, "license_link": licence.url}
+    return ModelCardData(**known).to_yaml()
 
 
 def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
-    what = f"a LoRA of {base}" if base else "an extractive policy, which picks sentences"
-    return (
-        f"# {repo.rpartition('/')[2]}\n\n"
-        "It writes summaries that keep the facts: it was rewarded for how many questions about a "
-        "document a judge could still answer from its summary alone, and never saw the questions. "
-        f"It is {what}, trained by GRPO for {model.step} steps.\n"
-    )
-
-
-def _introduce_agent(model: NamedCheckpoint, base: str, repo: str) -> str:
-    what = f"a LoRA of {base}" if base else "a policy that picks among the calls that tools allow"
-    trained_in = model.record.documents if model.record else "an environment"
-    return (
-        f"# {repo.rpartition('/')[2]}\n\n"
-        f"It acts by calling the tools of {_cell(trained_in)}, the environment whose reward it was "
-        f"trained for. It is {what}, trained by GRPO for {model.step} steps.\n"
-    )
+    if model.is_agent:
+        what = "a policy that picks among the calls that tools allow"
+        trained_in = model.record.documents if model.record else "an environment"
+        does = (
+            f"It acts by calling the tools of {_cell(trained_in)}, the environment whose reward it "
+            "was trained for."
+        )
+    else:
+        what = "an extractive policy, which picks sentences"
+        does = (
+            "It writes summaries that keep the facts: it was rewarded for how many questions about "
+            "a document a judge could still answer from its summary alone, and never saw the "
+            "questions."
+        )
+    what = f"a LoRA of {base}" if base else what
+    name = repo.rpartition("/")[2]
+    return f"# {name}\n\n{does} It is {what}, trained by GRPO for {model.step} steps.\n"
 
 
 def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
@@ -232,7 +227,12 @@ def _describe_record(record: TrainingRecord) -> Iterator[tuple[str, str]]:
 
 def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> str:
     if benchmarked is None:
-        return f"## Results\n\n{_describe_validation(model)}\n"
+        told = "No benchmark and no validation of this checkpoint was made."
+        for one in model.ledger.validations:
+            if one.step == model.step:
+                score = f"{one.measure}: {one.score.with_interval}"
+                told = f"No benchmark of this checkpoint was made. Its held-out {score}."
+        return f"## Results\n\n{told}\n"
     if model.is_agent:
         return _agent_results(model, benchmarked)
     rows = [_standing(one, benchmarked, model) for one in benchmarked.standings]
@@ -268,16 +268,6 @@ def _agent_results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel) -> str
         "## Results\n\nEach contender attempted the same held-out scenarios, once and greedily, "
         f"{benchmarked.night}.\n\n{_table(heads, rows)}"
     )
-
-
-def _describe_validation(model: NamedCheckpoint) -> str:
-    for one in model.ledger.validations:
-        if one.step == model.step:
-            return (
-                "No benchmark of this checkpoint was made. Its held-out "
-                f"{one.measure}: {one.score.with_interval}."
-            )
-    return "No benchmark and no validation of this checkpoint was made."
 
 
 def _standing(

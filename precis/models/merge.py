@@ -76,10 +76,13 @@ def verify(
         if new.shape != old.shape:
             raise MergeError(f"The merged tensor {name} has another shape than the base's.")
         if name in products:
-            overlap = _compare(name, old, new, products[name], dtype or before.type_of(name))
-            wanted += overlap.wanted
-            held += overlap.held
-        elif not _is_same(new, old.astype(_kind(old, dtype))):
+            kind = dtype or before.type_of(name)
+            added = _compare(name, old, new, products[name], kind)
+            wanted += added[0]
+            held += added[1]
+            continue
+        expected = old.astype(_kind(old, dtype))
+        if new.dtype != expected.dtype or new.tobytes() != expected.tobytes():
             raise MergeError(
                 f"The merged tensor {name} is not the base's, and no adapter is on it."
             )
@@ -91,14 +94,6 @@ def verify(
             "Merge in 32 bits (--dtype float32), or serve the adapter itself.",
         )
     return Proof(len(products), len(before.files) - len(products), kept)
-
-
-@dataclass(frozen=True)
-class _Overlap:
-    """Σ product², and Σ product · (merged - base): their quotient is the share that was kept."""
-
-    wanted: float
-    held: float
 
 
 def _merge_tensors(
@@ -125,7 +120,10 @@ def _add(name: str, tensor: Tensor, product: Product, kind: np.dtype[np.generic]
     return merged
 
 
-def _compare(name: str, old: Tensor, new: Tensor, product: Product, kind: str) -> _Overlap:
+def _compare(
+    name: str, old: Tensor, new: Tensor, product: Product, kind: str
+) -> tuple[float, float]:
+    """Return Σ product², and Σ product · (merged - base): their quotient is the share kept."""
     if new.dtype != FLOATS[kind]:
         raise MergeError(
             f"The merged tensor {name} is of type {new.dtype}, and not {FLOATS[kind]}."
@@ -148,7 +146,7 @@ def _compare(name: str, old: Tensor, new: Tensor, product: Product, kind: str) -
             )
         wanted += float(np.sum(added * added))
         held += float(np.sum(added * (merged - base)))
-    return _Overlap(wanted, held)
+    return wanted, held
 
 
 def _blocks(rows: int) -> Iterator[tuple[int, int]]:
@@ -160,7 +158,3 @@ def _kind(tensor: Tensor, dtype: str | None) -> np.dtype[np.generic]:
     """Return the type that a tensor is written in: integers and masks always keep theirs."""
     is_float = tensor.dtype in FLOATS.values()
     return FLOATS[dtype] if dtype and is_float else tensor.dtype
-
-
-def _is_same(one: Tensor, other: Tensor) -> bool:
-    return one.dtype == other.dtype and one.tobytes() == other.tobytes()

@@ -54,18 +54,24 @@ class Langfuse:
 
     async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         spans = [span for seen in batch for span in _spans(seen)]
-        traces = {"resourceSpans": [_resource(spans)]}
+        resource = {
+            "resource": {"attributes": _attributes({"service.name": "precis"})},
+            "scopeSpans": [{"scope": {"name": "precis", "version": __version__}, "spans": spans}],
+        }
+        traces = {"resourceSpans": [resource]}
         await post(client, f"{self.url}/api/public/otel/v1/traces", traces)
         for seen in batch:
-            for score in _scores(seen):
+            for name, value in seen.scores.items():
+                score = {
+                    # The same id again is the same score, so that a try after a failure adds none.
+                    "id": f"{seen.id}-{name}",
+                    "traceId": seen.id,
+                    "observationId": seen.id[:16],
+                    "name": name,
+                    "value": value,
+                    "dataType": "NUMERIC",
+                }
                 await post(client, f"{self.url}/api/public/scores", score)
-
-
-def _resource(spans: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "resource": {"attributes": _attributes({"service.name": "precis"})},
-        "scopeSpans": [{"scope": {"name": "precis", "version": __version__}, "spans": spans}],
-    }
 
 
 def _spans(seen: RolloutRecord) -> Iterator[dict[str, Any]]:
@@ -128,27 +134,12 @@ def _nanoseconds(seconds: float) -> str:
     return str(round(1e6 * seconds) * 1000)
 
 
-def _scores(seen: RolloutRecord) -> Iterator[dict[str, Any]]:
-    for name, value in seen.scores.items():
-        yield {
-            # The same id again is the same score, so that a try after a failure adds none.
-            "id": f"{seen.id}-{name}",
-            "traceId": seen.id,
-            "observationId": seen.id[:16],
-            "name": name,
-            "value": value,
-            "dataType": "NUMERIC",
-        }
-
-
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
     """Strings and lists of strings, as OTLP's JSON has them."""
     attributes = []
     for key, value in values.items():
-        said = _list(value) if isinstance(value, list) else {"stringValue": value}
+        said: dict[str, Any] = {"stringValue": value}
+        if isinstance(value, list):
+            said = {"arrayValue": {"values": [{"stringValue": one} for one in value]}}
         attributes.append({"key": key, "value": said})
     return attributes
-
-
-def _list(values: Sequence[str]) -> dict[str, Any]:
-    return {"arrayValue": {"values": [{"stringValue": value} for value in values]}}

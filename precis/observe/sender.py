@@ -75,7 +75,9 @@ class Sender:
         self._ending = threading.Event()
         self._warned = False
         self.sent = self.lost = 0
-        self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._feed()), name=service.name, daemon=True
+        )
         self._thread.start()
 
     def tell(self, seen: RolloutRecord) -> None:
@@ -97,9 +99,6 @@ class Sender:
         if lost:
             logger.warning("%s has not got %d rollouts.", self._service.name, lost)
 
-    def _run(self) -> None:
-        asyncio.run(self._feed())
-
     async def _feed(self) -> None:
         service = self._service
         async with BoundedClient(
@@ -119,7 +118,7 @@ class Sender:
                 if over:
                     return []
                 continue
-            while _calls_in(batch) < CALLS_MAX and not self._waiting.empty():
+            while sum(len(one.calls) for one in batch) < CALLS_MAX and not self._waiting.empty():
                 batch.append(self._waiting.get_nowait())
             return batch
 
@@ -147,10 +146,6 @@ class Sender:
                 self._service.name,
                 reason,
             )
-
-
-def _calls_in(batch: Sequence[RolloutRecord]) -> int:
-    return sum(len(one.calls) for one in batch)
 
 
 def _passes(error: httpx.HTTPError) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import uvicorn
 
@@ -86,12 +86,24 @@ def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
         port: 0 takes a free one.
         with_parent: exit as soon as standard input ends, and end what was started here.
     """
+
+    def exit_with_parent() -> None:
+        wait_for_parent()
+        end_own()
+        os._exit(0)
+
     if with_parent:
-        threading.Thread(target=_exit_with_parent, daemon=True).start()
+        threading.Thread(target=exit_with_parent, daemon=True).start()
     listener = socket.create_server(("127.0.0.1", port))
     # Without this each small answer waits 40 ms for the other side's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    _tell_port(listener.getsockname()[1])
+    bound = listener.getsockname()[1]
+    descriptor = os.environ.pop(_PORT_VARIABLE, None)
+    if descriptor is None:
+        print(json.dumps({"port": bound}), flush=True)
+    else:
+        with open(int(descriptor), "w") as parent:
+            parent.write(f"{bound}\n")
     # ART patches the loop with nest_asyncio, which only knows the standard one.
     config = uvicorn.Config(
         app,
@@ -102,21 +114,6 @@ def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
         timeout_graceful_shutdown=5,
     )
     uvicorn.Server(config).run(sockets=[listener])
-
-
-def _exit_with_parent() -> None:
-    wait_for_parent()
-    end_own()
-    os._exit(0)
-
-
-def _tell_port(port: int) -> None:
-    descriptor = os.environ.pop(_PORT_VARIABLE, None)
-    if descriptor is None:
-        print(json.dumps({"port": port}), flush=True)
-        return
-    with open(int(descriptor), "w") as parent:
-        parent.write(f"{port}\n")
 
 
 @asynccontextmanager
@@ -166,7 +163,9 @@ async def run_child(
         variables: of its environment, besides ours.
         pass_fds: descriptors that it inherits.
     """
-    with _open_log(log) as printed:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # For its owner alone; the child can read there what its own children printed.
+    with os.fdopen(os.open(log, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "a+b") as printed:
         began = printed.seek(0, os.SEEK_END)
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -180,18 +179,17 @@ async def run_child(
     try:
         yield Child(process, log, began)
     finally:
-        await _stop(process)
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), _STOP_TIMEOUT_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
 
 
 Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
 """The way in which a service of this package is started: `child_service`, or a stand-in for it."""
-
-
-def _open_log(log: Path) -> BinaryIO:
-    """Return the log, for its owner alone; the child can read there what its own children
-    printed."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    return open(log, "a+b", opener=lambda path, flags: os.open(path, flags, 0o600))
 
 
 async def _read_port(reader: int) -> int | None:
@@ -237,14 +235,3 @@ def _read_since(descriptor: int, began: int) -> str:
     size = os.fstat(descriptor).st_size
     start = max(began, size - _LOG_BYTES_READ)
     return os.pread(descriptor, max(size - start, 0), start).decode(errors="replace")
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _STOP_TIMEOUT_S)
-    except TimeoutError:
-        process.kill()
-        await process.wait()

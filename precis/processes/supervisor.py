@@ -187,22 +187,22 @@ def supervise(command: list[str], *, with_parent: bool) -> int:
     signal.signal(signal.SIGALRM, lambda number, frame: _signal(server.pid, signal.SIGKILL))
     for asked in _STOPPING:
         signal.signal(asked, stop)
+
+    def kill_with_parent() -> None:
+        wait_for_parent()
+        _signal(server.pid, signal.SIGKILL)
+
     if with_parent:
-        threading.Thread(target=_kill_with_parent, args=(server.pid,), daemon=True).start()
-    server.returncode = _reap_until(server.pid)
+        threading.Thread(target=kill_with_parent, daemon=True).start()
+    ended = 0
+    while ended != server.pid:  # and meanwhile every orphan that ends
+        ended, status = os.waitpid(-1, 0)
+    server.returncode = os.waitstatus_to_exitcode(status)
     signal.alarm(0)
     for asked in _STOPPING:
         signal.signal(asked, signal.SIG_IGN)
     end(_list_descendants)
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
-
-
-def _reap_until(pid: int) -> int:
-    """Wait for a child, and meanwhile for every orphan that ends."""
-    while True:
-        ended, status = os.waitpid(-1, 0)
-        if ended == pid:
-            return os.waitstatus_to_exitcode(status)
 
 
 def _list_descendants() -> set[Process]:
@@ -211,11 +211,6 @@ def _list_descendants() -> set[Process]:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     return descendants(os.getpid())
-
-
-def _kill_with_parent(server: int) -> None:
-    wait_for_parent()
-    _signal(server, signal.SIGKILL)
 
 
 def _watch() -> None:
@@ -227,15 +222,13 @@ def _watch() -> None:
 def _find_marked(mark: str) -> set[Process]:
     """Return the processes that a server marked so has started."""
     entry = f"{_MARK}={mark}".encode()
-    others = (one for one in processes() if one.pid != os.getpid())
-    return {one for one in others if entry in _environment(one.pid)}
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # gone, or another user's
-        return []
+    found = set()
+    for one in processes():
+        with suppress(OSError):  # gone, or another user's
+            variables = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
+            if entry in variables and one.pid != os.getpid():
+                found.add(one)
+    return found
 
 
 def _read(pid: int) -> Process | None:

@@ -130,7 +130,7 @@ def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
         DocumentsError: it can't be read, or no document has one. Names file, row and column.
     """
     documents = group(read_rows(config))
-    usable = [document for document in documents if _is_usable(document)]
+    usable = [document for document in documents if document.asked]
     if not usable:
         raise DocumentsError(
             f"{config.source} has {len(documents)} documents and not one question that its "
@@ -152,10 +152,6 @@ def _content(document: Document) -> list[Any]:
     for one in document.questions:
         questions.append([one.id, one.text, one.answer, one.answerable, one.long_answer])
     return [document.id, document.topic, document.text, questions]
-
-
-def _is_usable(document: Document) -> bool:
-    return any(question.answerable for question in document.questions)
 
 
 def split(documents: Sequence[Document], config: DocumentsConfig) -> Corpus:

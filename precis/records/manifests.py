@@ -95,7 +95,7 @@ class Checkpoint(Record):
         return checkpoint_key(self.model, self.step) + below
 
 
-class Pointer(Record):
+class LatestCheckpoint(Record):
     """The newest checkpoint of a model; the content of `latest.json`."""
 
     step: Step
@@ -136,20 +136,17 @@ def steps_in(keys: Iterable[str]) -> list[int]:
     steps = []
     for key in keys:
         found = _MANIFEST.fullmatch(key)
-        if found:
-            steps.append(_step(key, found.group(1)))
+        if found is None:
+            continue
+        if not is_step(found[1]):
+            raise StoreError(
+                f"{key!r} lies in a folder that is no step's: checkpoints are in folders such as "
+                "'0007'. Move it out of the store's checkpoints, or give it its name back."
+            )
+        steps.append(int(found[1]))
     return sorted(steps)
 
 
 def is_step(name: str) -> bool:
     """Return whether a folder is named as the one of a step."""
     return _STEP.fullmatch(name) is not None and f"{int(name):04d}" == name
-
-
-def _step(key: str, name: str) -> int:
-    if not is_step(name):
-        raise StoreError(
-            f"{key!r} lies in a folder that is no step's: checkpoints are in folders such as "
-            "'0007'. Move it out of the store's checkpoints, or give it its name back."
-        )
-    return int(name)

@@ -49,7 +49,10 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     to do.
     A number that a step does not have is null, never 0.
     """
-    steps = {record.step: _with_phases(ledger, record) for record in ledger.steps}
+    steps = {}
+    for record in ledger.steps:
+        phases = {f"seconds/{phase}": spent for phase, spent in record.seconds.items()}
+        steps[record.step] = {**step_metrics(ledger, record), **phases}
     validated = {one.step: validation_metrics(one) for one in ledger.validations}
     rows = []
     names: dict[str, None] = {}
@@ -61,11 +64,6 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     for name in names:
         columns[name] = [row.get(name) for row in rows]
     return pl.DataFrame(columns, strict=False)
-
-
-def _with_phases(ledger: Ledger, record: StepRecord) -> dict[str, float]:
-    phases = {f"seconds/{phase}": spent for phase, spent in record.seconds.items()}
-    return {**step_metrics(ledger, record), **phases}
 
 
 def validation_metrics(validation: Validation) -> dict[str, float]:

@@ -205,9 +205,6 @@ def scan_results(store: Store, model: str, nights: int | None = None) -> pl.Lazy
 
     Args:
         nights: only so many of the newest; all if not given.
-
-    Raises:
-        StoreError: the store can't be read.
     """
     keys = result_keys(store, model)
     keys = keys if nights is None else keys[max(0, len(keys) - nights) :]
@@ -233,9 +230,6 @@ def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame
 
     Args:
         took_part: what is true of a row.
-
-    Raises:
-        StoreError: they can't be read.
     """
     for key in reversed(result_keys(store, model)):
         blob = store.get(key)
@@ -251,9 +245,6 @@ def results_before(store: Store, model: str, night: str, nights: int) -> pl.Data
     Args:
         night: its id, as in `results_key`.
         nights: at most so many.
-
-    Raises:
-        StoreError: they can't be read.
     """
     if not nights:
         return SCHEMA.to_frame()

@@ -184,13 +184,9 @@ def content_text(content: Any) -> str:
         return str(content or "")
     texts = []
     for part in content:
-        is_text = isinstance(part, Mapping) and "text" in part
-        texts.append(str(part["text"]) if is_text else f"[{_kind_of_part(part)}]")
+        known = part if isinstance(part, Mapping) else {}
+        texts.append(str(known["text"]) if "text" in known else f"[{known.get('type', 'part')}]")
     return "".join(texts)
-
-
-def _kind_of_part(part: Any) -> str:
-    return str(part.get("type", "part")) if isinstance(part, Mapping) else "part"
 
 
 def encode_rollout(rollout: Rollout) -> dict[str, Any]:
@@ -205,17 +201,15 @@ def decode_rollout(encoded: Json) -> Rollout:
         KeyError, TypeError: it is no rollout.
     """
     score = encoded["score"]
+    calls = []
+    for call in encoded["calls"]:
+        decoded = {**call, "usage": Usage(**call["usage"])}
+        for name in ("messages", "tools", "prompt_ids", "token_ids", "logprobs"):
+            decoded[name] = tuple(call[name])
+        calls.append(Call(**decoded))
     return Rollout(
         Scenario(**encoded["scenario"]),
         encoded["index"],
-        tuple(map(_decode_call, encoded["calls"])),
+        tuple(calls),
         Unscored(**score) if "cause" in score else Score(**score),
     )
-
-
-def _decode_call(encoded: Json) -> Call:
-    sequences = ("messages", "tools", "prompt_ids", "token_ids", "logprobs")
-    decoded = dict(encoded)
-    decoded.update({name: tuple(encoded[name]) for name in sequences})
-    decoded["usage"] = Usage(**encoded["usage"])
-    return Call(**decoded)

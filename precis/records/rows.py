@@ -130,11 +130,7 @@ def _file_rows(path: Path) -> Iterator[CorpusRow]:
 
 
 def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
-    """Return the columns and all rows of a file.
-
-    Raises:
-        DocumentsError: there are none.
-    """
+    """Return the columns and all rows of a file."""
     if not _has_rows(path, reader):
         raise DocumentsError(f"{path} holds no rows: give one for each question.")
     if reader == "parquet":
@@ -150,7 +146,9 @@ def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str,
     options: dict[str, Any] = {}
     if reader == "csv":
         # Ids and amounts stay text, whatever they look like.
-        strings = {column: datasets.Value("string") for column in _header(path)}
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            header = next(csv.reader(lines), [])
+        strings = {column: datasets.Value("string") for column in header}
         options = {"features": datasets.Features(strings), "keep_default_na": False}
     rows = datasets.load_dataset(reader, data_files=str(path), split="train", **options)
     return rows.column_names, rows
@@ -220,11 +218,6 @@ def _broken_line(path: Path) -> int | None:
     except OSError:
         return None
     return None
-
-
-def _header(path: Path) -> list[str]:
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        return next(csv.reader(lines), [])
 
 
 def _innermost(error: BaseException) -> str:

@@ -152,7 +152,9 @@ def price_of(model: str, prices: Prices = PRICES) -> Price | None:
     if model in prices:
         return prices[model]
     name = model.rpartition("/")[2]
-    return prices.get(name) or prices.get(_without_date(name))
+    undated, _, date = name.partition("-20")
+    is_dated = date.replace("-", "").isdigit()
+    return prices.get(name) or (prices.get(undated) if is_dated else None)
 
 
 def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
@@ -164,11 +166,6 @@ def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
         return usage.cost_usd
     price = price_of(model, prices)
     return price.of(usage) if price else None
-
-
-def _without_date(name: str) -> str:
-    head, dash, tail = name.partition("-20")
-    return head if dash and tail.replace("-", "").isdigit() else name
 
 
 def _amount(value: object) -> float | None:

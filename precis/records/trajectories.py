@@ -83,9 +83,6 @@ def scan_trajectories(
 
     Args:
         steps: those to read; all if not given.
-
-    Raises:
-        StoreError: the store can't be read.
     """
     wanted = []
     for step in trajectory_steps(store, model, split):
@@ -116,9 +113,6 @@ def read_rollouts(
 
     Args:
         scenarios: those that the rollouts may be of; others are left out.
-
-    Raises:
-        StoreError: the store can't be read.
     """
     known = {scenario.id: scenario for scenario in scenarios}
     keys = [trajectories_key(model, split, step)]
@@ -141,9 +135,6 @@ def first_validation_step(store: Store, model: str, before: int | None = None) -
 
     Args:
         before: the validation is of an earlier step than this.
-
-    Raises:
-        StoreError: the store can't be read.
     """
     for step in trajectory_steps(store, model, "validation"):
         if before is None or step < before:
@@ -159,9 +150,6 @@ def read_first_validation(
     Args:
         scenarios: those that the rollouts may be of.
         before: see `first_validation_step`.
-
-    Raises:
-        StoreError: the store can't be read.
     """
     step = first_validation_step(store, model, before)
     if step is None:

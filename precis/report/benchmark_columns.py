@@ -35,7 +35,13 @@ def columns_of(
     """
     rows = {each.contender: rows_by(frame, each.contender) for each in standings}
     if words.columns is not None:
-        return {heading(one.name): _figures(one, rows) for one in words.columns}
+        named = {}
+        for figure in words.columns:
+            write = percent if figure.is_share else number
+            named[heading(figure.name)] = {
+                contender: write(figure_of(one, figure)) for contender, one in rows.items()
+            }
+        return named
     known = {words.measure, "success", "reward", PREFERRED, COMPARED}
     columns: dict[str, Mapping[Contender, str]] = {}
     for name in metric_names(frame):
@@ -43,30 +49,25 @@ def columns_of(
             columns[heading(name)] = _means(name, rows)
     has_successes = any(success_of(one) for one in rows.values())
     if has_successes:
-        turns = {each: _turns(turns_of_successes(one)) for each, one in rows.items()}
-        columns["Turns of a success"] = turns
+        turns = {each: turns_of_successes(one) for each, one in rows.items()}
+        columns["Turns of a success"] = _with_intervals(turns, is_share=False)
     if words.measure != words.nouns.reward and "reward" in metric_names(frame):
         columns[heading(words.nouns.reward)] = _means("reward", rows)
     if has_successes and words.measure != words.nouns.success:
-        shares = {each: _share(success_of(one)) for each, one in rows.items()}
-        columns[heading(words.nouns.success)] = shares
+        shares = {each: success_of(one) for each, one in rows.items()}
+        columns[heading(words.nouns.success)] = _with_intervals(shares, is_share=True)
     for k in sizes_up_to(attempts["attempt"].n_unique()):
         found = {each: pass_at(rows_by(attempts, each), k) for each in rows}
         if any(found.values()):
-            columns[f"pass@{k}"] = {each: _share(share) for each, share in found.items()}
+            columns[f"pass@{k}"] = _with_intervals(found, is_share=True)
     for name in ("prompt_tokens", "completion_tokens"):
         if frame[name].count():
-            means = {each: number(_mean(one[name])) for each, one in rows.items()}
+            means = {}
+            for each, one in rows.items():
+                mean = one[name].cast(pl.Float64).mean()
+                means[each] = number(mean if isinstance(mean, float) else None)
             columns[f"{heading(name)} a {words.nouns.rollout}"] = means
     return columns
-
-
-def _figures(figure: Figure, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender, str]:
-    column = {}
-    for contender, one in rows.items():
-        value = figure_of(one, figure)
-        column[contender] = percent(value) if figure.is_share else number(value)
-    return column
 
 
 def _means(name: str, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender, str]:
@@ -79,18 +80,8 @@ def _means(name: str, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender,
     return column
 
 
-def _turns(turns: Interval | None) -> str:
-    if turns is None:
-        return ""
-    return f"{number(turns.mean)} ({number(turns.low)} to {number(turns.high)})"
-
-
-def _share(share: Interval | None) -> str:
-    if share is None:
-        return ""
-    return f"{percent(share.mean)} ({percent(share.low)} to {percent(share.high)})"
-
-
-def _mean(values: pl.Series) -> float | None:
-    mean = values.cast(pl.Float64).mean()
-    return float(mean) if isinstance(mean, float) else None
+def _with_intervals(
+    found: Mapping[Contender, Interval | None], *, is_share: bool
+) -> dict[Contender, str]:
+    words = Words(is_share=is_share)
+    return {contender: words.interval(interval) for contender, interval in found.items()}

@@ -13,7 +13,7 @@ from precis.report.charts import Chart
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
 from precis.report.topics import Topics, accuracy_by_topic
-from precis.report.wording import Words, bounds, chance, name, percent
+from precis.report.wording import Words, chance, name, percent
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange
@@ -103,31 +103,25 @@ class Benchmark:
 
     def headlines(self) -> list[Headline]:
         """Return the trained policy's results, and its lead over its start and over the others."""
-        own = self._trained_standing()
+        own = next((one for one in self.standings if one.contender == self.trained), None)
         if own is None or own.accuracy is None:
             return []
         words = self.words
         detail = f"{words.bounds(own.accuracy)}, {own.documents} {words.nouns.scenarios}"
         headlines = [Headline(name(own.contender), words.figure(own.accuracy.mean), detail)]
-        for other in self._rivals():
-            if other in self.ahead:
-                headlines.append(_lead(other, self.ahead[other], words))
-        if self.ceiling is not None:
-            headlines.append(_share(own.accuracy, self.ceiling, own.documents, words))
-        return headlines
-
-    def _trained_standing(self) -> Standing | None:
-        for each in self.standings:
-            if each.contender == self.trained:
-                return each
-        return None
-
-    def _rivals(self) -> list[Contender]:
-        """Return the untrained start, and the best that was not trained here."""
+        # The untrained start, and the best that was not trained here.
         ranked = [each.contender for each in self.standings if each.complete]
         start = [each for each in ranked if each.step == 0]
         others = [each for each in ranked if each.step is None]
-        return [*start[:1], *others[:1]]
+        for other in (*start[:1], *others[:1]):
+            if other in self.ahead:
+                ahead = self.ahead[other]
+                detail = f"{words.gap_bounds(ahead.accuracy)}, {chance(ahead)}"
+                gap = f"{words.gap(ahead.accuracy)}{words.unit}"
+                headlines.append(Headline(f"Ahead of {name(other)}", gap, detail))
+        if self.ceiling is not None:
+            headlines.append(_share(own.accuracy, self.ceiling, own.documents, words))
+        return headlines
 
 
 def benchmark_of(
@@ -157,9 +151,20 @@ def benchmark_of(
     words = words or Words()
     attempts = ATTEMPTS.to_frame() if attempts is None else attempts
     standings = tuple(summarise(frame))
-    trained = _last_checkpoint(standings)
+    checkpoints = [each.contender for each in standings if each.contender.step is not None]
+    trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
     shown = contenders_of(side_by_side(standings))
     ranked = contenders_of(benchmark_charts.select_ranked(side_by_side(standings)))
+    two = sorted(ranked, key=lambda each: each != trained)[:2]
+    needed = None
+    if len(two) == 2 and words.is_share:
+        needed = documents_to_see(rows_by(frame, two[0]), rows_by(frame, two[1]))
+    turns = {}
+    if words.columns is None:
+        for each in benchmark_charts.select_ranked(standings):
+            taken = turns_of_successes(rows_by(frame, each.contender))
+            if taken is not None:
+                turns[each.contender] = taken
     return Benchmark(
         frame=frame,
         questions=QUESTIONS.to_frame() if questions is None else questions,
@@ -170,28 +175,14 @@ def benchmark_of(
         ahead=differences(frame, trained, shown) if trained else {},
         pairs=all_pairs(frame, ranked),
         topics=accuracy_by_topic(frame, shown),
-        documents_needed=_documents_needed(frame, trained, ranked, words),
+        documents_needed=needed,
         nights=() if before is None else tuple(nights_of([before, frame])),
         changes=tuple(changes),
         words=words,
         columns=columns_of(frame, attempts, standings, words),
         attempts=attempts,
-        turns={} if words.columns is not None else _turns(frame, standings),
+        turns=turns,
     )
-
-
-def _turns(frame: pl.DataFrame, standings: Sequence[Standing]) -> dict[Contender, Interval]:
-    turns = {}
-    for each in benchmark_charts.select_ranked(standings):
-        found = turns_of_successes(rows_by(frame, each.contender))
-        if found is not None:
-            turns[each.contender] = found
-    return turns
-
-
-def _last_checkpoint(standings: Sequence[Standing]) -> Contender | None:
-    checkpoints = [each.contender for each in standings if each.contender.step is not None]
-    return max(checkpoints, key=lambda each: each.step or 0, default=None)
 
 
 def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
@@ -199,15 +190,6 @@ def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
     steps = [each.contender.step for each in standings if each.contender.step is not None]
     ends = {None, min(steps, default=None), max(steps, default=None)}
     return [each for each in standings if each.contender.step in ends]
-
-
-def _documents_needed(
-    frame: pl.DataFrame, trained: Contender | None, ranked: Sequence[Contender], words: Words
-) -> int | None:
-    two = sorted(ranked, key=lambda each: each != trained)[:2]
-    if len(two) < 2 or not words.is_share:
-        return None
-    return documents_to_see(rows_by(frame, two[0]), rows_by(frame, two[1]))
 
 
 def _merge(
@@ -230,11 +212,5 @@ def _share(accuracy: Interval, ceiling: float, documents: int, words: Words) -> 
     if documents < DOCUMENTS_MIN:
         return Headline(label, "–", f"too few {words.nouns.scenarios} to say ({documents})")
     share = accuracy / ceiling
-    detail = f"{bounds(share)}, of the {words.figure(ceiling)} that can be reached"
+    detail = f"{Words().bounds(share)}, of the {words.figure(ceiling)} that can be reached"
     return Headline(label, percent(share.mean), detail)
-
-
-def _lead(other: Contender, ahead: Difference, words: Words) -> Headline:
-    detail = f"{words.gap_bounds(ahead.accuracy)}, {chance(ahead)}"
-    gap = f"{words.gap(ahead.accuracy)}{words.unit}"
-    return Headline(f"Ahead of {name(other)}", gap, detail)

@@ -9,7 +9,6 @@ from precis.markdown import escape, table
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import Chart
-from precis.statistics.standings import Standing
 
 _DPI = 100
 _CHARTS = ("learning-curve", "comparison", "nights")
@@ -39,11 +38,6 @@ def picture(chart: Chart) -> str:
     return f"![{escape(chart.alt)}](data:image/png;base64,{data})"
 
 
-def _dollars(standing: Standing) -> str:
-    usd = standing.usd_per_1000
-    return "" if usd is None else wording.dollars(usd)
-
-
 def _standings(benchmark: Benchmark) -> str:
     measure = f"{benchmark.words.measure.capitalize()} (95% interval)"
     priced = any(each.usd_per_1000 for each in benchmark.standings)
@@ -56,8 +50,9 @@ def _standings(benchmark: Benchmark) -> str:
             name if each.complete else f"{name} (incomplete)",
             benchmark.words.interval(each.accuracy),
             *(column[each.contender] for column in benchmark.columns.values()),
-            *(_dollars(each) for _ in dollars),
-            wording.causes(each.unscored),
         ]
+        if priced:
+            row.append("" if each.usd_per_1000 is None else wording.dollars(each.usd_per_1000))
+        row.append(wording.causes(each.unscored))
         rows.append(row)
     return table(head, rows)

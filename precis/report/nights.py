@@ -61,7 +61,9 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
     by_night.sort(key=lambda rows: rows["night"][0])
     found = []
     for rows in by_night:
-        for standing in summarise(_newest(rows)):
+        # Without the checkpoints that a later one has followed.
+        last = pl.concat(rows_by(rows, each) for each in newest(contenders(rows)))
+        for standing in summarise(last):
             if standing.complete and standing.accuracy:
                 model = standing.contender.model
                 is_trained = standing.contender.step is not None
@@ -85,11 +87,6 @@ def over_nights(
     newest = [f"{model} {words.figure(line[-1].accuracy.mean)}" for model, line in lines.items()]
     alt = f"{title}, {len(times)} nights; the last: {'; '.join(newest)}"
     return Chart(partial(_draw, lines, flagged, title, words), (_WIDTH, _HEIGHT), alt)
-
-
-def _newest(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without the checkpoints that a later one has followed."""
-    return pl.concat(rows_by(frame, each) for each in newest(contenders(frame)))
 
 
 def _draw(
@@ -158,8 +155,10 @@ def _line(
         )
     mark = "▼ " if last.model in worse else ""
     named = theme.second if mark else colour
-    figure = _rounded(last.accuracy.mean, words) if last.night == times[-1] else "not tonight"
-    return Label(f"{mark}{shorten(last.model)}  {figure}", last.accuracy.mean, named, last.trained)
+    mean = last.accuracy.mean
+    figure = f"{mean:.0%}" if words.is_share else words.figure(mean)
+    figure = figure if last.night == times[-1] else "not tonight"
+    return Label(f"{mark}{shorten(last.model)}  {figure}", mean, named, last.trained)
 
 
 def _scale(
@@ -171,35 +170,25 @@ def _scale(
 ) -> None:
     """Nights stand side by side, however far apart they are in time."""
     shown = range(0, len(times), max(1, -(-len(times) // _TICKS_MAX)))
-    axes.set_xticks(list(shown), [_when(times[place], times) for place in shown])
+    names = []
+    for night in (times[place] for place in shown):
+        several = sum(each.date() == night.date() for each in times) > 1
+        names.append(f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}")
+    axes.set_xticks(list(shown), names)
     axes.set_xlim(-0.05, max(len(times) - 1, 1))
     axes.grid(axis="y", color=theme.grid, linewidth=0.9)
     if not words.is_share:
         return
     ends: list[float] = []
-    for night in nights:
-        ends.extend(_reach(night))
+    for each in nights:
+        mean = each.accuracy.mean
+        ends += [each.accuracy.low, each.accuracy.high] if each.trained else [mean]
     ends = ends or [0.0, 1.0]
     # The axis begins and ends at a multiple of ten points.
     low = (min(ends) - 0.03) // 0.1 * 0.1
     high = -(-(max(ends) + 0.03) // 0.1) * 0.1
     axes.set_ylim(max(0.0, low), min(1.0, high))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-
-
-def _rounded(value: float, words: Words) -> str:
-    return f"{value:.0%}" if words.is_share else words.figure(value)
-
-
-def _when(night: datetime, nights: Sequence[datetime]) -> str:
-    """Return the date, and the hour where a day has several."""
-    several = sum(each.date() == night.date() for each in nights) > 1
-    return f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
-
-
-def _reach(night: NightlyAccuracy) -> tuple[float, ...]:
-    accuracy = night.accuracy
-    return (accuracy.low, accuracy.high) if night.trained else (accuracy.mean,)
 
 
 def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns) -> str:
@@ -216,7 +205,9 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
         "| --- | --- | --- | --- | --- |",
     ]
     for each in changes:
-        cells = [name(each.contender), each.gap, each.gap_bounds, _chance(each)]
+        p_value = each.difference.p_value
+        corrected = "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+        cells = [name(each.contender), each.gap, each.gap_bounds, corrected]
         lines.append(f"| {' | '.join(cells)} | {each.difference.documents} |")
     return "\n".join([*lines, ""])
 
@@ -261,8 +252,3 @@ def _payload_of(change: NightlyChange) -> dict[str, Any]:
 
 def _earlier(nights: int) -> str:
     return "the benchmark before" if nights == 1 else f"the {nights} benchmarks before"
-
-
-def _chance(change: NightlyChange) -> str:
-    p_value = change.difference.p_value
-    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

@@ -33,6 +33,15 @@ def report_html(
             and stand in no table or chart, since nobody measured them here.
     """
     template = template_environment().get_template("report.html.j2")
+    # One value of each, unless rows of several benchmarks were put together.
+    sources = {}
+    for column in _SOURCES:
+        sources[column] = list(map(str, benchmark.frame[column].drop_nulls().unique().sort()))
+    # The smallest difference that these documents show, four times out of five.
+    documents = benchmark.frame["scenario_id"].n_unique()
+    smallest = None
+    if benchmark.documents_needed is not None and documents:
+        smallest = statistics.smallest_difference(benchmark.documents_needed, documents)
     return template.render(
         title=title,
         facts=facts or {},
@@ -41,11 +50,11 @@ def report_html(
         ranked=contenders_of(select_ranked(benchmark.shown)),
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
-        sources=_sources(benchmark),
+        sources=sources,
         reader=pack(reader_data(benchmark)),
         wording=wording,
         words=benchmark.words,
-        smallest=_smallest(benchmark),
+        smallest=smallest,
         resamples=statistics.RESAMPLES,
         nights_before=len({each.night for each in benchmark.nights}) - 1,
         unscored_share_max=UNSCORED_SHARE_MAX,
@@ -66,25 +75,6 @@ def report_files(benchmark: Benchmark, page: str) -> dict[str, bytes]:
             files[f"{name}{suffix}.svg"] = chart.svg(theme).encode()
             files[f"{name}{suffix}.png"] = chart.png(theme)
     return files
-
-
-def _sources(benchmark: Benchmark) -> dict[str, list[str]]:
-    """Return the sources of the rows: one value for each, unless rows of several were put
-    together."""
-    sources = {}
-    for column in _SOURCES:
-        values = benchmark.frame[column].drop_nulls().unique().sort()
-        sources[column] = list(map(str, values))
-    return sources
-
-
-def _smallest(benchmark: Benchmark) -> float | None:
-    """Return the smallest difference that this benchmark's documents show, four times out of
-    five."""
-    documents = benchmark.frame["scenario_id"].n_unique()
-    if benchmark.documents_needed is None or not documents:
-        return None
-    return statistics.smallest_difference(benchmark.documents_needed, documents)
 
 
 def picture_of(chart: Chart) -> Markup:

@@ -37,26 +37,21 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     own = [index for index, each in enumerate(shown) if each == benchmark.trained]
     others = [index for index, each in enumerate(shown) if each != benchmark.trained]
     common = common_words(benchmark.questions["answer"].drop_nulls())
+    contenders = []
+    for contender in shown:
+        rows = rows_by(benchmark.frame, contender)
+        questions = rows_by(benchmark.questions, contender)
+        told = {
+            "name": wording.name(contender),
+            "topics": _by_topic(benchmark, contender),
+            "summaries": _summaries(rows, questions, common, benchmark.words),
+        }
+        contenders.append(told)
     return {
         "sides": [*own, *others][:2],
         "documents": _documents(benchmark),
-        "contenders": [_contender(benchmark, contender, common) for contender in shown],
+        "contenders": contenders,
         "ahead": _ahead(benchmark, shown),
-    }
-
-
-def _contender(
-    benchmark: Benchmark, contender: Contender, common: frozenset[str]
-) -> dict[str, Any]:
-    return {
-        "name": wording.name(contender),
-        "topics": _by_topic(benchmark, contender),
-        "summaries": _summaries(
-            rows_by(benchmark.frame, contender),
-            rows_by(benchmark.questions, contender),
-            common,
-            benchmark.words,
-        ),
     }
 
 
@@ -111,7 +106,10 @@ def _summaries(
 ) -> dict[str, Any]:
     answers: dict[str, list[list[Any]]] = {}
     for row in questions.sort("scenario_id", "question_id").iter_rows(named=True):
-        answered = [row["answer"], row["correct"], list(map(list, _spans(row, common)))]
+        spans: Spans = []
+        if row["correct"] and row["answerable"]:
+            spans = decisive_words(row["question"], row["gold"], row["answer"], common)
+        answered = [row["answer"], row["correct"], list(map(list, spans))]
         answers.setdefault(row["scenario_id"], []).append(answered)
     summaries = {}
     for row in rows.sort("scenario_id").iter_rows(named=True):
@@ -131,9 +129,3 @@ def _summaries(
             "answers": answers.get(scenario, []),
         }
     return summaries
-
-
-def _spans(row: dict[str, Any], common: frozenset[str]) -> Spans:
-    if not row["correct"] or not row["answerable"]:
-        return []
-    return decisive_words(row["question"], row["gold"], row["answer"], common)

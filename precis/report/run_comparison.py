@@ -134,11 +134,7 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
 
 
 def newest_rows(store: Store, model: str) -> pl.DataFrame:
-    """Return the newest checkpoint's rows of a model's newest benchmark that it took part in.
-
-    Raises:
-        StoreError: the results can't be read.
-    """
+    """Return the newest checkpoint's rows of a model's newest benchmark that it took part in."""
     is_trained = pl.col("model") == TRAINED
     own = newest_results(store, model, is_trained).filter(is_trained)
     return own.filter(pl.col("step") == pl.col("step").max())
@@ -146,35 +142,32 @@ def newest_rows(store: Store, model: str) -> pl.DataFrame:
 
 def as_record(found: RunComparison) -> dict[str, Any]:
     """Return the comparison for a program."""
+    runs = []
+    for run in found.runs:
+        record = {
+            "model": run.model,
+            "step": run.ledger.next_step,
+            "usd": run.ledger.usd,
+            "seconds": seconds_of(run),
+            "rewards": {one.step: one.reward for one in run.ledger.steps},
+            "scores": {one.step: one.score.value for one in run.ledger.validations},
+        }
+        runs.append(record)
+    differences: dict[str, Mapping[str, Any] | None] = dict.fromkeys(found.differences)
+    for model, measured in found.differences.items():
+        if measured is not None:
+            differences[model] = {
+                "accuracy": measured.accuracy.mean,
+                "low": measured.accuracy.low,
+                "high": measured.accuracy.high,
+                "p_value": measured.p_value,
+                "documents": measured.documents,
+            }
     return {
-        "runs": list(map(_run_record, found.runs)),
-        "differences": {
-            model: _difference_record(one) if one else None
-            for model, one in found.differences.items()
-        },
+        "runs": runs,
+        "differences": differences,
         "judges": list(found.protocols),
         "documents": list(map(asdict, found.documents)),
-    }
-
-
-def _difference_record(measured: Difference) -> Mapping[str, Any]:
-    return {
-        "accuracy": measured.accuracy.mean,
-        "low": measured.accuracy.low,
-        "high": measured.accuracy.high,
-        "p_value": measured.p_value,
-        "documents": measured.documents,
-    }
-
-
-def _run_record(run: Overview) -> Mapping[str, Any]:
-    return {
-        "model": run.model,
-        "step": run.ledger.next_step,
-        "usd": run.ledger.usd,
-        "seconds": seconds_of(run),
-        "rewards": {one.step: one.reward for one in run.ledger.steps},
-        "scores": {one.step: one.score.value for one in run.ledger.validations},
     }
 
 

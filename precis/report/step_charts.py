@@ -1,7 +1,7 @@
 """The charts of a run's steps: time by phase, reward spread, a metric, groups dropped."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
@@ -29,8 +29,6 @@ _BOTTOM = 0.5
 _RIGHT = 0.26
 _TOP = 0.55
 
-Value = Callable[[StepRecord], float | None]
-"""None where a step has no such value."""
 _COLUMNS_MAX = 40
 """More columns than this could not be told apart; neighbouring steps then share one."""
 
@@ -61,14 +59,13 @@ def _with_few_names(steps: Sequence[Seconds]) -> list[Seconds]:
             total[name] += seconds
     longest = sorted(total, key=lambda name: -total[name])
     kept = longest if len(longest) <= _PHASES_MAX else longest[: _PHASES_MAX - 1]
-    return [_sum_other_phases(each, kept) for each in steps]
-
-
-def _sum_other_phases(seconds: Seconds, kept: Sequence[str]) -> Seconds:
-    summed: dict[str, float] = defaultdict(float)
-    for name, value in seconds.items():
-        summed[name if name in kept else "other"] += value
-    return summed
+    named: list[Seconds] = []
+    for each in steps:
+        summed: dict[str, float] = defaultdict(float)
+        for name, seconds in each.items():
+            summed[name if name in kept else "other"] += seconds
+        named.append(summed)
+    return named
 
 
 def _draw_phases(
@@ -111,23 +108,13 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
 
 
 def _draw_trends(steps: Sequence[StepRecord], name: str, figure: Figure, theme: Theme) -> None:
-    _panel(figure, theme, 0, "Reward spread in a group", theme.second, steps, _spread)
+    spreads = [step.reward_std for step in steps]
+    _panel(figure, theme, 0, "Reward spread in a group", theme.second, spreads)
     if name:
-        value = partial(_metric, name)
-        _panel(figure, theme, 1, heading(name), theme.accent, steps, value)
-    _panel(figure, theme, 2, "Groups dropped", theme.muted, steps, _groups_dropped)
-
-
-def _spread(step: StepRecord) -> float:
-    return step.reward_std
-
-
-def _metric(name: str, step: StepRecord) -> float | None:
-    return step.metrics.get(name)
-
-
-def _groups_dropped(step: StepRecord) -> float:
-    return sum(step.groups_dropped.values())
+        values = [step.metrics.get(name) for step in steps]
+        _panel(figure, theme, 1, heading(name), theme.accent, values)
+    dropped = [sum(step.groups_dropped.values()) for step in steps]
+    _panel(figure, theme, 2, "Groups dropped", theme.muted, dropped)
 
 
 def _panel(
@@ -136,9 +123,9 @@ def _panel(
     place: int,
     title: str,
     colour: str,
-    steps: Sequence[StepRecord],
-    value: Value,
+    by_step: Sequence[float | None],
 ) -> None:
+    """Draw a value of each step; None where a step has none."""
     width, height = _TRENDS_SIZE
     start = place * _PANEL
     margins = (start + _LEFT, _BOTTOM, width - start - _PANEL + _RIGHT, _TOP)
@@ -148,15 +135,15 @@ def _panel(
     figure.text(x, y, title, color=theme.ink, weight="bold", size=10)
     values = []
     middles = []
-    for group in columns(len(steps)):
-        known = [one for one in map(value, steps[group.start : group.stop]) if one is not None]
+    for group in columns(len(by_step)):
+        known = [one for one in by_step[group.start : group.stop] if one is not None]
         if known:
             values.append(fmean(known))
             middles.append(group.start + (len(group) - 1) / 2)
     axes.plot(middles, values, color=colour, linewidth=1.8, marker="o" if len(values) == 1 else "")
     if not any(values):
         axes.set_ylim(0, 1)
-    step_axes(axes, theme, len(steps))
+    step_axes(axes, theme, len(by_step))
 
 
 def columns(steps: int) -> Sequence[range]:

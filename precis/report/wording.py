@@ -57,7 +57,7 @@ class Words:
     def gap_bounds(self, difference: Interval) -> str:
         """Return the ends of the interval of a difference."""
         if self.is_share:
-            return point_bounds(difference)
+            return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
         return f"{difference.low:+.3g} to {difference.high:+.3g}"
 
     @property
@@ -91,19 +91,6 @@ def heading(name: str) -> str:
 
 def percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
-
-
-def bounds(interval: Interval) -> str:
-    return f"{interval.low:.1%} to {interval.high:.1%}"
-
-
-def points(difference: Interval) -> str:
-    """Return a difference of two shares, in percentage points."""
-    return f"{100 * difference.mean:+.1f} points"
-
-
-def point_bounds(difference: Interval) -> str:
-    return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
 
 
 def chance(difference: Difference) -> str:

@@ -25,12 +25,11 @@ from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, StoreError
 from precis.processes.kill_points import reached
-from precis.record import Record
 from precis.records.ledger import StepRecord
 from precis.records.manifests import (
     Checkpoint,
     File,
-    Pointer,
+    LatestCheckpoint,
     checkpoint_key,
     checkpoints_key,
     manifest_key,
@@ -58,23 +57,21 @@ def commit(
 ) -> Checkpoint:
     """Make the checkpoint in `folder` part of the store and the latest of its model.
 
-    Doing it again has no further effect.
+    Doing it again has no further effect, and returns the manifest that is there.
 
     Args:
         config: digest of the run's settings.
-        record: of the step that made it; the manifest carries it, so that a ledger that was
-            not written any more can be.
-        run: the run that commits it.
+        record: of the step that made it, which the manifest carries for a ledger that is lost.
         lease: id of the lease that the run holds; empty where nobody else can write the model.
-
-    Returns:
-        The manifest as it is in the store: the first one, if it was there already.
 
     Raises:
         StoreError: nothing was committed; the pointer still names the checkpoint before.
         LeaseLost: another run has taken the model over.
         StoreConflict: another run has committed the step, or moved the pointer, in between.
     """
+    files = files_in(folder)
+    if not files:
+        raise StoreError(f"The checkpoint folder {folder} is empty: nothing to commit.")
     # Read before anything is uploaded: if another run moves one of them from here on, our
     # conditional write of it is refused.
     pointer = store.get(pointer_key(model))
@@ -86,19 +83,23 @@ def commit(
         config=config,
         run=run,
         attempt=secrets.token_hex(8),
-        files=_files_to_commit(folder),
+        files=files,
         record=record,
     )
     there = _same_in(store, checkpoint)
     if there is None:
-        _upload(store, checkpoint, folder)
+        for count, file in enumerate(files):
+            reached(f"{count} files uploaded", step)
+            store.upload(folder / file.path, checkpoint.key_of(file))
+        reached("all files uploaded", step)
     # Asked again after the upload, which may take longer than a lease.
     check_lease(store, model, lease)
     if there is None:
         # With its manifest the checkpoint exists: all of its files are there by now. The pointer
         # comes last, so that it never names a checkpoint that does not exist.
         version = before.version if before else None
-        store.put_if(manifest_key(model, step), _json(checkpoint), version)
+        data = checkpoint.model_dump_json(indent=1).encode()
+        store.put_if(manifest_key(model, step), data, version)
         reached("manifest written", step)
     _point_at(store, model, step, pointer)
     reached("pointer moved", step)
@@ -114,7 +115,6 @@ def repair_pointer(store: Store, model: str, step: int, lease: str = "") -> None
     Raises:
         LeaseLost: another run has taken the model over.
         StoreConflict: another run moved it in between.
-        StoreError: it can't be read.
     """
     blob = store.get(pointer_key(model))
     if named_step(blob) != step:
@@ -125,7 +125,7 @@ def repair_pointer(store: Store, model: str, step: int, lease: str = "") -> None
 def named_step(pointer: Blob | None) -> int | None:
     """Return the step that a pointer names; None where it is lost or damaged."""
     try:
-        return Pointer.model_validate_json(pointer.data).step if pointer else None
+        return LatestCheckpoint.model_validate_json(pointer.data).step if pointer else None
     except ValidationError:
         return None
 
@@ -248,18 +248,10 @@ def verify(store: Store, checkpoint: Checkpoint) -> None:
 
     Raises:
         CorruptCheckpoint: a file differs.
-        StoreError: a file can't be read.
     """
     for file in checkpoint.files:
         with TemporaryDirectory() as temporary:
             _fetch(store, checkpoint.key_of(file), Path(temporary), file)
-
-
-def _files_to_commit(folder: Path) -> tuple[File, ...]:
-    files = files_in(folder)
-    if not files:
-        raise StoreError(f"The checkpoint folder {folder} is empty: nothing to commit.")
-    return files
 
 
 def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
@@ -273,13 +265,6 @@ def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
         return None
     may_differ = {"record": checkpoint.record, "attempt": checkpoint.attempt}
     return there if there.model_copy(update=may_differ) == checkpoint else None
-
-
-def _upload(store: Store, checkpoint: Checkpoint, folder: Path) -> None:
-    for count, file in enumerate(checkpoint.files):
-        reached(f"{count} files uploaded", checkpoint.step)
-        store.upload(folder / file.path, checkpoint.key_of(file))
-    reached("all files uploaded", checkpoint.step)
 
 
 def _point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
@@ -319,7 +304,3 @@ def _reason(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]
-
-
-def _json(record: Record) -> bytes:
-    return record.model_dump_json(indent=1).encode()

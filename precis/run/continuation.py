@@ -7,7 +7,7 @@ from typing import Any
 from precis.config import TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger
-from precis.settings.identity import ChangedSetting, changed_settings
+from precis.settings.identity import changed_settings
 
 _SHOWN_MAX = 5
 """More settings than this in one message are counted, not listed."""
@@ -19,10 +19,9 @@ def check_settings(
     """Refuse settings that would make a stored run another one.
 
     Args:
-        ledger: of the stored run.
         identity: digest of what decides the result now (`TrainConfig.identity`).
         corpus: digest of the documents now.
-        store: URL of the store, for the message.
+        store: its URL, for the message.
 
     Raises:
         ConfigError: they differ; the message names the settings, with both values.
@@ -30,9 +29,16 @@ def check_settings(
     if ledger.config == identity:
         return
     found = _differences(ledger.settings, config, is_corpus_the_same=ledger.corpus == corpus)
+    ways = (
+        "Give back the old settings to continue it, train under another name (model), or delete it "
+        f"first with `precis runs delete {config.model}`."
+    )
+    if config.environment.kind == "python":
+        ways += " `precis train` takes --name a-new-name, and --fresh to begin again."
+    if config.trainer.kind in ("extractive", "tool_calls"):
+        ways += " `make rehearse` takes MODEL=a-new-name, and FRESH=1 to begin again."
     raise ConfigError(
-        f"{store} holds a run of {ledger.model!r} with other settings: {found}.",
-        _ways_on(config),
+        f"{store} holds a run of {ledger.model!r} with other settings: {found}.", ways
     )
 
 
@@ -45,7 +51,9 @@ def _differences(
     of_documents = [one for one in changed if one.name.startswith("documents.")]
     if is_corpus_the_same:  # the same documents from another file are no difference
         changed = [one for one in changed if one not in of_documents]
-    said = list(map(_describe, changed[:_SHOWN_MAX]))
+    said = []
+    for one in changed[:_SHOWN_MAX]:
+        said.append(f"{one.name} was {_shown(one.before)} and is {_shown(one.now)} now")
     if len(changed) > _SHOWN_MAX:
         said.append(f"and {len(changed) - _SHOWN_MAX} more")
     environment = config.environment
@@ -59,21 +67,5 @@ def _differences(
     )
 
 
-def _describe(one: ChangedSetting) -> str:
-    return f"{one.name} was {_shown(one.before)} and is {_shown(one.now)} now"
-
-
 def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _ways_on(config: TrainConfig) -> str:
-    ways = (
-        "Give back the old settings to continue it, train under another name (model), or delete it "
-        f"first with `precis runs delete {config.model}`."
-    )
-    if config.environment.kind == "python":
-        ways += " `precis train` takes --name a-new-name, and --fresh to begin again."
-    if config.trainer.kind not in ("extractive", "tool_calls"):
-        return ways
-    return f"{ways} `make rehearse` takes MODEL=a-new-name, and FRESH=1 to begin again."

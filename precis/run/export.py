@@ -1,6 +1,5 @@
 """A run's records as files that any tool reads."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +10,7 @@ from precis.records.ledger import Ledger, ledger_key, load_ledger
 from precis.records.manifests import manifest_key
 from precis.records.metrics import metrics_frame
 from precis.records.rollout import Split
-from precis.records.trajectories import scan_trajectories, trajectory_steps
+from precis.records.trajectories import scan_trajectories
 from precis.run.checkpoints import committed_steps, restore
 from precis.store import Store
 
@@ -47,10 +46,10 @@ def export(
         _write_table(_trajectories(store, ledger), folder / f"trajectories.{file_format}"),
         _download(store, ledger_key(model), folder / "ledger.json"),
     ]
-    vouched_for = (one for one in committed_steps(store, model) if one <= ledger.next_step)
-    for step in vouched_for:
-        target = folder / "manifests" / f"{step:04d}.json"
-        files.append(_download(store, manifest_key(model, step), target))
+    for step in committed_steps(store, model):
+        if step <= ledger.next_step:
+            target = folder / "manifests" / f"{step:04d}.json"
+            files.append(_download(store, manifest_key(model, step), target))
     if checkpoint is not None:
         into = folder / "checkpoints" / f"{checkpoint:04d}"
         digest = ledger.checkpoints.get(checkpoint, "")
@@ -61,17 +60,10 @@ def export(
 
 def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
     # Step k samples from adapter k; the newest adapter has been validated, but not sampled from.
-    begun: dict[Split, Callable[[int], bool]] = {
-        "train": lambda step: step < ledger.next_step,
-        "validation": lambda step: step <= ledger.next_step,
-    }
+    ends: dict[Split, int] = {"train": ledger.next_step, "validation": ledger.next_step + 1}
     frames = []
-    for split, is_committed in begun.items():
-        steps = []
-        for step in trajectory_steps(store, ledger.model, split):
-            if is_committed(step):
-                steps.append(step)
-        frame = scan_trajectories(store, ledger.model, split, steps)
+    for split, end in ends.items():
+        frame = scan_trajectories(store, ledger.model, split, range(end))
         frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
     # Each split has its own metrics.
     return pl.concat(frames, how="diagonal")

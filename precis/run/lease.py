@@ -144,7 +144,6 @@ async def leased(
 
     Raises:
         LeaseHeld: another run holds it.
-        StoreError: the store can't be reached.
     """
     ttl = timedelta(seconds=ttl_s)
     lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
@@ -164,11 +163,7 @@ async def leased(
 async def _try_acquire(
     lease: Lease, store: Store, model: str, take_over: bool, one_run: bool
 ) -> bool:
-    """Try to take a lease; False where the one to be taken over was renewed in between.
-
-    Raises:
-        LeaseHeld: another run holds it, or was faster.
-    """
+    """Try to take a lease; False where the one to be taken over was renewed in between."""
     present = await asyncio.to_thread(store.get, lease_key(model))
     if present and not take_over:
         holder = _parse(present, model)
@@ -204,7 +199,6 @@ def check_free(store: Store, model: str) -> None:
 
     Raises:
         LeaseHeld: one does.
-        StoreError: the lease can't be read.
     """
     holder = read_lease(store, model)
     if holder is not None:
@@ -222,7 +216,6 @@ def check_lease(store: Store, model: str, lease: str) -> None:
 
     Raises:
         LeaseLost: another run has.
-        StoreError: the store can't be asked.
     """
     if not lease:
         return

@@ -1,6 +1,5 @@
 """The outlook of a run: what it has taken so far, and what it will have taken at its end."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Self
@@ -69,13 +68,19 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     rest -= sum(step.warm_start.usd for step in ledger.steps if step.warm_start)
     other_usd = plan.validations_left * (max(0.0, rest) / max(1, len(ledger.validations)))
     seconds = left * fmean(sum(step.seconds.values()) for step in recent)
-    seconds += plan.validations_left * _mean([one.seconds for one in ledger.validations])
+    validated = [one.seconds for one in ledger.validations]
+    seconds += plan.validations_left * (fmean(validated) if validated else 0.0)
+    usd_a_step = step_usd + other_usd / max(1, left)
+    budget_step = None
+    if plan.budget_usd is not None and usd_a_step > 0:
+        reached = ledger.next_step + int((plan.budget_usd - ledger.usd) / usd_a_step)
+        budget_step = reached if reached < plan.steps else None
     return Projection(
         usd=ledger.usd,
         usd_at_end=ledger.usd + left * step_usd + other_usd,
         seconds_left=seconds,
         is_lower_bound=unpriced,
-        budget_step=_budget_step(ledger, plan, step_usd + other_usd / max(1, left)),
+        budget_step=budget_step,
     )
 
 
@@ -84,14 +89,3 @@ def in_words(seconds: float) -> str:
     if seconds < 90:
         return f"about {max(1, round(seconds))} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
-
-
-def _budget_step(ledger: Ledger, plan: RunPlan, usd_a_step: float) -> int | None:
-    if plan.budget_usd is None or usd_a_step <= 0:
-        return None
-    step = ledger.next_step + int((plan.budget_usd - ledger.usd) / usd_a_step)
-    return step if step < plan.steps else None
-
-
-def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0

@@ -79,26 +79,23 @@ class Overview:
     @property
     def line(self) -> ListedRun:
         """The same in a line."""
+        judge = self.ledger.settings.get("judge") or {}
+        asked = [judge.get(name) for name in ("provider", "model", "protocol")]
+        measure = self.last.measure if self.last else ""
+        yardstick = repr([self.ledger.corpus, asked, measure])
         return ListedRun(
             model=self.model,
             step=self.ledger.next_step,
             written=self.written,
-            measure=self.last.measure if self.last else "",
+            measure=measure,
             is_share=self.last is not None and self.last.score.is_share,
             score=self.last.score.value if self.last else None,
             best=self.best.score.value if self.best else None,
             best_step=self.best.step if self.best else None,
             usd=self.ledger.usd,
             held_by=self.holder.run if self.holder else None,
-            yardstick=self._yardstick,
+            yardstick=hashlib.sha256(yardstick.encode()).hexdigest(),
         )
-
-    @property
-    def _yardstick(self) -> str:
-        judge = self.ledger.settings.get("judge") or {}
-        asked = [judge.get(name) for name in ("provider", "model", "protocol")]
-        measure = self.last.measure if self.last else ""
-        return hashlib.sha256(repr([self.ledger.corpus, asked, measure]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -130,9 +127,6 @@ def list_runs(
     """List every run of a store, the one that was written last first; and the unreadable.
 
     Ledgers and leases are read, a few at a time; no checkpoint is.
-
-    Raises:
-        StoreError: the store can't be asked.
     """
     runs = []
     unreadable = []
@@ -150,11 +144,7 @@ def list_runs(
 
 
 def overview(store: Store, model: str, now: datetime) -> Overview:
-    """One run.
-
-    Raises:
-        StoreError: there is no such run, or its ledger or lease can't be read.
-    """
+    """Return a run; a StoreError says that there is none, or that it can't be read."""
     found = find_overview(store, model, now)
     if found is None:
         raise no_ledger(store, model)
@@ -162,11 +152,7 @@ def overview(store: Store, model: str, now: datetime) -> Overview:
 
 
 def find_overview(store: Store, model: str, now: datetime) -> Overview | None:
-    """One run; None where there is no such run.
-
-    Raises:
-        StoreError: its ledger or lease can't be read.
-    """
+    """Return a run; None where there is no such run."""
     found = find_ledger(store, model)
     if found is None:
         return None

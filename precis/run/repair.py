@@ -105,13 +105,7 @@ async def _repair(store: Store, model: str, lease: Lease) -> Repaired:
 
 
 def _refuse_intact(store: Store, model: str) -> None:
-    """See that a run's ledger is damaged, or lost with checkpoints left.
-
-    Raises:
-        ConfigError: it is intact, or of a newer Précis.
-        UnusableRun: there is no such run.
-        StoreError: it is another model's, or the store can't be read.
-    """
+    """See that a run's ledger is damaged, or lost with checkpoints left."""
     try:
         found = find_ledger(store, model)
     except UnusableRun as error:

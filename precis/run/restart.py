@@ -40,11 +40,12 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
     load_reached(store, model, step)  # a wrong name gets no lease
     try:
         async with leased(store, model, f"restart at step {step}") as lease:
-            version, ledger = await asyncio.to_thread(_ledger_at, store, model)
-            _refuse_unless_reached(ledger, step)
+            blob = await asyncio.to_thread(store.get, ledger_key(model))
+            ledger = await asyncio.to_thread(load_reached, store, model, step)
             await asyncio.to_thread(_verify, store, ledger, step)
             await lease.check()
             restarted = ledger.restart(step)
+            version = blob.version if blob else None
             await asyncio.to_thread(write_ledger, store, restarted, version)
             await asyncio.to_thread(repair_pointer, store, model, step, lease.id)
             await asyncio.to_thread(_sweep, store, model, step, lease.id)
@@ -64,21 +65,12 @@ def load_reached(store: Store, model: str, step: int) -> Ledger:
         StoreError: there is no such run.
     """
     ledger = load_ledger(store, model)
-    _refuse_unless_reached(ledger, step)
-    return ledger
-
-
-def _ledger_at(store: Store, model: str) -> tuple[str | None, Ledger]:
-    blob = store.get(ledger_key(model))
-    return blob.version if blob else None, load_ledger(store, model)
-
-
-def _refuse_unless_reached(ledger: Ledger, step: int) -> None:
     if step > ledger.next_step:
         raise ConfigError(
             f"{ledger.model!r} has only come to step {ledger.next_step}: it can't be restarted at "
             f"step {step}."
         )
+    return ledger
 
 
 def _verify(store: Store, ledger: Ledger, step: int) -> None:

@@ -62,7 +62,11 @@ def prune(
         StoreError: some of them may be deleted already.
     """
     sizes = store.sizes(checkpoints_key(model))
-    whole = _whole(store, model, at, sizes)
+    whole: dict[int, Checkpoint] = {}
+    for step in steps_in(sizes):
+        with suppress(CorruptCheckpoint):
+            if step <= at:
+                whole[step] = complete_manifest(store, model, step, sizes)
     if not whole:
         return []
     keep = kept(whole, retention, scores)
@@ -93,16 +97,6 @@ def remove(store: Store, model: str, step: int, lease: str = "") -> None:
     store.delete(manifest_key(model, step))
     reached("manifest deleted", step)
     store.delete(checkpoint_key(model, step))
-
-
-def _whole(store: Store, model: str, at: int, sizes: Mapping[str, int]) -> dict[int, Checkpoint]:
-    """Return the whole checkpoints up to a step, by step."""
-    found = {}
-    for step in steps_in(sizes):
-        with suppress(CorruptCheckpoint):
-            if step <= at:
-                found[step] = complete_manifest(store, model, step, sizes)
-    return found
 
 
 def _find_abandoned(checkpoint: Checkpoint, sizes: Mapping[str, int]) -> list[str]:

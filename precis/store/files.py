@@ -26,7 +26,13 @@ def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
         StoreError: one of them can't be read.
     """
     if not store.url.startswith(_S3):
-        return {key: _content(store, key) for key in keys}
+        found = {}
+        for key in keys:
+            blob = store.get(key)
+            if blob is None:
+                raise StoreError(f"Can't read {store.url}/{key}: it is not there.")
+            found[key] = blob.data
+        return found
     with _objects(store) as (files, root):
         paths = {key: f"{root}/{key}" for key in keys}
         contents = files.cat(list(paths.values())) if paths else {}
@@ -46,13 +52,6 @@ def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
     except OSError as error:
         where = error.filename or store.url
         raise StoreError(f"Can't read {where}: {error.strerror or error}.") from error
-
-
-def _content(store: Store, key: str) -> bytes:
-    blob = store.get(key)
-    if blob is None:
-        raise StoreError(f"Can't read {store.url}/{key}: it is not there.")
-    return blob.data
 
 
 @contextmanager

@@ -68,8 +68,13 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     for one in ranked:
         failures += [trial for trial in one.trials if trial.failure]
     if failures:
-        lines = [f"- {escape(one.trial.model)}: {escape(_failure(one))}" for one in failures]
-        parts.append("\n".join(["Runs that did not end well:", "", *lines]))
+        lines = ["Runs that did not end well:", ""]
+        for failed in failures:
+            why = failed.failure
+            if failed.accuracy is not None:
+                why += f" Ranked by its newest validation; it has come to step {failed.steps}."
+            lines.append(f"- {escape(failed.trial.model)}: {escape(why)}")
+        parts.append("\n".join(lines))
     example = ranked[0].trials[0].trial.model
     parts.append(
         f"Each run is a model of its own: `precis runs show {example}` has one of them in full. "
@@ -152,13 +157,6 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
 def _measured(one: SettingsResult) -> list[float]:
     """Return the accuracies of the seeds that were measured."""
     return [trial.accuracy for trial in one.trials if trial.accuracy is not None]
-
-
-def _failure(result: TrialResult) -> str:
-    """Say why a run failed, and what of it is ranked all the same."""
-    if result.accuracy is None:
-        return result.failure
-    return f"{result.failure} Ranked by its newest validation; it has come to step {result.steps}."
 
 
 def _accuracy(one: SettingsResult, words: Words) -> str:

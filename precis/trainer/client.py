@@ -220,13 +220,10 @@ class RemoteTrainer:
     async def commit(
         self, model: Model, step: int, to: StoredModel, record: StepRecord | None = None
     ) -> Checkpoint:
-        """Have the trainer put a checkpoint into the store: files, manifest, pointer.
+        """Have the trainer put a checkpoint into the store, and return the manifest there.
 
         Args:
             to: whose lease must still be held when the manifest is written.
-
-        Returns:
-            The manifest as it is in the store.
         """
         asked = CheckpointRequest(model=_spec(model), step=step, record=record, **dict(to))
         return _read(Checkpoint, await self._checkpoint("commit", asked))
@@ -242,11 +239,7 @@ class RemoteTrainer:
         await self._checkpoint("restore", asked)
 
     async def fetch(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:
-        """Have the trainer serve a checkpoint of the store beside the others.
-
-        Args:
-            digest: the one that the checkpoint must have, if the ledger says so.
-        """
+        """Have the trainer serve a checkpoint of the store beside the others; see `restore`."""
         asked = CheckpointRequest(model=_spec(model), step=step, digest=digest, **dict(of))
         await self._checkpoint("fetch", asked)
 
@@ -351,11 +344,7 @@ def _error(data: Json) -> PrecisError:
 
 
 def _read(kind: type[_Record], data: Json | bytes) -> _Record:
-    """Read a trainer's reply as a record, and check it.
-
-    Raises:
-        TrainerError: it is no such record.
-    """
+    """Read a trainer's reply as a record, and check it."""
     try:
         if isinstance(data, bytes):
             return kind.model_validate_json(data)
@@ -370,11 +359,7 @@ def _read(kind: type[_Record], data: Json | bytes) -> _Record:
 
 
 async def _content(answer: httpx.Response) -> bytes:
-    """Return an answer's whole body.
-
-    Raises:
-        TrainerError: it is larger than any that a trainer has to give.
-    """
+    """Return an answer's whole body, of `_ANSWER_BYTES_MAX` at most."""
     content = bytearray()
     async for piece in answer.aiter_bytes():
         content += piece
@@ -383,11 +368,7 @@ async def _content(answer: httpx.Response) -> bytes:
 
 
 async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """The lines of an answer as they come.
-
-    Raises:
-        TrainerError: one is larger than any that a trainer has to give.
-    """
+    """Yield the lines of an answer as they come, each of `_ANSWER_BYTES_MAX` at most."""
     begun = bytearray()
     async for piece in answer.aiter_bytes():
         *ended, rest = piece.split(b"\n")

@@ -207,7 +207,7 @@ class TrainerService:
         return path
 
     def folder(self, spec: ModelSpec) -> Path:
-        """ART's own layout."""
+        """Return a model's folder in ART's own layout."""
         return self.path / spec.project / "models" / spec.name
 
     def _journal(self, spec: ModelSpec) -> Journal:

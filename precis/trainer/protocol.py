@@ -143,7 +143,13 @@ def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
                     f"A trajectory's reward is {trajectory.reward}: leave the rollout out of its "
                     "group instead."
                 )
-    return list(map(_encode_group, groups))
+    encoded = []
+    for group in groups:
+        codec = _Codec()
+        plain = group.model_dump(mode="json", exclude={"exceptions", "trajectories"})
+        plain["trajectories"] = [codec.encode(one) for one in group.trajectories]
+        encoded.append(plain)
+    return encoded
 
 
 def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
@@ -174,13 +180,6 @@ def digest_of(encoded: Iterable[Json]) -> str:
         essence.append([[one[name] for name in _DECIDING] for one in group["trajectories"]])
     canonical = json.dumps(essence, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _encode_group(group: art.TrajectoryGroup) -> Json:
-    encoded = group.model_dump(mode="json", exclude={"exceptions", "trajectories"})
-    codec = _Codec()
-    encoded["trajectories"] = [codec.encode(one) for one in group.trajectories]
-    return encoded
 
 
 class _Codec:

@@ -230,11 +230,7 @@ def _refusal(error: PrecisError, status: int) -> JSONResponse:
 
 
 def _model_asked(body: bytes) -> str:
-    """Return the model that a request for completions names; empty where it names none.
-
-    Raises:
-        TrainerError: it is no JSON.
-    """
+    """Return the model that a request for completions names; empty where it names none."""
     if not body:
         return ""
     try:

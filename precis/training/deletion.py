@@ -30,7 +30,6 @@ async def delete(
 
     Raises:
         LeaseHeld: a live run works on the model.
-        StoreError: the store can't be read or written.
     """
     sizes_of_run(store, model)
     try:

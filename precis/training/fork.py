@@ -82,7 +82,10 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
     """
     wanted = run.config.from_checkpoint
     ledger = run.ledger
-    if wanted is None or await asyncio.to_thread(_has_begun, run):
+    if wanted is None:
+        return
+    begun = await asyncio.to_thread(committed_steps, run.store, run.name)
+    if begun:
         return
     if ledger.origin is None:
         origin = await asyncio.to_thread(origin_of, run.store, wanted)
@@ -97,10 +100,6 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
     await asyncio.to_thread(
         fork, run.store, run.name, run.ledger.origin, run.identity, run.lease.id
     )
-
-
-def _has_begun(run: Run) -> bool:
-    return bool(committed_steps(run.store, run.name))
 
 
 def _find_checkpoint(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:

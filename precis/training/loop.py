@@ -202,11 +202,7 @@ class TrainingLoop:
         run.commits.start(record.step, self._commit_and_log(record, None))
 
     async def _commit_and_log(self, record: StepRecord, batch: TrainingBatch | None) -> None:
-        """Commit a step that is trained, and then show it; a warm start has no batch.
-
-        Raises:
-            StoreError: it could not be committed; where the checkpoint is kept is in the message.
-        """
+        """Commit a step that is trained, and then show it; a warm start has no batch."""
         run = self.run
         try:
             await self.stages.commit(run, record)
@@ -224,11 +220,7 @@ class TrainingLoop:
             await self.run.commits.wait()
 
     async def _stop_at_limits(self) -> None:
-        """Stop here if the run has spent its budget, or held its machine for as long as it may.
-
-        Raises:
-            BudgetReached: what was spent; everything up to here is committed.
-        """
+        """Stop here if the run has spent its budget, or held its machine for as long as it may."""
         if self.run.is_at_limit:
             await self._book_what_is_left()
             raise self.run.limit_reached()

@@ -56,8 +56,12 @@ async def resume(
     _repair_art_files(run.config)
     # Only a trainer that agrees with the ledger is given the model.
     await run.model.register(run.trainer.client)
-    if plan.upload:
-        await _upload(run, run.ledger.next_step)
+    if plan.upload:  # the checkpoint of the ledger's step, which the store lacks
+        at = run.ledger.next_step
+        record = run.ledger.steps[-1] if at else None
+        checkpoint = await run.trainer.client.commit(run.model, at, run.stored_model, record)
+        if run.ledger.checkpoints.get(at) != checkpoint.digest:
+            await run.write_ledger(run.ledger.add_digest(at, checkpoint.digest))
     # Steps that were trained when the process before this one died: committed, not done again.
     for trained in plan.ahead:
         await commit(run, as_remembered(trained))
@@ -89,17 +93,22 @@ async def _with_trainer(run: Run) -> ResumePlan:
     damaged: set[int] = set()
     while True:
         plan = await _plan(run, damaged)
+        at = plan.ledger.next_step
+        client = run.trainer.client
         try:
-            await _follow(run, plan)
+            if plan.trainer == "begin":
+                await client.begin(run.model, plan.ledger.run_id)
+            elif plan.trainer == "restore":
+                digest = plan.ledger.checkpoints.get(at, "")
+                await client.restore(run.model, at, run.stored_model, digest)
         except CorruptCheckpoint as error:
-            if plan.ledger.next_step == 0:
+            if at == 0:
                 raise
             _log.warning("%s The checkpoint before it is used.", error)
-            damaged.add(plan.ledger.next_step)
+            damaged.add(at)
             continue
         await run.write_ledger(plan.ledger)
         if not plan.upload:  # which moves the pointer, too
-            at = run.ledger.next_step
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan
 
@@ -128,15 +137,6 @@ async def _bring_stale_adapter(run: Run, plan: ResumePlan) -> None:
         run.oldest_adapter = at
 
 
-async def _follow(run: Run, plan: ResumePlan) -> None:
-    if plan.trainer == "begin":
-        await run.trainer.client.begin(run.model, plan.ledger.run_id)
-    if plan.trainer == "restore":
-        at = plan.ledger.next_step
-        digest = plan.ledger.checkpoints.get(at, "")
-        await run.trainer.client.restore(run.model, at, run.stored_model, digest)
-
-
 async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
     at = run.ledger.next_step
     passed_over = frozenset(damaged)
@@ -151,12 +151,3 @@ async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
             "Train under another model name, or delete them.",
         )
     return reconcile(run.ledger, whole, await run.trainer.client.state(run.model))
-
-
-async def _upload(run: Run, step: int) -> None:
-    """Commit the checkpoint of the ledger's step, which the store lacks."""
-    record = run.ledger.steps[-1] if step else None
-    client = run.trainer.client
-    checkpoint = await client.commit(run.model, step, run.stored_model, record)
-    if run.ledger.checkpoints.get(step) != checkpoint.digest:
-        await run.write_ledger(run.ledger.add_digest(step, checkpoint.digest))

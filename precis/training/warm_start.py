@@ -7,9 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from precis.benchmark.teacher import Teacher, teacher_of
+from precis.benchmark.teacher import teacher_of
 from precis.config import RolloutsConfig, WarmStartConfig
-from precis.environments.protocol import Environment
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.records.demonstrations import Demonstration
@@ -76,7 +75,15 @@ async def collect_demonstrations(
     teacher = teacher_of(run.config)
     if teacher is not None:
         environment = environment.unjudged()
-        rows = [[one] for one in await _ask(run, teacher, environment, scenarios)]
+        left = None if run.config.budget_usd is None else max(0.0, run.config.budget_usd - run.usd)
+        budget = Budget(left)
+        try:
+            answered = await teacher.attempt(
+                environment, scenarios, run.recorder, run.store, budget
+            )
+        finally:
+            run.taught += budget.spend
+        rows = [[one] for one in answered]
     else:
         rows = await _sample(run, 0, scenarios, settings.samples)
     reached("demonstrations collected", 0)
@@ -187,17 +194,6 @@ async def book(
     await run.book_rest()
     await asyncio.to_thread(journal.add, demonstrations, usd)
     reached("demonstrations kept", 0)
-
-
-async def _ask(
-    run: Run, teacher: Teacher, environment: Environment, scenarios: Sequence[Scenario]
-) -> list[Rollout]:
-    left = None if run.config.budget_usd is None else max(0.0, run.config.budget_usd - run.usd)
-    budget = Budget(left)
-    try:
-        return await teacher.attempt(environment, scenarios, run.recorder, run.store, budget)
-    finally:
-        run.taught += budget.spend
 
 
 async def _sample(

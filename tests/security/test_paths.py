@@ -17,7 +17,7 @@ from precis.config import FromCheckpoint
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
 from precis.llm.loop_server import LoopServer
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
-from precis.records.manifests import File, Pointer, manifest_key, pointer_key, steps_in
+from precis.records.manifests import File, LatestCheckpoint, manifest_key, pointer_key, steps_in
 from precis.run.checkpoints import complete_around, manifest, repair_pointer, restore
 from precis.run.export import export
 from precis.run.lease import lease_key, read_lease
@@ -201,7 +201,7 @@ def test_a_pointer_that_is_none_is_written_anew(store: FolderStore, data: bytes)
     store.put(pointer_key("m"), data)
     repair_pointer(store, "m", 2)
     blob = store.get(pointer_key("m"))
-    assert blob is not None and Pointer.model_validate_json(blob.data).step == 2
+    assert blob is not None and LatestCheckpoint.model_validate_json(blob.data).step == 2
 
 
 @pytest.mark.parametrize("name", ["old", "-001", "00001", "1", "٠٠٠٣", "9" * 200, "0001 (copy)"])

@@ -60,9 +60,12 @@ def make_updates(
     for part in parts:
         chosen = [order[index] for index in part]
         weights = _weights(chosen, weighting)
-        data = [
-            _reinforcement(sample, weight) for sample, weight in zip(chosen, weights, strict=True)
-        ]
+        data = []
+        for sample, weight in zip(chosen, weights, strict=True):
+            mask = _mask(sample)
+            logprobs = np.where(mask, np.array(sample.logprobs[1:]), 0.0)
+            advantages = np.where(mask, sample.advantage * weight, 0.0)
+            data.append(_datum(sample, logprobs=logprobs, advantages=advantages))
         updates.append(Update(data, chosen))
     return updates
 
@@ -108,13 +111,6 @@ def _weights(samples: Sequence[TrainingSample], weighting: Weighting) -> list[fl
         return [1 / total] * len(samples)
     rollouts = sum(_trained(sample) / max(1, sample.rollout_tokens) for sample in samples)
     return [1 / (rollouts * max(1, sample.rollout_tokens)) for sample in samples]
-
-
-def _reinforcement(sample: TrainingSample, weight: float) -> tinker.Datum:
-    mask = _mask(sample)
-    logprobs = np.where(mask, np.array(sample.logprobs[1:]), 0.0)
-    advantages = np.where(mask, sample.advantage * weight, 0.0)
-    return _datum(sample, logprobs=logprobs, advantages=advantages)
 
 
 def _datum(sample: TrainingSample, **inputs: npt.NDArray[np.float64]) -> tinker.Datum:

@@ -14,7 +14,6 @@ from precis.llm.server import ApiError, ChatRequest, Choice, Completion
 from precis.trainer.gpu.checkpoints import newest_step
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
-from precis.trainer.tinker.session import TinkerSession
 from precis.trainer.tinker.tokenizer import ChatTokenizer
 from precis.trainer.tinker.tool_calls import BEGIN, Written, for_template, read_calls
 
@@ -81,27 +80,19 @@ async def _sample(
     model: TinkerModel, step: int, prompt: list[int], params: tinker.SamplingParams, count: int
 ) -> tinker.SampleResponse:
     """Ask the service; once more in a new session, where something is lost in this one."""
-    session = await model.connect()
-    try:
-        return await _sample_in(session, model, step, prompt, params, count)
-    except TrainerLost:
-        await model.leave(session)
-    session = await model.connect()
-    return await _sample_in(session, model, step, prompt, params, count)
-
-
-async def _sample_in(
-    session: TinkerSession,
-    model: TinkerModel,
-    step: int,
-    prompt: list[int],
-    params: tinker.SamplingParams,
-    count: int,
-) -> tinker.SampleResponse:
     folder = model.folder_of(step)
-    sampler = await session.open_sampler(folder, read_kept(folder))
-    sampled = sampler.sample_async(tinker.ModelInput.from_ints(prompt), count, params)
-    return await session.ask("sample", sampled, _SAMPLE_S)
+    is_second = False
+    while True:
+        session = await model.connect()
+        try:
+            sampler = await session.open_sampler(folder, read_kept(folder))
+            sampled = sampler.sample_async(tinker.ModelInput.from_ints(prompt), count, params)
+            return await session.ask("sample", sampled, _SAMPLE_S)
+        except TrainerLost:
+            if is_second:
+                raise
+            await model.leave(session)
+            is_second = True
 
 
 def _sampling_params(
@@ -146,11 +137,7 @@ def _choice(
 
 
 def _tools(asked: ChatRequest, model: TinkerModel) -> list[dict[str, Any]] | None:
-    """Return the tools that the model is to be told of.
-
-    Raises:
-        ApiError: 400, where its chat template has calls in a form that is not read here.
-    """
+    """Return the tools that the model is to be told of."""
     if not asked.tools or (asked.model_extra or {}).get("tool_choice") == "none":
         return None
     if not model.tokenizer.has_tool_calls:

@@ -9,7 +9,7 @@ is loaded from the checkpoint before.
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -241,8 +241,13 @@ class TinkerModel:
         if self.settings.copy_weights:
             await copy_weights(session.service, session.client, sampler, incoming)
         write_kept(incoming, kept)
-        take = _moving(incoming)
-        await asyncio.to_thread(write_checkpoint, self.folder_of(step), take, metrics)
+
+        def move(into: Path) -> None:
+            for file in incoming.iterdir():
+                os.replace(file, into / file.name)
+            incoming.rmdir()
+
+        await asyncio.to_thread(write_checkpoint, self.folder_of(step), move, metrics)
         if fresh_optimizer:
             # The optimizer that this model has is not the one to continue with.
             await self.leave(session)
@@ -260,14 +265,3 @@ class TinkerModel:
         if usd is not None:
             metrics[SERVICE_USD] = usd
         return metrics
-
-
-def _moving(incoming: Path) -> Callable[[Path], None]:
-    """Fills a folder with what is in another, which then is gone."""
-
-    def move(into: Path) -> None:
-        for file in incoming.iterdir():
-            os.replace(file, into / file.name)
-        incoming.rmdir()
-
-    return move

@@ -88,11 +88,7 @@ class TinkerService:
         return [one.model_name or "" for one in served.supported_models]
 
     async def _require_listener(self) -> None:
-        """See that somebody listens at an address of one's own; the client would try for minutes.
-
-        Raises:
-            TrainerLost: nobody does.
-        """
+        """See that somebody listens at one's own address; the client would try for minutes."""
         if self.address is None:
             return
         try:
@@ -163,7 +159,9 @@ class TinkerService:
             ) from None
         if status == _UNPAID:
             raise ConfigError(f"{self.name} wants the account to be paid for ({said}).") from None
-        if status in _REFUSED or _is_users_fault(error):
+        user = tinker.types.RequestErrorCategory.User
+        is_users = isinstance(error, tinker.RequestFailedError) and error.category is user
+        if status in _REFUSED or is_users:
             raise TrainerError(f"{self.name} refuses to {what}: {said}") from None
         if status == _GONE and is_saved:
             raise TrainerError(
@@ -217,11 +215,6 @@ class _Redacted(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return self._redactor.clean_text(super().format(record))
-
-
-def _is_users_fault(error: Exception) -> bool:
-    user = tinker.types.RequestErrorCategory.User
-    return isinstance(error, tinker.RequestFailedError) and error.category is user
 
 
 def status_of(error: Exception) -> int | None:

@@ -52,13 +52,11 @@ def for_template(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for message in messages:
         one = {**message, "content": message.get("content") or ""}
         if message.get("tool_calls"):
-            one["tool_calls"] = [_with_object(call) for call in message["tool_calls"]]
+            one["tool_calls"] = []
+            for call in message["tool_calls"]:
+                function = dict(call["function"])
+                with suppress(ValueError, TypeError):  # what can't be read stays as it was written
+                    function["arguments"] = json.loads(function["arguments"])
+                one["tool_calls"].append({**call, "function": function})
         prepared.append(one)
     return prepared
-
-
-def _with_object(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = dict(call["function"])
-    with suppress(ValueError, TypeError):  # what can't be read stays as it was written
-        function["arguments"] = json.loads(function["arguments"])
-    return {**call, "function": function}
