@@ -18,17 +18,11 @@ _NAME_MAX = 30
 
 
 def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> TrainConfig:
-    """Return the settings of a run that trains an agent.
+    """Return the settings of a run that trains an agent, of its file, or of YAML with another kind.
 
-    Args:
-        file: the environment's, or the settings of one of another kind, in YAML: `{kind: …}`.
-        given: settings that go before all others; without a `model` one is named after the file.
-        deployment: whose settings the others are; empty takes the rehearsal of an agent, whose
-            policy picks calls of tools.
-
-    Raises:
-        ConfigError: the file can't be used, or there is no such deployment; says why.
-        ValidationError: the settings can't work.
+    `given` goes before all others; without a `model` one is named after the file. The others are
+    the deployment's, or else those of the rehearsal of an agent. A ConfigError says what can't be
+    used.
     """
     settings = _settings_of(file, given.get("environment"))
     if settings["kind"] == "python":

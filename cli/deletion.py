@@ -16,16 +16,9 @@ _PAGE = 200
 
 
 async def delete_from_prefect(model: str, store: str) -> int:
-    """Delete the flow runs of a model in a store, with their artifacts.
+    """Delete the flow runs of a model in a store, with their artifacts; return how many there were.
 
-    A server of our own that is not up is started, and stopped again; where there never was one,
-    there is nothing to delete.
-
-    Returns:
-        How many flow runs there were.
-
-    Raises:
-        PrecisError: the server does not answer.
+    A server of our own that is not up is started, and stopped again.
     """
     if (
         await asyncio.to_thread(server.find) is None

@@ -81,13 +81,7 @@ class Examined:
 def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
     """Check what a deployment's runs need, print a table, and say whether all is well.
 
-    Args:
-        params: settings over the deployment's, `name=value`, as `prefect deployment run -p` has
-            them.
-
-    Raises:
-        ConfigError: prefect.yaml has no such deployment of training or a benchmark.
-        ValidationError: the settings can't work.
+    `params` are settings over the deployment's, as `prefect deployment run -p` has them.
     """
     examined = read_settings(deployment, params)
     logging.disable(logging.WARNING)  # what libraries say of their retries; the table says it all

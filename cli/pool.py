@@ -29,13 +29,8 @@ def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
     """Return a build step of prefect.yaml: a deployment's schedule, whether active and under which
     slug.
 
-    `prefect deploy` makes schedules anew, and would switch on what somebody has switched off.
-    Where what it needs is not installed it is off, under its own slug: it is switched on once
-    that is installed, unless somebody has switched it off since.
-
-    Args:
-        deployment: as `prefect deployment run` takes it.
-        needs: a package; empty for none.
+    `prefect deploy` would switch on what somebody has switched off. Where a package that it needs
+    is not installed it is off, under its own slug, until that is installed.
     """
     if needs and importlib.util.find_spec(needs) is None:
         return {"active": False, "slug": f"without-{needs}"}

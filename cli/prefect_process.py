@@ -61,14 +61,9 @@ def password() -> str | None:
 
 
 def start(host: str, port: int | None = None) -> bool:
-    """Start a server, unless one is starting already; whether this call did.
+    """Start a server, unless one is starting already; return whether this call did.
 
-    Args:
-        host: where it listens.
-        port: None takes that of the last one, if it is free, since pages and shells know it.
-
-    Raises:
-        ConfigError: something else listens on the port.
+    A port of None is that of the last one, if it is free, since pages and shells know it.
     """
     (private_home() / "prefect").mkdir(exist_ok=True)
     with _alone():

@@ -115,16 +115,8 @@ def attach() -> str:
 def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectServer:
     """Return the configured server, which answers, or one of our own, which may still be starting.
 
-    Also points this process at it; call before `prefect` is imported.
-
-    Args:
-        share: whether one that has to be started listens beyond the loopback.
-        port: where; None takes a free one.
-
-    Raises:
-        ConfigError: a server is to be shared that runs already, or is not ours; its password is
-            not known; the port is in use.
-        PrecisError: the configured one does not answer, or is no Prefect server.
+    Also points this process at it; call before `prefect` is imported. A ConfigError: the server is
+    not one to share, its password is not known, or the port is in use.
     """
     configured = find_api_url()
     if configured:

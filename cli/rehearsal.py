@@ -93,14 +93,8 @@ def rehearsal_config(
 
 
 def corpus_of(documents: str) -> str:
-    """Return the corpus to rehearse with: of a folder of texts one that is made of it, for nothing.
-
-    Rules write its questions. It lies in our home, and is made anew each time: of the same texts
-    comes the same one.
-
-    Raises:
-        DocumentsError: nothing can be read, or no question was kept.
-    """
+    """Return the corpus to rehearse with; of a folder of texts rules make one, the same each time,
+    in our home. A DocumentsError: nothing can be read, or no question was kept."""
     given = Path(documents).expanduser()
     if documents == "bundled" or not given.exists() or holds_rows(given):
         return documents

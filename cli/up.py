@@ -33,14 +33,8 @@ def up(
 ) -> None:
     """Stand everything up, work until Ctrl-C or SIGTERM, and stop what was started here.
 
-    Args:
-        share: listen beyond the loopback.
-        port: for a server that has to be started; None takes a free one.
-        automations: None applies them where the server's data is known to be in PostgreSQL.
-        limit: runs at the same time.
-
-    Raises:
-        PrecisError: what could not be stood up, and what to do.
+    A port of None takes a free one; automations of None are applied where the server's data is
+    known to be in PostgreSQL. A PrecisError says what could not be stood up.
     """
     if share:
         demand_password()

@@ -104,17 +104,10 @@ def serve(limit: int, query_s: float = 2.0) -> None:
 
 
 async def work(limit: int, query_s: float, say: Say) -> None:
-    """Run what is scheduled in the work pool until a signal ends it; makes the pool if need be.
+    """Run what is scheduled in the work pool until a signal ends it; make the pool if need be.
 
-    A server that is out costs nothing but time: runs continue, and it is asked again.
-
-    Args:
-        limit: runs at the same time.
-        query_s: seconds between two looks for new runs.
-        say: takes a sentence for whoever sent the signal.
-
-    Raises:
-        PrecisError: it was made to leave while runs were going, which are killed.
+    A server that is out costs nothing but time. `say` takes a sentence for whoever sent the signal;
+    a PrecisError says that runs were killed.
     """
     try:
         await _work(limit, query_s, say)

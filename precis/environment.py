@@ -108,14 +108,8 @@ class S3Environment(BaseSettings):
 
 
 def private_home() -> Path:
-    """Return the folder of this machine's own files, made where it is missing, for nobody else to
-    read.
-
-    Prefect's database lies in it, with the key of its Secret blocks.
-
-    Raises:
-        ConfigError: it can't be made.
-    """
+    """Return the folder of this machine's own files, made where it is missing, for its owner alone:
+    Prefect's database lies in it, with the key of its Secret blocks."""
     home = Environment().home
     try:
         home.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)

@@ -49,13 +49,7 @@ def count_words(text: str) -> int:
 
 def count_glued(text: str, vocabulary: Collection[str]) -> int:
     """Count the words that a text has more if those that join several of a vocabulary's count as
-    several.
-
-    `thefox` is one more where the vocabulary holds `the` and `fox`, but not `thefox`.
-
-    Args:
-        vocabulary: words in lower case, as `pieces` finds them.
-    """
+    several: `thefox` where it holds `the` and `fox`, in lower case, but not `thefox`."""
     longest = min(_RUN_MAX, max(map(len, vocabulary), default=0))
     unknown = [piece for piece in pieces(text.lower()) if piece not in vocabulary]
     bare = ["".join(filter(str.isalnum, piece)) for piece in unknown]

@@ -103,13 +103,10 @@ async def find_all(*, refresh: bool = False) -> list[Cluster]:
 
 
 async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline_s: float) -> int:
-    """Have the task run on the cluster, made or mended or started for it; the id of its job.
+    """Have the task run on the cluster, made or mended or started for it; return the id of its job.
 
-    All candidates are tried in turn until the deadline. The cluster is told to take itself down
-    `autostop_minutes` after its last job.
-
-    Raises:
-        NoCapacity: no candidate had the machine before the deadline.
+    All candidates are tried in turn until the deadline, or NoCapacity. The cluster takes itself
+    down `autostop_minutes` after its last job.
     """
     from sky.skylet.autostop_lib import AutostopWaitFor
 
@@ -233,14 +230,8 @@ async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) ->
 
 
 async def call(submit: Callable[[], Any], deadline_s: float, log: Log | None = None) -> Any:
-    """Send a request and wait for its result; a request that is given up is taken back.
-
-    Args:
-        log: takes what SkyPilot prints meanwhile.
-
-    Raises:
-        TimeoutError: the deadline has passed.
-    """
+    """Send a request and wait for its result, or for the deadline, with a TimeoutError; a request
+    that is given up is taken back. `log` takes what SkyPilot prints meanwhile."""
     async with asyncio.timeout(deadline_s):
         request = await _in_thread(submit)
         if log is None:

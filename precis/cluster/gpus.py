@@ -28,14 +28,7 @@ class Gpu:
 
 
 async def gpus_suffice(wanted: int) -> str:
-    """List the GPUs that a trainer on this machine sees.
-
-    Args:
-        wanted: how many it takes (`trainer.engine.gpus`).
-
-    Raises:
-        ConfigError: fewer, or there is no driver.
-    """
+    """List the GPUs that a trainer on this machine sees; a ConfigError: they are too few."""
     named = os.environ.get(_VISIBLE)
     seen = _visible(await _list_gpus(), named)
     found = "; ".join(map(str, seen)) or "none"

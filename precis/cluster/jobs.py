@@ -69,11 +69,8 @@ async def find(name: str) -> ManagedJob | None:
 async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int, bool]:
     """Hand the task to the jobs controller, which is brought up where there is none.
 
-    Returns:
-        The job's id, and whether its controller runs on this machine, and goes away with it.
-
-    Raises:
-        ClusterError: the controller did not take it before the deadline.
+    Returns the job's id, and whether its controller runs on this machine, and goes away with it. A
+    ClusterError says that it did not take the task before the deadline.
     """
     try:
         submit = functools.partial(_sdk().launch, task, name=name)

@@ -47,14 +47,9 @@ def job_name(config: ManagedConfig) -> str:
 def managed_task(
     config: ManagedConfig, flow_run: str, server: ServerAccess, prices: dict[str, HourlyPrice]
 ) -> Any:
-    """Return the `sky.Task` that executes a flow run, as often as it takes.
+    """Return the `sky.Task` that executes a flow run of that server, as often as it takes.
 
-    Args:
-        flow_run: its id, on that server.
-        prices: of the machine, by cloud.
-
-    Raises:
-        ConfigError: Précis runs from no checkout, so there is nothing to send.
+    The prices are of the machine, by cloud. ConfigError without a checkout to send.
     """
     envs, secrets = variables(config, server)
     envs |= {"PRECIS_FLOW_RUN": flow_run, VARIABLE: as_variable(prices)}

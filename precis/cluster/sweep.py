@@ -45,15 +45,9 @@ async def sweep(home: Path, spare_hours: float) -> list[Swept]:
 
 
 async def down_cluster(model: str, store: str, home: Path, *, force: bool = False) -> str:
-    """Take down the machine of a model; its name. One that is gone already is fine.
+    """Take down the machine of a model; return its name. One that is gone already is fine.
 
-    Args:
-        force: also where a live run works on it.
-
-    Raises:
-        ClusterError: it could not be taken down.
-        ConfigError: a live run works on it.
-        StoreError: whether one does can't be found out.
+    A ConfigError says that a live run works on it, which `force` passes over.
     """
     name = cluster_name(model, open_store(store).url)
     holder = None if force else await _live_holder(model, store)

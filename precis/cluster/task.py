@@ -72,11 +72,7 @@ def fill_in(
 ) -> Any:
     """Return the `sky.Task` that a file describes, with this checkout, on the machines to ask for.
 
-    Args:
-        files: to send there besides: here, by their place there.
-
-    Raises:
-        ConfigError: Précis runs from no checkout, so there is nothing to send.
+    `files` are sent there besides: here, by their place there. ConfigError without a checkout.
     """
     import sky
 

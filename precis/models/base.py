@@ -30,15 +30,8 @@ _QUANTIZED = {"U8", "I8", "F8_E4M3", "F8_E5M2", "I32"}
 
 
 def choose_base(named: str, recorded: str, claimed: str) -> str:
-    """Return the name of an adapter's base model; empty if neither user nor store says it.
-
-    Args:
-        named: by the user, who may mean a folder; empty takes what the store says.
-        recorded: by the run's own record.
-        claimed: by the adapter's configuration.
-
-    Raises:
-        ConfigError: it is no model's name, or the store says two.
+    """Return an adapter's base model as the user named it, or else as the run's record and the
+    adapter say; empty where nobody does. A ConfigError: it is no model's name, or the two differ.
     """
     if named:
         folder = Path(named).expanduser()
@@ -70,11 +63,7 @@ def choose_base(named: str, recorded: str, claimed: str) -> str:
 def base_to_load(named: str, recorded: str, claimed: str) -> str:
     """Return the base model to load: a name on the Hub, or a folder that the user named, in full.
 
-    Args:
-        named, recorded, claimed: see `choose_base`.
-
-    Raises:
-        ConfigError: there is none, or the user has to name it.
+    The names are as of `choose_base`; a ConfigError says that the user has to give one.
     """
     name = choose_base(named, recorded, claimed)
     if named:
@@ -96,14 +85,7 @@ def base_to_load(named: str, recorded: str, claimed: str) -> str:
 
 
 def find_base(name: str) -> Path:
-    """Return the folder of a base model.
-
-    Args:
-        name: as `base_to_load` gives it; one on the Hub is looked for in the local cache alone.
-
-    Raises:
-        ConfigError: it is not there.
-    """
+    """Return the folder of a base model, one on the Hub from the cache; else a ConfigError."""
     folder = Path(name)
     if folder.is_absolute() and folder.is_dir():
         return folder
@@ -125,14 +107,8 @@ def public_name(name: str) -> str:
 
 
 def refuse_quantized(folder: Path, targets: list[str]) -> None:
-    """Refuse a base whose weights are packed: a product can't be added to those.
-
-    Args:
-        targets: the tensors that would be added to.
-
-    Raises:
-        ConfigError: they are packed, or are not there.
-    """
+    """Refuse a base whose weights are packed, or that lacks a target: a product can't be added to
+    it."""
     weights = Weights(folder)
     quantized = "quantization_config" in base_config(folder)
     for name in targets:

@@ -76,11 +76,8 @@ def find_converter(given: Path | None) -> Path:
 def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
     """Make a GGUF file of merged weights, in their own type; programs show it by the name.
 
-    A converter that is not executable is run by the `python3` of PATH: the environment that its
-    requirements are in is hardly ever that of Précis.
-
-    Raises:
-        ConversionError: the converter failed; the message ends with the last that it said.
+    A converter that is not executable is run by the `python3` of PATH: its requirements are hardly
+    ever in the environment of Précis. A ConversionError ends with the last that it said.
     """
     runs_by_itself = os.access(converter, os.X_OK)
     program = [str(converter)] if runs_by_itself else ["python3", str(converter)]

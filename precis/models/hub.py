@@ -39,16 +39,10 @@ def check_repo(repo: str) -> None:
 
 
 def push_folder(folder: Path, repo: str, token: str, private: bool, message: str) -> str:
-    """Upload a folder to a model's repository, which is made if need be.
+    """Upload a folder to a model's repository, which is made if need be; return the commit's
+    address.
 
-    Args:
-        private: of a repository that is made; one that is there stays as it is.
-
-    Returns:
-        The address of the commit.
-
-    Raises:
-        HubError: the token, the name or the upload was refused, or nobody answers.
+    `private` is of one that is made. A HubError says what was refused, or that nobody answers.
     """
     import httpx
     from huggingface_hub import HfApi

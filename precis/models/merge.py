@@ -40,14 +40,10 @@ class Proof:
 def merge(
     base: Path, products: Mapping[str, Product], folder: Path, dtype: str | None = None
 ) -> None:
-    """Write the weights of base and adapter together.
+    """Write the weights of base and adapter together into a folder that exists, in 32 bits with
+    `F32`.
 
-    Args:
-        folder: to write to; it exists.
-        dtype: `F32` to write all in 32 bits; None keeps each tensor's type.
-
-    Raises:
-        ConfigError: the base is quantized, or is not the adapter's.
+    A ConfigError says that the base is quantized, or is not the adapter's.
     """
     refuse_quantized(base, list(products))
     write_shards(_merge_tensors(Weights(base), products, dtype), folder)
@@ -58,11 +54,8 @@ def verify(
 ) -> Proof:
     """Read merged weights again, and compare every number with the base and the product.
 
-    Each number of a tensor that the adapter adds to has to be the nearest one to base + product
-    that its type has; every other tensor has to be the base's.
-
-    Raises:
-        MergeError: something is not; the message names the tensor.
+    Each has to be the nearest one to base + product that its type has, and where the adapter adds
+    nothing the base's; else a MergeError names the tensor.
     """
     before = Weights(base)
     after = Weights(folder)

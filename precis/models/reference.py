@@ -120,15 +120,12 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
 
 
 def rank_models(store: Store) -> list[Reference]:
-    """Return the models to use where none is named, the first one first.
+    """Return the models to use where none is named, the first one first; a StoreError: there is
+    none.
 
-    Scores can be compared where documents, judge and measure are the same. Runs that share these
-    make a group, in which the best comes first; the group that was written last goes before the
-    others. Of a run it is the best checkpoint, unless only its start was validated, and then the
-    one that its name alone means.
-
-    Raises:
-        StoreError: the store holds no run.
+    Runs that share documents, judge and measure make a group, in which the best comes first; the
+    group that was written last goes before the others. Of a run it is the best checkpoint, unless
+    only its start was validated.
     """
     runs, _ = list_runs(store, datetime.now(UTC))
     if not runs:

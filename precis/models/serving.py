@@ -62,14 +62,10 @@ DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
 
 
 def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
-    """Bring an adapter's files with their prompt to this machine, unless they are here.
+    """Bring an adapter's files with their prompt to this machine, unless they are here; return
+    where.
 
-    Args:
-        base: the base model that the user named; empty takes the run's.
-
-    Raises:
-        ConfigError: the base has to be named.
-        CorruptCheckpoint: the files differ from their manifest.
+    The base is the one that the user named, or the run's: a ConfigError where there is none.
     """
     # A run that went back and trained the step anew has other files under the same name.
     files = "".join(file.sha256 for file in model.checkpoint.files)
@@ -102,15 +98,10 @@ def command_for_adapter(
     context_tokens: int | None,
     address: ServerAddress,
 ) -> list[str]:
-    """vLLM's command for an adapter beside its base.
+    """Return vLLM's command for an adapter in a folder beside its base.
 
-    Args:
-        folder: with the adapter.
-        base: a folder or a name on the Hub; empty takes what the run says.
-        context_tokens: what it reads at once; None for as many as in training.
-
-    Raises:
-        ConfigError: the base has to be named, or vLLM takes no such rank.
+    Base and context are the run's where they are empty or None. A ConfigError: the base has to be
+    named, or vLLM takes no such rank.
     """
     loaded = base_to_load(base, model.recorded_base, claimed_base(folder))
     rank = rank_of(folder)
@@ -175,15 +166,10 @@ def find_vllm() -> str | None:
 
 
 def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
-    """Run vLLM behind a key that no list of processes shows, until it ends or is told to.
+    """Run vLLM until it ends or is told to; return its exit status.
 
-    It is found by this user's other commands meanwhile, and ends with this process.
-
-    Returns:
-        Its exit status.
-
-    Raises:
-        ConfigError: vLLM is not installed, or the address is taken.
+    Its key is in no list of processes, this user's other commands find it, and it ends with this
+    process. A ConfigError: vLLM is not installed, or the address is taken.
     """
     program = find_vllm()
     if program is None:
@@ -208,14 +194,7 @@ def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
 
 
 def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, key: str) -> None:
-    """Serve the embedded policy until told to stop; this user's other commands find it meanwhile.
-
-    Args:
-        folder: for its files.
-
-    Raises:
-        ConfigError: the address is taken.
-    """
+    """Serve the embedded policy until told to stop; this user's other commands find it then."""
     checkpoint = model.fetch(folder_of(folder, model.step))
     endpoint = PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
     app = completions_app(endpoint.complete, endpoint.models, key)

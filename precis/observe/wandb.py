@@ -103,13 +103,9 @@ class WandbLog:
 async def wandb_log(
     name: str, run_id: str, config: Mapping[str, Any], folder: Path
 ) -> AsyncIterator[WandbLog | None]:
-    """A W&B run while the block lasts; None where WANDB_API_KEY is not set.
+    """Provide a W&B run while the block lasts; None where WANDB_API_KEY is not set.
 
-    Args:
-        name: the run's name.
-        run_id: a run that is resumed keeps its id.
-        config: what to show as the run's configuration.
-        folder: for W&B's own files and its log.
+    A run that is resumed keeps its id. The folder is for W&B's own files and its log.
     """
     key = Environment().wandb_api_key
     if key is None:

@@ -78,13 +78,10 @@ def is_running(pid: int) -> bool:
 
 
 def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
-    """Serve an ASGI app on 127.0.0.1 until told to stop.
+    """Serve an ASGI app on 127.0.0.1 until told to stop; port 0 takes a free one.
 
     Tells its parent the port when it listens; prints `{"port": …}` if no `child_service` is that.
-
-    Args:
-        port: 0 takes a free one.
-        with_parent: exit as soon as standard input ends, and end what was started here.
+    With `with_parent` it exits as soon as standard input ends, and ends what was started here.
     """
 
     def exit_with_parent() -> None:
@@ -127,13 +124,8 @@ async def child_service(
 ) -> AsyncIterator[ChildService]:
     """Run `python -m module`, which calls `serve(…, with_parent=True)`, while the block lasts.
 
-    Args:
-        log: takes all that the child and its own children print.
-        python: of another environment, where the module's packages are.
-        supervised: end whatever the child has started with it; it is a child of `pid` then.
-
-    Raises:
-        TrainerError: it did not start; the message says why.
+    The log takes all that it and its children print. Where it is `supervised`, whatever it has
+    started ends with it, and it is a child of `pid`. A TrainerError says why it did not start.
     """
     token = secrets.token_urlsafe(32)
     command = [python, "-m", *(SUPERVISOR if supervised else ()), module, *arguments]

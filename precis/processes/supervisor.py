@@ -167,13 +167,10 @@ def end_if_broken(patience_s: float = 0.0) -> None:
 
 
 def supervise(command: list[str], *, with_parent: bool) -> int:
-    """Run a command to its end, then end every process that came of it.
+    """Run a command to its end, then end every process that came of it; return its exit status.
 
-    Args:
-        with_parent: kill it when our standard input ends.
-
-    Returns:
-        Its exit status; 128 and the signal's number if one killed it.
+    That is 128 and the signal's number if one killed it. With `with_parent` it is killed when our
+    standard input ends.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

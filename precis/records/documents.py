@@ -88,27 +88,15 @@ class Corpus:
 
 
 def load_corpus(config: DocumentsConfig, warn: Warn = _log) -> Corpus:
-    """Read and split a corpus.
+    """Read and split a corpus; `warn` is told what of it is left out.
 
-    Args:
-        warn: told what of it is left out.
-
-    Raises:
-        DocumentsError: it can't be read, or is smaller than the split asks for. Names file,
-            row and column.
+    A DocumentsError names file, row and column, or says that the split asks for more.
     """
     return split(read_documents(config, warn), config)
 
 
 def load_others(config: OtherDocuments, warn: Warn = _log) -> Corpus:
-    """Documents to benchmark on, none of them to train on.
-
-    Args:
-        warn: told what of them is left out.
-
-    Raises:
-        DocumentsError: they can't be read, or are fewer than asked for.
-    """
+    """Read documents to benchmark on, none of them to train on; see `load_corpus`."""
     documents = sorted(read_documents(config, warn), key=lambda document: document.id)
     if config.count is None:
         return Corpus(train=(), validation=tuple(documents))
@@ -121,13 +109,9 @@ def load_others(config: OtherDocuments, warn: Warn = _log) -> Corpus:
 
 
 def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
-    """All documents of a source that have an answerable question.
+    """Read all documents of a source that have an answerable question; `warn` counts the others.
 
-    Args:
-        warn: told how many have none.
-
-    Raises:
-        DocumentsError: it can't be read, or no document has one. Names file, row and column.
+    A DocumentsError names file, row and column, or says that no document has one.
     """
     documents = group(read_rows(config))
     usable = [document for document in documents if document.asked]

@@ -216,14 +216,11 @@ class Ledger(Record):
         records: Collection[StepRecord],
         checkpoints: Mapping[int, str],
     ) -> Self:
-        """Return a ledger at the newest of these checkpoints, with what is known of its steps.
+        """Return a ledger at the newest of these checkpoints, with the records that are left of its
+        steps.
 
         Which documents it has is not known (`read_ledger` says it again), and neither is what was
         spent beside these records.
-
-        Args:
-            records: those of some of its steps.
-            checkpoints: the digests of whole checkpoints, by step.
         """
         at = max(checkpoints)
         return cls(

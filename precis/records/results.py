@@ -198,14 +198,8 @@ def result_keys(store: Store, model: str) -> list[str]:
 
 
 def scan_results(store: Store, model: str, nights: int | None = None) -> pl.LazyFrame:
-    """All nights' results of a model as one lazy table in SCHEMA.
-
-    Of the store only those columns and row groups are read that a query needs, when it is
-    collected: `scan_results(store, "m").filter(pl.col("model") == "gpt-4o").collect()`.
-
-    Args:
-        nights: only so many of the newest; all if not given.
-    """
+    """Return the results of all nights of a model, or of the newest so many, as one lazy table in
+    SCHEMA; of the store only the columns and row groups are read that a query needs."""
     keys = result_keys(store, model)
     keys = keys if nights is None else keys[max(0, len(keys) - nights) :]
     if not keys:
@@ -223,14 +217,8 @@ def scan_results(store: Store, model: str, nights: int | None = None) -> pl.Lazy
 
 
 def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame:
-    """Return the rows of a model's newest benchmark that holds such a row; none where there is
-    none.
-
-    The nights are read from the newest back, no more of them than it takes.
-
-    Args:
-        took_part: what is true of a row.
-    """
+    """Return the rows of a model's newest benchmark that holds a row of which `took_part` is true;
+    none where there is none. Nights are read from the newest back, no more than it takes."""
     for key in reversed(result_keys(store, model)):
         blob = store.get(key)
         rows = _rows_in(blob.data, f"{store.url}/{key}") if blob else SCHEMA.to_frame()

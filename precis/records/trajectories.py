@@ -73,16 +73,11 @@ def trajectory_steps(store: Store, model: str, split: Split) -> list[int]:
 def scan_trajectories(
     store: Store, model: str, split: Split, steps: Collection[int] | None = None
 ) -> pl.LazyFrame:
-    """All rollouts of a model, a row each, ordered by step, group and index.
+    """Return the rollouts of a model, a row each, ordered by step, group and index.
 
-    `reward` is null where there is no score, and `cause` then says why. Each metric is a column,
-    null where a rollout lacks it; `details` is JSON. `messages` are the whole conversation, of
-    which `text` is the end, and `others` is a JSON list of further ones, such as a sub-agent's;
-    null without any. The files are fetched at once, as they are, and decoded when the frame is
-    collected.
-
-    Args:
-        steps: those to read; all if not given.
+    `reward` is null where there is no score, and `cause` then says why. Each metric is a column;
+    `details` is JSON. `messages` are the whole conversation, of which `text` is the end, and
+    `others` is a JSON list of further ones, such as a sub-agent's.
     """
     wanted = []
     for step in trajectory_steps(store, model, split):
@@ -106,13 +101,10 @@ def scan_trajectories(
 def read_rollouts(
     store: Store, model: str, split: Split, step: int, scenarios: Iterable[Scenario]
 ) -> list[Rollout]:
-    """Return the rollouts of a step that the store holds, in their order.
+    """Return a step's rollouts of some scenarios, in the store's order.
 
     Each has the last call of every conversation, with all messages before it; the first
     conversation comes last.
-
-    Args:
-        scenarios: those that the rollouts may be of; others are left out.
     """
     known = {scenario.id: scenario for scenario in scenarios}
     keys = [trajectories_key(model, split, step)]

@@ -25,14 +25,8 @@ Columns = Mapping[str, Mapping[Contender, str]]
 def columns_of(
     frame: pl.DataFrame, attempts: pl.DataFrame, standings: Sequence[Standing], words: Words
 ) -> Columns:
-    """Return the columns of an environment: those that it names, or what an agent has.
-
-    That is the mean of each metric, the turns that a success takes, the reward, the share of
-    successes where that is not the measure, pass@k, and the tokens of a rollout.
-
-    Args:
-        attempts: what was sampled besides, in `precis.records.results.ATTEMPTS`.
-    """
+    """Return the columns that an environment names, or what an agent has: the mean of each metric,
+    the turns of a success, the reward, the successes, pass@k (of `attempts`) and the tokens."""
     rows = {each.contender: rows_by(frame, each.contender) for each in standings}
     if words.columns is not None:
         named = {}

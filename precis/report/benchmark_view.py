@@ -134,19 +134,10 @@ def benchmark_of(
     words: Words | None = None,
     attempts: pl.DataFrame | None = None,
 ) -> Benchmark:
-    """Summarise the rows of one run.
+    """Summarise the rows of one run, in `precis.records.results.SCHEMA`.
 
-    Args:
-        frame: rows in `precis.records.results.SCHEMA`.
-        curve: the training's steps; where the benchmark measured a checkpoint too, its accuracy
-            takes the place of the training's own.
-        ceiling: the best that any policy could reach.
-        before: the rows of the nights before, to be drawn with those of `frame`; in all of them
-            the column `night` says when the benchmark began.
-        changes: what became of each contender since (`precis.statistics.nights.changes`).
-        questions: rows in `precis.records.questions.QUESTIONS`; None for none.
-        words: those of the environment.
-        attempts: rows in `precis.records.results.ATTEMPTS`, for pass@k; None for none.
+    Where the benchmark measured a checkpoint of the training's curve too, its accuracy takes the
+    place of the training's own. `before` are the rows of the nights before, to be drawn with these.
     """
     words = words or Words()
     attempts = ATTEMPTS.to_frame() if attempts is None else attempts

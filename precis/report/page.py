@@ -25,12 +25,8 @@ def report_html(
 ) -> str:
     """Return the benchmark as a self-contained page: figures, charts, standings, and every rollout.
 
-    Args:
-        benchmark: what to show.
-        facts: what to print below the title, such as the run, the judge and the corpus.
-        title: the page's title.
-        published: accuracies that others have published, by model; they are quoted in a note
-            and stand in no table or chart, since nobody measured them here.
+    `facts` stand below the title. Accuracies that others have `published` are quoted in a note, and
+    stand in no table or chart, since nobody measured them here.
     """
     template = template_environment().get_template("report.html.j2")
     # One value of each, unless rows of several benchmarks were put together.

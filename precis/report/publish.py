@@ -22,14 +22,7 @@ def own_folder(folder: str, benchmark_id: str) -> str:
 def store_report(
     store: Store, model: str, benchmark_id: str, folder: str, benchmark: Benchmark, page: str
 ) -> None:
-    """Put results, charts and page into the store: as the newest, and for good.
-
-    Args:
-        folder: of the newest report (`precis.benchmark.measure.report_folder`).
-
-    Raises:
-        StoreError: not all of it is there.
-    """
+    """Put results, charts and page into the store: into `folder` as the newest, and for good."""
     folders = (own_folder(folder, benchmark_id), folder)
     with TemporaryDirectory() as temporary:
         results = Path(temporary) / "results.parquet"

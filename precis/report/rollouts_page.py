@@ -109,15 +109,8 @@ def gather_rollouts(
     scenario: str = "",
     bytes_max: int = BYTES_MAX,
 ) -> RolloutsData:
-    """Read a run's rollouts, the newest steps first, until the page is full.
-
-    Args:
-        steps: those to read; all if empty.
-        scenario: the id of the one scenario to read; all if empty.
-
-    Raises:
-        StoreError: there are none, or the store can't be read.
-    """
+    """Read a run's rollouts, the newest steps first, until the page is full; of some steps or of
+    one scenario alone, where these are named. A StoreError says that there are none."""
     kept = {split: trajectory_steps(store, model, split) for split in _SPLITS}
     known = sorted({step for each in kept.values() for step in each}, reverse=True)
     if not known:

@@ -36,13 +36,9 @@ def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> T
 def by_topic(
     topics: Topics, two: Sequence[Contender], names: Sequence[str], words: Words | None = None
 ) -> Chart:
-    """All contenders on each topic as dots, one or two of them named.
+    """Draw all contenders on each topic as dots, one or two of them named.
 
-    Args:
-        topics: from `accuracy_by_topic`.
-        two: whom the chart is about, with intervals and in whose order topics stand; and whom to
-            compare with.
-        names: what to call them.
+    `two` are whom the chart is about, in whose order topics stand, and whom to compare with.
     """
     first = two[0]
     ordered = sorted(topics, key=lambda topic: -_mean(topics[topic].get(first)))

@@ -109,12 +109,7 @@ def commit(
 def repair_pointer(store: Store, model: str, step: int, lease: str = "") -> None:
     """Have the pointer name a step where it does not: a commit was cut off, or it is damaged.
 
-    Args:
-        lease: id of the lease that the run holds; empty where nobody else can write the model.
-
-    Raises:
-        LeaseLost: another run has taken the model over.
-        StoreConflict: another run moved it in between.
+    Raises LeaseLost or StoreConflict where another run has taken over, or moved it.
     """
     blob = store.get(pointer_key(model))
     if named_step(blob) != step:
@@ -166,14 +161,10 @@ def complete_around(
     digests: Mapping[int, str] | None = None,
 ) -> dict[int, Checkpoint]:
     """Return the manifests of the whole checkpoints from step `at` on, or else of the newest before
-    it.
+    it, of those that are not known to be damaged (`passed_over`).
 
-    Whole is one whose files are all there in their full length. Contents are not read: `restore`
-    compares them. Each checkpoint that is not whole is named in a call of `warn`.
-
-    Args:
-        passed_over: steps that are known to be damaged.
-        digests: what the ledger says of the checkpoints, by step.
+    Whole is one whose files are all there in their full length; `restore` compares contents. Each
+    that is not is named in a call of `warn`.
     """
     sizes = store.sizes(checkpoints_key(model))
     found = dict[int, Checkpoint]()
@@ -194,12 +185,8 @@ def complete_manifest(
 ) -> Checkpoint:
     """Return a checkpoint's manifest, compared with the sizes of the store's keys.
 
-    Args:
-        digest: the one that it must have, if the ledger says so.
-
-    Raises:
-        CorruptCheckpoint: it was never completed, a file is missing or has another size, or its
-            files are not those that the ledger vouches for.
+    A CorruptCheckpoint says that it was never completed, that a file is missing or has another
+    size, or that its digest is not the ledger's, where that is given.
     """
     checkpoint = manifest(store, model, step)
     if checkpoint is None:
@@ -224,12 +211,7 @@ def complete_manifest(
 def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -> Checkpoint:
     """Bring a checkpoint into the folder `into`, which is replaced in one move once verified.
 
-    Args:
-        digest: the one that it must have, if the ledger says so.
-
-    Raises:
-        CorruptCheckpoint: it was never completed, a file differs from the manifest, or the
-            manifest from the ledger.
+    Raises CorruptCheckpoint as `complete_manifest` does, and where a file's content differs.
     """
     checkpoint = complete_manifest(
         store, model, step, store.sizes(checkpoint_key(model, step)), digest

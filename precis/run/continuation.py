@@ -16,15 +16,9 @@ _SHOWN_MAX = 5
 def check_settings(
     ledger: Ledger, config: TrainConfig, identity: str, corpus: str, store: str
 ) -> None:
-    """Refuse settings that would make a stored run another one.
+    """Refuse settings that would make a stored run another one: a ConfigError names both values.
 
-    Args:
-        identity: digest of what decides the result now (`TrainConfig.identity`).
-        corpus: digest of the documents now.
-        store: its URL, for the message.
-
-    Raises:
-        ConfigError: they differ; the message names the settings, with both values.
+    `identity` is the digest of what decides the result now, `corpus` that of the scenarios.
     """
     if ledger.config == identity:
         return

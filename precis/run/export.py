@@ -27,17 +27,10 @@ def export(
     file_format: Format = "parquet",
     checkpoint: int | None = None,
 ) -> list[Path]:
-    """Write a run's metrics, trajectories, ledger and manifests to a folder; returns the files.
+    """Write a run's metrics, trajectories, ledger and manifests to a folder; return the files.
 
-    What the ledger does not vouch for, such as a step that was begun and not committed, is left
-    out. CSV has no place for the scores' details and the whole messages.
-
-    Args:
-        checkpoint: a step whose files to bring as well, verified, into `checkpoints/`.
-
-    Raises:
-        StoreError: there is no such run, or something of it can't be read.
-        CorruptCheckpoint: the checkpoint is not whole.
+    What the ledger does not vouch for is left out. CSV has no place for details and whole messages.
+    A checkpoint that is named comes too, verified, into `checkpoints/`: else a CorruptCheckpoint.
     """
     ledger = load_ledger(store, model)
     folder.mkdir(parents=True, exist_ok=True)

@@ -133,17 +133,13 @@ async def leased(
     one_run: bool = False,
     now: Clock = lambda: datetime.now(UTC),
 ) -> AsyncIterator[Lease]:
-    """Hold the lease on a model while the block lasts.
+    """Hold the lease on a model while the block lasts; a LeaseHeld says who else does.
 
     Args:
         run: what to call this run when another one is refused.
         ttl_s: how long after the last renewal others may take it for dead.
         take_over: take it from whoever holds it.
-        one_run: no two runs have this name: who holds it under the name is an earlier attempt at
-            this run, on a machine that was lost, and it is taken over.
-
-    Raises:
-        LeaseHeld: another run holds it.
+        one_run: who holds it under the same name is an earlier attempt, and is taken over.
     """
     ttl = timedelta(seconds=ttl_s)
     lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
@@ -206,16 +202,10 @@ def check_free(store: Store, model: str) -> None:
 
 
 def check_lease(store: Store, model: str, lease: str) -> None:
-    """See that nobody has taken a lease over; unlike `Lease.check`, it renews nothing.
+    """See that nobody has taken a lease, by its id, over (LeaseLost); nothing is renewed.
 
-    A conditional write over a version that was read before this call is then never stale: who
-    takes the lease over writes after that, and the write fails.
-
-    Args:
-        lease: its id; empty for a model that nobody else can write.
-
-    Raises:
-        LeaseLost: another run has.
+    A conditional write over a version that was read before this call is then never stale: who takes
+    the lease over writes after that, and the write fails. Empty is a model of nobody else.
     """
     if not lease:
         return

@@ -64,14 +64,8 @@ def refuse_lost_ledger(store: Store, model: str) -> None:
 async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
     """Rebuild a run's ledger from its checkpoints; cut off anywhere, it can be done again.
 
-    Args:
-        take_over: take the run's lease from whoever holds it.
-
-    Raises:
-        ConfigError: the ledger is intact, or of a newer Précis.
-        LeaseHeld: a live run works on the model.
-        CorruptCheckpoint: no checkpoint is whole.
-        StoreError: there is no such run, or the store can't be read or written.
+    Raises ConfigError where the ledger is intact or of a newer Précis, LeaseHeld where a live run
+    works on the model, CorruptCheckpoint where no checkpoint is whole.
     """
     await asyncio.to_thread(_refuse_intact, store, model)  # a wrong name gets no lease
     async with leased(store, model, "repair", take_over=take_over) as lease:

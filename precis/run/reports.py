@@ -13,15 +13,9 @@ _REPORT = re.compile(r"benchmarks/(\d{4,})(-[0-9a-f]{8})?/report\.html")
 
 
 def report_file(store: Store, model: str, step: int | None = None) -> Path:
-    """Return the newest report of a run's step, that on the documents it held out before others.
+    """Return the newest report of a run's step, or of its newest; a StoreError: there is none.
 
-    It is where it lies in a folder, and a copy of it where the store is a bucket.
-
-    Args:
-        step: None takes the newest that was benchmarked.
-
-    Raises:
-        StoreError: there is none.
+    That on the documents it held out goes before others. Of a bucket it is a copy.
     """
     found = reports_in(store, model)
     wanted = [one for one in found if step in (None, one[0])]

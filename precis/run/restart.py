@@ -26,16 +26,9 @@ from precis.store import Store
 async def restart(store: Store, model: str, step: int) -> Ledger:
     """Take a run back to `step` and forget what came after, but not what was spent.
 
-    Cut off anywhere, it leaves a run that can be resumed, and can be done again.
-
-    Returns:
-        The ledger that the run continues from.
-
-    Raises:
-        ConfigError: the run never came to that step.
-        LeaseHeld: a live run works on the model.
-        CorruptCheckpoint: the checkpoint of that step is not whole; nothing was changed.
-        StoreError: there is no such run, or the store can't be read or written.
+    Cut off anywhere, it leaves a run that can be resumed, and can be done again. Raises ConfigError
+    where the run never came there, LeaseHeld where a live run has the model, and CorruptCheckpoint,
+    with nothing changed, where that checkpoint is not whole.
     """
     load_reached(store, model, step)  # a wrong name gets no lease
     try:

@@ -22,14 +22,8 @@ from precis.store import Store
 def kept(
     steps: Collection[int], retention: Retention, scores: Mapping[int, float]
 ) -> frozenset[int]:
-    """Return the steps to keep of these.
-
-    The first is among them, since everything is compared with it, and the newest, since a run
-    resumes from it. Of equal scores the newer counts as better.
-
-    Args:
-        scores: those of the validations by step; steps without one can't be the best.
-    """
+    """Return the steps to keep of these: the first, with which everything is compared, the newest,
+    from which a run resumes, and what `retention` says. Of equal scores the newer is better."""
     ascending = sorted(steps)
     judged = sorted((scores[step], step) for step in steps if step in scores)
     every = (step for step in steps if retention.keep_every and step % retention.keep_every == 0)
@@ -46,20 +40,12 @@ def prune(
     lease: str = "",
     rebuilt_at: int | None = None,
 ) -> list[int]:
-    """Delete the checkpoints that a newer whole one makes unnecessary; returns their steps.
+    """Delete the checkpoints that a newer whole one, up to the ledger's step `at`, makes
+    unnecessary.
 
-    Nothing is deleted unless a whole checkpoint newer than it, up to `at`, is in the store. What
-    attempts at a commit have left beside the checkpoints that stay goes, too.
-
-    Args:
-        at: the ledger's step, which a run would resume from; later checkpoints are left alone.
-        lease: id of the lease that the run holds; empty where nobody else can write the model.
-        rebuilt_at: the step at which the ledger was rebuilt: the best of the checkpoints up to
-            there is not known, so they all stay.
-
-    Raises:
-        LeaseLost: another run has taken the model over; nothing was deleted since.
-        StoreError: some of them may be deleted already.
+    What attempts at a commit have left beside those that stay goes too. Up to `rebuilt_at` all
+    stay: the best of them is not known. Returns the deleted steps; a LeaseLost deletes nothing
+    more.
     """
     sizes = store.sizes(checkpoints_key(model))
     whole: dict[int, Checkpoint] = {}

@@ -45,15 +45,10 @@ def gain(before: Validation, after: Validation) -> Interval | None:
 
 
 def last_gain(validations: Sequence[Validation], now: Validation) -> int:
-    """Return the step of the newest validation that was better, beyond chance, than the last such
-    one.
+    """Return the step of the newest validation that gained, beyond chance, over the last that did.
 
-    Small gains add up: each validation is compared with the last that gained, and not with its
-    neighbour. Where there are too few scenarios to say, any validation counts as a gain.
-
-    Args:
-        validations: the run's so far, in order.
-        now: the one to judge; others from its step on are passed over.
+    So small gains add up. Where there are too few scenarios to say, any validation counts as a
+    gain; validations from the step of `now` on are passed over.
     """
     earlier = [one for one in validations if one.step < now.step]
     since = earlier[-1].last_gain if earlier else None
@@ -67,11 +62,9 @@ def last_gain(validations: Sequence[Validation], now: Validation) -> int:
 def divergence(validations: Sequence[Validation]) -> Divergence | None:
     """Return the divergence of reward and second judge at the newest validation; None without one.
 
-    It is compared with the first, for a policy that went astray from the beginning, and with the
-    one that the second judge liked best since, for one that did so later. Three things have to
-    hold, over the scenarios: the reward's judge sees a gain, the second one sees none, both by 95 %
-    intervals, and the gap between the two gains is beyond chance by one of 99 %, since a run is
-    looked at often (docs/measurements.md says how often that is wrong).
+    It is compared with the first, and with the one that the second judge liked best since: the
+    reward's judge sees a gain, the second one none, by 95 % intervals, and the gap between the two
+    is beyond chance by one of 99 %, since a run is looked at often.
     """
     now = validations[-1] if validations else None
     if now is None or now.second is None:

@@ -19,11 +19,8 @@ _OF_SUMMARIES = ("documents", "judge", "second_judge", "warm_start", "judge_conc
 def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:
     """Return the settings of a run that is given some of its own, over those of its deployment.
 
-    A deployment's settings of summaries are left out where the run has another environment, which
-    takes its own model: the deployment's is that of the summaries.
-
-    Raises:
-        ConfigError: a run of another environment names no model of its own.
+    For another environment the deployment's settings of summaries are left out; a ConfigError says
+    that the run has to name a model of its own.
     """
     base = take_apart(model, deployed)
     over = take_apart(model, own)

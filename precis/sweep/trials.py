@@ -44,13 +44,10 @@ class Trial:
 
 
 def plan_trials(config: SweepConfig) -> list[Trial]:
-    """Every trial of a sweep. The first seed of all settings comes before the second of any.
+    """Return every trial of a sweep; the first seed of all settings comes before the second of any.
 
-    A trial's model is named after the sweep, its settings and its seed, so that a sweep that is
-    run again, or is given more to try, finds what it has trained.
-
-    Raises:
-        ConfigError: they are too many, a setting is the sweep's to give, or one is part of another.
+    A model is named after sweep, settings and seed, so that the sweep finds again what it has
+    trained. A ConfigError: too many, a setting is the sweep's to give, or part of another.
     """
     count_max = TRIALS_MAX // len(config.seeds)
     # A grid grows fast: no more of it is made than says that it is too large.
@@ -70,14 +67,8 @@ def plan_trials(config: SweepConfig) -> list[Trial]:
 def check_trials(
     trials: Sequence[Trial], deployed: Mapping[str, Any], store: str
 ) -> list[TrainConfig]:
-    """Return each trial's settings, all checked before any run starts.
-
-    Args:
-        deployed: the parameters of the deployment.
-
-    Raises:
-        ConfigError: a setting is unknown, or has a value that it can't have.
-    """
+    """Return each trial's settings over those of the deployment, all checked before any run starts;
+    a ConfigError names what can't be set."""
     configs = []
     for trial in trials:
         given = trial.parameters(store)

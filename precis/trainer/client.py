@@ -66,17 +66,12 @@ class RemoteTrainResult(TrainResult):
 
 
 class RemoteTrainer:
-    """Talks to a trainer server as if its backend were in this process.
+    """Talks to a trainer server as if its backend were in this process; its url has no trailing
+    slash.
 
-    Args:
-        url: the server's address without a trailing slash.
-        token: its bearer token.
-        path: where this process keeps ART's own files (trajectories, history).
-        progress: told what the trainer reports while it trains.
-
-    Every method raises what the server raised, and TrainerLost when it no longer answers. Each
-    call may be repeated: a connection that breaks is taken up again, and work that went on
-    meanwhile is attached to, not done twice.
+    Every method raises what the server raised, and TrainerLost when it no longer answers. Each may
+    be repeated: work that continued meanwhile is attached to, not done twice. ART's own files go
+    under `path`, and `progress` is told what the trainer reports while it trains.
     """
 
     def __init__(
@@ -132,30 +127,19 @@ class RemoteTrainer:
     async def train(
         self, model: Model, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
     ) -> RemoteTrainResult:
-        """Train one step, exactly once.
+        """Train one step, exactly once; a StepConflict says that it was trained on other groups.
 
-        Args:
-            step: the step; by default the one that the trainer is at.
-            run: the run that asks; by default any.
-            note: JSON to be kept with the result.
-            kwargs: the backend's own options, such as `learning_rate`.
-
-        Raises:
-            StepConflict: the step was trained already on other groups.
+        Of `kwargs`, `step` is by default the one that the trainer is at, `run` any, and `note` is
+        JSON to be kept with the result; the others are the backend's, such as `learning_rate`.
         """
         return await self._train("/train", model, trajectory_groups, **kwargs)
 
     async def train_sft(
         self, model: Model, trajectories: Iterable[art.Trajectory], **kwargs: Any
     ) -> RemoteTrainResult:
-        """Train one step by imitation of each trajectory's last message, exactly once.
+        """Train one step by imitation of each trajectory's last message, as `train` does.
 
-        Args:
-            kwargs: as of `train`; the backend's options are `batch_size` and `learning_rates`, one
-                for each update.
-
-        Raises:
-            StepConflict: the step was trained already on other trajectories.
+        The backend's options are `batch_size` and `learning_rates`, one for each update.
         """
         group = art.TrajectoryGroup(list(trajectories))
         return await self._train("/train_sft", model, [group], **kwargs)

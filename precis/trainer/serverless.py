@@ -44,12 +44,8 @@ class WandbBackend(ServerlessBackend):
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Register the model; to train it, have W&B's newest checkpoint be the newest that is here.
 
-        A trainer that only serves what it fetched (a benchmark's) changes nothing at W&B, where
-        the model may be in training.
-
-        Raises:
-            TrainerError: W&B holds another model of this name, or lacks the checkpoint to continue
-                from.
+        A trainer that only serves, a benchmark's, changes nothing at W&B. A TrainerError says that
+        W&B holds another model of this name, or lacks the checkpoint to continue from.
         """
         await super().register(model)
         model.base_path = str(self._path)

@@ -22,14 +22,8 @@ _log = logging.getLogger(__name__)
 async def watch_steps(
     steps: AsyncIterator[dict[str, float]], stall_s: float, hung: Callable[[], None]
 ) -> AsyncIterator[dict[str, float]]:
-    """The same steps, as long as each comes in time.
-
-    Args:
-        hung: called where one does not.
-
-    Raises:
-        TrainerError: one did not come in time, and `hung` returned.
-    """
+    """Yield the same steps, as long as each comes in time; where one does not, call `hung` and
+    raise a TrainerError."""
     while True:
         try:
             step = await asyncio.wait_for(anext(steps), stall_s)

@@ -10,9 +10,6 @@ from precis.training.meter import Meter
 class TrainerConnection:
     """A trainer, and how it is brought up again where it was lost.
 
-    Args:
-        start: brings it up, or finds it again; says where it answers.
-
     Attributes:
         client: talks to it, wherever it is now.
         meter: what its machine has cost; who starts the machine starts the meter.

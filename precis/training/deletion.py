@@ -20,16 +20,8 @@ async def delete(
 ) -> int:
     """Delete a run for good: what is known of it elsewhere, on this machine, then in the store.
 
-    The model's lease is held meanwhile, and goes last. Cut off anywhere, it can be done again.
-
-    Args:
-        elsewhere: deletes what Prefect knows of it.
-
-    Returns:
-        What `elsewhere` returns.
-
-    Raises:
-        LeaseHeld: a live run works on the model.
+    The model's lease is held meanwhile, and goes last: a LeaseHeld says that a live run has it. Cut
+    off anywhere, it can be done again. Returns what `elsewhere` does, which deletes in Prefect.
     """
     sizes_of_run(store, model)
     try:

@@ -68,14 +68,7 @@ class DemonstrationJournal:
         return [scenario for scenario in scenarios if scenario.id not in known]
 
     def add(self, more: Sequence[Demonstration], usd: float = 0.0) -> None:
-        """Put more into the store.
-
-        Args:
-            usd: what these cost.
-
-        Raises:
-            StoreConflict: another run has written there in between.
-        """
+        """Put more into the store, which cost `usd`; StoreConflict where another run wrote."""
         known = {"demonstrations": (*self.all, *more), "usd": self.usd + usd}
         added = self._collected.model_copy(update=known)
         data = added.model_dump_json().encode()
@@ -93,14 +86,9 @@ class DemonstrationJournal:
 def record_of(
     demonstrations: Sequence[Demonstration], config: TrainConfig, scenarios: int, usd: float = 0.0
 ) -> WarmStartRecord:
-    """Build the ledger's record of a warm start.
+    """Build the ledger's record of a warm start for which so many scenarios were set apart.
 
-    Args:
-        scenarios: how many were set apart.
-        usd: what collecting them cost.
-
-    Raises:
-        ConfigError: there is nothing to imitate.
+    A ConfigError says that there is nothing to imitate.
     """
     assert config.warm_start is not None
     shown = [one for one in demonstrations if not one.cause]

@@ -19,13 +19,8 @@ from precis.training.run import Run
 
 
 def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
-    """Return the checkpoint that is asked for, found in the store that it names, or in the run's
-    own.
-
-    Raises:
-        ConfigError: there is no such checkpoint.
-        StoreError: there is no such run, or the store can't be read.
-    """
+    """Return the checkpoint that is asked for, in the store that it names or the run's own; a
+    ConfigError says that there is none."""
     source = open_store(wanted.store) if wanted.store else store
     ledger = load_ledger(source, wanted.model)
     checkpoint = _find_checkpoint(source, wanted, ledger)
@@ -39,17 +34,9 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
 
 
 def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "") -> Checkpoint:
-    """Copy the origin, verified, into the store as checkpoint 0 of a model.
+    """Copy the origin, verified, into the store as checkpoint 0 of a model; again, it does nothing.
 
-    Doing it again has no further effect.
-
-    Args:
-        config: digest of the new run's settings.
-        lease: id of the lease that the new run holds.
-
-    Raises:
-        CorruptCheckpoint: the origin is damaged, gone, or another one by now.
-        StoreError: a store can't be read or written; there is no checkpoint 0.
+    Raises CorruptCheckpoint where the origin is damaged, gone, or another one by now.
     """
     source = store if origin.store == store.url else open_store(origin.store)
     with TemporaryDirectory() as temporary:

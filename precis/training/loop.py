@@ -235,11 +235,8 @@ class TrainingLoop:
     async def _finish_commit_on_exit(self) -> AsyncIterator[None]:
         """However the block is left, finish the commit that is under way, or give it up in time.
 
-        What is sampled ahead is given up at once: who resumes the run samples it again.
-
-        SIGTERM (a cancelled run, a machine that shuts down) interrupts what the block is at, and is
-        passed on once the commit has ended, so that the run ends in the state that it would have
-        ended in.
+        SIGTERM interrupts what the block is at, and is passed on once the commit has ended. What is
+        sampled ahead is given up at once: who resumes the run samples it again.
         """
         with cancel_on_sigterm():
             try:

@@ -100,15 +100,9 @@ def load_agent(settings: AgentSettings) -> RulerScored:
 async def open_environment(
     config: RunConfig, launch: Launch = child_service, read: Read = read_documents
 ) -> AsyncIterator[Environment]:
-    """The environment of a run or a benchmark, with all that it needs, while the block lasts.
+    """Open the environment of a run or a benchmark, with all that it needs, while the block lasts.
 
-    Args:
-        launch: starts the judge's stand-in.
-        read: reads the documents.
-
-    Raises:
-        ConfigError: the environment's file can't be used.
-        DocumentsError: the documents can't be read, or are too few.
+    Raises ConfigError where its file can't be used, DocumentsError where the documents can't.
     """
     if config.environment.kind != "summaries":
         loaded = await asyncio.to_thread(load_agent, config.environment)
@@ -140,18 +134,11 @@ async def open_run(
     launch: Launch = child_service,
     start: Start = start_trainer,
 ) -> AsyncIterator[Run]:
-    """A run that holds its model's lease, and whose trainer is up, while the block lasts.
+    """Hold a model's lease and have a trainer up while the block lasts, and give the run of both.
 
-    What a local trainer knows stays in the run's work folder, for the next start. A rented
-    machine is given back, or kept, as `config.cluster` says.
-
-    Args:
-        name: of the run; who holds the lease under it is an earlier attempt at the same one.
-        launch: starts the trainer, where it is local.
-        start: has the trainer's host bring it up.
-
-    Raises:
-        LeaseHeld: another run holds the model.
+    What a local trainer knows stays in the run's work folder, for the next start. A rented machine
+    is given back, or kept, as `config.cluster` says. Who holds the lease under the same `name` is
+    an earlier attempt; another run's is a LeaseHeld.
     """
     store = open_store(config.store)
     folder = work_folder(config) / "trainer"

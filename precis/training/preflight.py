@@ -148,11 +148,8 @@ async def check_warm_start(config: TrainConfig, found: str) -> str:
 def check_shared_limit(name: str, slots: int | None, wanted: int) -> str:
     """Check that a step which asks for slots of a limit that flows share would ever get them.
 
-    Args:
-        slots: that the limit has; None where there is no such limit.
-
-    Raises:
-        ConfigError: there is none, or it is too small.
+    `slots` are those of the limit; None, a ConfigError as too few are, where there is no such
+    limit.
     """
     if slots is None:
         raise ConfigError(

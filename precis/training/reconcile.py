@@ -45,14 +45,8 @@ class ResumePlan:
 def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerState) -> ResumePlan:
     """Decide where a run continues.
 
-    Args:
-        ledger: the run's, as it is in the store.
-        whole: the manifests of the store's checkpoints that are whole, by step: those from the
-            ledger's step on, and the newest before it.
-        trainer: what the trainer holds of the model.
-
-    Raises:
-        CorruptCheckpoint: the run has committed steps, and no checkpoint of it is whole anywhere.
+    `whole` are the manifests of the store's whole checkpoints from the ledger's step on, and of the
+    newest before it. A CorruptCheckpoint says that no checkpoint of the run is whole anywhere.
     """
     ledger = _with_committed(ledger, whole)
     at = ledger.next_step

@@ -28,15 +28,8 @@ async def resume(
     """Go on from the last step that is trained, wherever it has got to, and register the model.
 
     A new model begins with its ledger, then its untrained start as checkpoint 0, or a copy of
-    another run's checkpoint.
-
-    Args:
-        commit: commits a step that a process before this one has trained.
-        log: and logs it.
-
-    Raises:
-        ConfigError: the model was trained with other settings.
-        CorruptCheckpoint: the store holds checkpoints of the model, and none is whole.
+    another run's. What a process before this one has trained is committed and logged. Raises
+    ConfigError for other settings, CorruptCheckpoint where no checkpoint is whole.
     """
     await run.read_ledger()
     await begin_from_origin(run, _log.warning)

@@ -118,14 +118,9 @@ class Run:
         self._ledger_version = version
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
-        """Commit a ledger that says what `spend` says, and continue from it.
+        """Commit a ledger that says what was spent on what is no step, and continue from it.
 
-        Args:
-            spend: of what is no step; what a step has cost stands in its record.
-
-        Raises:
-            LeaseLost: another run has taken the model over.
-            StoreConflict: another run wrote the ledger in between.
+        Raises LeaseLost or StoreConflict where another run has taken over, or wrote the ledger.
         """
         await self.lease.check()  # an upload may have taken longer than the lease
         ledger = ledger.under(self.config.model_dump(mode="json"))

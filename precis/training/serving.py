@@ -33,16 +33,11 @@ Fetch = Callable[[BenchmarkRun, TrainedLineup, RemoteTrainer], Awaitable[list[Co
 
 
 class CheckpointServer:
-    """Serves checkpoints, and is brought up again where its trainer is lost.
+    """Serves checkpoints, and is brought up again where its trainer is lost, `recoveries_max`
+    times.
 
-    Args:
-        fetch: has a trainer serve the checkpoints; says how each is asked then.
-        trainer: serves them.
-        recoveries_max: how often it may be lost.
-        show: shows the run under a name and a message while it is no usual one.
-
-    Attributes:
-        contenders: the checkpoints, asked where the trainer is now.
+    `fetch` has a trainer serve them, and says how each is asked then; `contenders` are they, asked
+    where the trainer is now. `show` shows the run's state while it is no usual one.
     """
 
     def __init__(
@@ -116,13 +111,9 @@ async def serve_checkpoints(
     fetch: Fetch,
     show: Callable[[str, str], Awaitable[None]],
 ) -> AsyncIterator[CheckpointServer | None]:
-    """The checkpoints that take part, served while the block lasts; None where none does.
+    """Serve the checkpoints that take part while the block lasts; None where none does.
 
-    Args:
-        trainer: serves them; without one, one is started here.
-        start: starts it, where it is launched by `launch`.
-        fetch: has it fetch them.
-        show: see `CheckpointServer`.
+    Without a trainer one is started here. `show` is as of `CheckpointServer`.
     """
     if trained is None:
         yield None
@@ -187,12 +178,7 @@ async def measure_all(
 ) -> Measured:
     """Return the ceiling and every contender: hosted ones at the same time, our own in turn.
 
-    Args:
-        measure_one: `measure_contender`, or what retries it.
-        measure_ceiling: says what the best policy could reach, where the environment knows.
-
-    Raises:
-        ConfigError: there is no contender.
+    `measure_one` is `measure_contender`, or what retries it. A ConfigError: nobody takes part.
     """
 
     async def measure_any(contender: ContenderSpec) -> Measurement:

@@ -179,14 +179,7 @@ def keep_record(folder: Path, record: StepRecord) -> None:
 def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
     """Commit the kept checkpoint that the ledger lacks, if there is one, and drop the folder.
 
-    Args:
-        lease: id of the lease that the run holds.
-
-    Returns:
-        Its step.
-
-    Raises:
-        StoreError: it could still not be uploaded, and is kept.
+    Returns its step; a StoreError says that it could not be uploaded, and is kept.
     """
     path = folder / _RECORD
     record = StepRecord.model_validate_json(path.read_bytes()) if path.exists() else None
@@ -291,11 +284,7 @@ def as_trained(
 ) -> StepRecord:
     """Return the record of a step once it is trained.
 
-    Args:
-        digest: of the groups that were trained on.
-        metrics: the trainer's, with what a service has charged for it; those that are no finite
-            numbers are left out, since JSON can't carry them.
-        seconds: that the training took, by phase.
+    Of the trainer's metrics those that are no finite numbers are left out: JSON can't carry them.
     """
     known = {
         "digest": digest,

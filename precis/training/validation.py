@@ -93,13 +93,9 @@ async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> 
 def validation_of(
     step: int, rollouts: Sequence[Rollout], seconds: float, environment: Environment
 ) -> Validation:
-    """Measure adapter `step` by its rollouts of the held-out scenarios.
+    """Measure adapter `step` by a rollout of each held-out scenario, in their order.
 
-    Args:
-        rollouts: one of each held-out scenario, in their order.
-
-    Raises:
-        JudgeUnavailable: not one of them has a score.
+    A JudgeUnavailable says that not one of them has a score.
     """
     unscored = count_causes(rollouts)
     scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]

@@ -87,15 +87,10 @@ class TinkerBackend(ImitatesInOnePass):
         on_progress: Progress = lambda _: None,
         **options: Any,
     ) -> LocalTrainResult:
-        """Train one step.
+        """Train one step with the options of `TinkerTrainer.options`.
 
-        Args:
-            on_progress: told the metrics of each update.
-            options: those of `TinkerTrainer.options`, for this step.
-
-        Raises:
-            TrainerError: the service refuses the step.
-            TrainerLost: something was lost on the way; the step is as if it had not begun.
+        Raises TrainerError where the service refuses it, and TrainerLost where something was lost
+        on the way: the step is then as if it had not begun.
         """
         groups = list(trajectory_groups)
         known = build_training_summary_metrics(
@@ -127,14 +122,7 @@ class TinkerBackend(ImitatesInOnePass):
     ) -> LocalTrainResult:
         """Train one step by imitation: token-level cross-entropy of given answers.
 
-        Args:
-            on_progress: told the metrics of each update.
-            batch_size: trajectories of an update.
-            learning_rates: of each update; the trajectories are gone through again and again, each
-                time in another order.
-
-        Raises:
-            TrainerError: every answer is longer than `trainer.tokens_max`.
+        Raises TrainerError where every answer is longer than `trainer.tokens_max`.
         """
         shown = list(trajectories)
         async with self._training:

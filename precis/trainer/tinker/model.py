@@ -74,14 +74,9 @@ class Learning:
 
 
 class TinkerModel:
-    """A model whose weights the service has.
+    """A model whose weights the service has; its checkpoints here are in ART's layout.
 
-    Args:
-        folder: of its checkpoints here, in ART's layout.
-        seed: of an untrained adapter.
-
-    Attributes:
-        count: what the service was asked for since the last training.
+    `count` is what the service was asked for since the last training.
     """
 
     def __init__(
@@ -134,15 +129,7 @@ class TinkerModel:
     async def learn(
         self, learning: Learning, known: Metrics, on_progress: Progress
     ) -> tuple[int, Metrics]:
-        """Take a step.
-
-        Args:
-            known: metrics of the step that are known already; kept with the checkpoint.
-            on_progress: told the metrics of each update.
-
-        Returns:
-            The new step, and its metrics.
-        """
+        """Take a step; return it with its metrics, those that are `known` already among them."""
         step = self.step
         session = await self.connect()
         try:

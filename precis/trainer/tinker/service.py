@@ -110,14 +110,8 @@ class TinkerService:
     ) -> T:
         """Wait for an answer, for so long.
 
-        Args:
-            what: what is asked, for messages: "sample".
-            is_saved: it is about what the service has saved: if that is gone, it stays gone.
-
-        Raises:
-            ConfigError: the key is refused.
-            TrainerError: the request is refused.
-            TrainerLost: there is no answer.
+        Raises ConfigError where the key is refused, TrainerError where the request is, and else
+        TrainerLost; what the service has saved (`is_saved`) and lost stays lost.
         """
         try:
             async with asyncio.timeout(deadline_s):

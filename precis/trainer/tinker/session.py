@@ -52,13 +52,7 @@ class TinkerSession:
         self, what: str, asked: Awaitable[T], deadline_s: float, *, is_saved: bool = False
     ) -> T:
         """Wait for an answer as `TinkerService.ask` does, at the longest until the session is left:
-        the client would try for minutes to get one all the same.
-
-        Raises:
-            ConfigError: the key is refused.
-            TrainerError: the request is refused.
-            TrainerLost: there is no answer, or will be none.
-        """
+        the client would try for minutes to get one all the same."""
         answer = self.service.ask(what, asked, deadline_s, is_saved=is_saved)
         asking = asyncio.ensure_future(answer)
         try:

@@ -10,17 +10,11 @@ from precis.trainer.tinker.tool_calls import BEGIN
 
 
 class ChatTokenizer:
-    """The methods that `precis.trainer.gpu.tokens` needs of a tokenizer, and the text of what was
+    """Transformers' tokenizer, as `precis.trainer.gpu.tokens` needs it, and the text of what was
     sampled.
 
-    A model that may think before it answers is asked not to: the words that count are the
-    answer's.
-
-    Args:
-        tokenizer: of Transformers.
-
-    Attributes:
-        has_tool_calls: whether its chat template writes calls of tools in Hermes' form.
+    A model that may think before it answers is asked not to: the answer's words count.
+    `has_tool_calls` says whether its chat template writes calls in Hermes' form.
     """
 
     def __init__(self, tokenizer: Any) -> None:
