@@ -23,11 +23,8 @@ BLOCK = "precis-notifications"
 
 
 async def apply() -> list[str]:
-    """Bring every automation here to the server, over an older one of its name; their names.
-
-    Raises:
-        ConfigError: one names a deployment that the server does not have.
-    """
+    """Bring every automation here to the server, over an older one of its name; their names. A
+    ConfigError says that one names a deployment that the server does not have."""
     async with get_client() as client:
         channel = await _channel()
         return [await _apply(client, path, channel) for path in sorted(FOLDER.glob("*.yaml"))]

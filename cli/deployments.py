@@ -34,11 +34,8 @@ def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
 
 
 def read_params(params: Sequence[str]) -> dict[str, Any]:
-    """Return settings by name: each value is JSON, or else a word, as Prefect reads them.
-
-    Raises:
-        ConfigError: one is not of the form `name=value`.
-    """
+    """Return settings by name: each value is JSON, or else a word, as Prefect reads them. A
+    ConfigError says that one is not of the form `name=value`."""
     settings = {}
     for param in params:
         name, separator, value = param.partition("=")

@@ -80,11 +80,8 @@ def start_again() -> bool:
 
 
 def stop() -> bool:
-    """Stop the server that was started, or is still starting; False if there is none.
-
-    Raises:
-        PrecisError: it did not stop.
-    """
+    """Stop the server that was started, or is still starting; False if there is none. A PrecisError
+    says that it did not stop."""
     if not home().exists():
         return False
     with _alone():

@@ -50,11 +50,8 @@ class PrefectServer:
         return process.home() / "password" if self.ours else None
 
     def wait(self) -> None:
-        """Return once it answers.
-
-        Raises:
-            PrecisError: it did not within three minutes, or has ended.
-        """
+        """Return once it answers; a PrecisError says that it did not within three minutes, or has
+        ended."""
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while not _is_healthy(self.api):
             if time.monotonic() > deadline or (self.ours and not process.is_up()):
@@ -82,11 +79,8 @@ def find() -> str | None:
 
 
 async def check() -> str:
-    """Check the server that we would use; none at all is well too.
-
-    Raises:
-        PrecisError: it does not answer, is no Prefect server, or refuses our password.
-    """
+    """Check the server that we would use; none at all is well too. A PrecisError says that it does
+    not answer, is no Prefect server, or refuses our password."""
     from precis.checks import check_server  # reads much that most commands do without
 
     api = find()
@@ -141,11 +135,8 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
 
 
 def stop() -> bool:
-    """Stop the server that we started, or are still starting; False if there is none.
-
-    Raises:
-        PrecisError: it did not stop.
-    """
+    """Stop the server that we started, or are still starting; False if there is none. A PrecisError
+    says that it did not stop."""
     return process.stop()
 
 

@@ -54,11 +54,8 @@ def up(
 
 
 def demand_password() -> str:
-    """Return the password that a server which others can reach asks for.
-
-    Raises:
-        ConfigError: there is none, or too short a one.
-    """
+    """Return the password that a server which others can reach asks for; a ConfigError says that
+    there is none, or too short a one."""
     given = Environment().prefect_server_api_auth_string
     user, _, password = (given.get_secret_value() if given else "").partition(":")
     if not user or len(password) < _PASSWORD_MIN:

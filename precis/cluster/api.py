@@ -68,11 +68,7 @@ class Offer:
 
 @functools.cache
 def sdk() -> Any:
-    """SkyPilot's client.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
+    """SkyPilot's client; a ConfigError says that it is not installed."""
     try:
         from sky.client import sdk as client
     except ImportError as error:

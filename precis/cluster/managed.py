@@ -58,11 +58,8 @@ def managed_task(
 
 def agent_files(config: ManagedConfig) -> dict[str, str]:
     """Return what of an agent is sent to the machine, here by its place there: its file, the
-    modules that it imports from its folder, and its `files`.
-
-    Raises:
-        ConfigError: one of them is not there.
-    """
+    modules that it imports from its folder, and its `files`. A ConfigError says that one of them is
+    not there."""
     environment = config.environment
     if not isinstance(environment, PythonSettings):
         return {}

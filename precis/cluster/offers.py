@@ -8,11 +8,8 @@ from precis.settings.cluster import ClusterConfig
 
 
 async def infra_enabled(config: ClusterConfig) -> str:
-    """Check that SkyPilot is installed and has keys for the places to rent at.
-
-    Raises:
-        ConfigError: it is not, or has none for any of them.
-    """
+    """Check that SkyPilot is installed and has keys for the places to rent at; a ConfigError says
+    that it is not, or has none for any of them."""
     clouds = clouds_of(config)
     enabled = await api.list_enabled_clouds(clouds)
     usable = [infra for infra in config.infra if cloud_of(infra) in enabled]
@@ -26,11 +23,7 @@ async def infra_enabled(config: ClusterConfig) -> str:
 
 
 async def gpu_offered(config: ClusterConfig) -> str:
-    """List the clouds that offer the GPU, with their prices.
-
-    Raises:
-        NoCapacity: nobody does.
-    """
+    """List the clouds that offer the GPU, with their prices; a NoCapacity says that nobody does."""
     found = await offers(config)
     if not found:
         raise NoCapacity(

@@ -87,11 +87,8 @@ def rank_of(folder: Path) -> int:
 
 
 def read_adapter(folder: Path) -> dict[str, Product]:
-    """Read the products of an adapter, by the name of the base's tensor.
-
-    Raises:
-        ConfigError: it is not a plain LoRA, or its files don't fit each other.
-    """
+    """Read the products of an adapter, by the name of the base's tensor; a ConfigError says that it
+    is not a plain LoRA, or its files don't fit each other."""
     config = _config(folder)
     for name, words in _REFUSED.items():
         if config.get(name):

@@ -66,11 +66,8 @@ def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
 
 
 def base_of(model: NamedCheckpoint) -> str:
-    """Return the name of a model's base for its card; empty for the embedded policy.
-
-    Raises:
-        ConfigError: the adapter has to say it, and names what is no model.
-    """
+    """Return the name of a model's base for its card; empty for the embedded policy. A ConfigError
+    says that the adapter has to say it, and names what is no model."""
     if model.kind == "policy":
         return ""
     if model.record:

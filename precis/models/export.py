@@ -58,11 +58,8 @@ _SYSTEM = '''SYSTEM """{system}"""
 
 
 def find_converter(given: Path | None) -> Path:
-    """Find llama.cpp's converter: the path that was given, or the first on PATH.
-
-    Raises:
-        ConfigError: it is not there.
-    """
+    """Find llama.cpp's converter: the path that was given, or the first on PATH. A ConfigError says
+    that it is not there."""
     found = given or shutil.which(CONVERTER)
     if found is None or not Path(found).is_file():
         where = f"at {given}" if given else "on PATH"

@@ -13,11 +13,8 @@ _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
 
 
 def token_for_hub() -> str:
-    """Return the token that writes to the Hub.
-
-    Raises:
-        ConfigError: it is not set, or no header can carry it.
-    """
+    """Return the token that writes to the Hub; a ConfigError says that it is not set, or no header
+    can carry it."""
     token = Environment().hf_token
     if token is None:
         raise ConfigError(
@@ -29,11 +26,7 @@ def token_for_hub() -> str:
 
 
 def check_repo(repo: str) -> None:
-    """See that a repository's name is one.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """See that a repository's name is one; a ConfigError says that it is not."""
     if not _REPO.fullmatch(repo):
         raise ConfigError(f"--repo {repo!r} names no repository.", "Write OWNER/NAME.")
 

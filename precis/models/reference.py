@@ -31,11 +31,8 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a reference.
-
-        Raises:
-            ConfigError: what follows the `@` is neither a step nor `best` nor `newest`.
-        """
+        """Read a reference; a ConfigError says that what follows the `@` is neither a step nor
+        `best` nor `newest`."""
         name, _, step = text.partition("@")
         if step == "best":
             return cls(name, "best")
@@ -94,11 +91,8 @@ class NamedCheckpoint:
         return self.record.base_model if self.record else ""
 
     def fetch(self, folder: Path) -> Path:
-        """Bring its files, verified, into a folder, which they replace.
-
-        Raises:
-            CorruptCheckpoint: a file differs from the manifest.
-        """
+        """Bring its files, verified, into a folder, which they replace; a CorruptCheckpoint says
+        that a file differs from the manifest."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         restore(self.store, self.name, self.step, folder)
         return folder

@@ -122,11 +122,8 @@ def command_for_adapter(
 def command_for_merged(
     name: str, folder: Path, context_tokens: int, address: ServerAddress
 ) -> list[str]:
-    """vLLM's command for merged weights in a folder.
-
-    Raises:
-        ConfigError: the folder is no model's.
-    """
+    """vLLM's command for merged weights in a folder; a ConfigError says that the folder is no
+    model's."""
     served = ["--served-model-name", name, *_tool_calling(folder)]
     command = [*_vllm(str(folder), context_tokens, address), *served]
     if base_config(folder).get("torch_dtype") != "float32":

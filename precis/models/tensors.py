@@ -40,11 +40,8 @@ class Weights:
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """The file of each tensor.
-
-        Raises:
-            ConfigError: there are none, or a file is missing or damaged.
-        """
+        """The file of each tensor; a ConfigError says that there are none, or a file is missing or
+        damaged."""
         index = self.folder / INDEX_FILE
         if index.exists():
             try:
@@ -84,11 +81,8 @@ def names_in(path: Path) -> list[str]:
 
 
 def read_tensor(path: Path, name: str) -> Tensor:
-    """One tensor of a file.
-
-    Raises:
-        ConfigError: it is not there, or is of a type that numpy has no name for.
-    """
+    """One tensor of a file; a ConfigError says that it is not there, or is of a type that numpy has
+    no name for."""
     with _open(path) as file:
         try:
             found: Tensor = file.get_tensor(name)

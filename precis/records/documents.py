@@ -160,12 +160,8 @@ def split(documents: Sequence[Document], config: DocumentsConfig) -> Corpus:
 
 
 def group(rows: Iterable[CorpusRow]) -> list[Document]:
-    """Put rows together to documents, in order of appearance.
-
-    Raises:
-        DocumentsError: a value is empty, a question's id appears twice, or two rows of one
-            document carry different texts.
-    """
+    """Put rows together to documents, in order of appearance; a DocumentsError says that a value is
+    empty, a question's id appears twice, or two rows of one document carry different texts."""
     firsts: dict[str, CorpusRow] = {}
     questions: dict[str, list[Question]] = {}
     seen: dict[str, CorpusRow] = {}

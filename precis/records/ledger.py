@@ -340,11 +340,8 @@ def ledger_key(model: str) -> str:
 
 
 def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Ledger, str | None]:
-    """Return the model's ledger in the store with its version, or a new one with these digests.
-
-    Raises:
-        UnusableRun: the ledger is damaged, or was written by a newer Précis.
-    """
+    """Return the model's ledger in the store with its version, or a new one with these digests; an
+    UnusableRun says that the ledger is damaged, or was written by a newer Précis."""
     blob = store.get(ledger_key(model))
     if blob is None:
         new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
@@ -357,11 +354,8 @@ def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Led
 
 
 def load_ledger(store: Store, model: str) -> Ledger:
-    """Return the model's ledger as it is in the store.
-
-    Raises:
-        UnusableRun: there is none, it is damaged, or was written by a newer Précis.
-    """
+    """Return the model's ledger as it is in the store; an UnusableRun says that there is none, it
+    is damaged, or was written by a newer Précis."""
     found = find_ledger(store, model)
     if found is None:
         raise no_ledger(store, model)
@@ -370,11 +364,7 @@ def load_ledger(store: Store, model: str) -> Ledger:
 
 def find_ledger(store: Store, model: str) -> tuple[Ledger, datetime] | None:
     """Return the model's ledger, and when it was written by the store's clock; None where there is
-    none.
-
-    Raises:
-        UnusableRun: it is damaged, or was written by a newer Précis.
-    """
+    none. An UnusableRun says that it is damaged, or was written by a newer Précis."""
     blob = store.get(ledger_key(model))
     return (_parse(blob.data, store, model), blob.written) if blob else None
 

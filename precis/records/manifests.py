@@ -128,11 +128,8 @@ def manifest_key(model: str, step: int) -> str:
 
 
 def steps_in(keys: Iterable[str]) -> list[int]:
-    """Return the steps whose manifests are among a store's keys, ascending.
-
-    Raises:
-        StoreError: there is a manifest in a folder that is no step's.
-    """
+    """Return the steps whose manifests are among a store's keys, ascending; a StoreError says that
+    there is a manifest in a folder that is no step's."""
     steps = []
     for key in keys:
         found = _MANIFEST.fullmatch(key)

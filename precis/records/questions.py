@@ -108,11 +108,8 @@ def were_read() -> pl.Expr:
 
 
 def read_answers(path: Path) -> pl.DataFrame:
-    """Return the results of a file with the questions beside it, as `answers_in` has them.
-
-    Raises:
-        StoreError: one of the files is missing, or is not what it should be.
-    """
+    """Return the results of a file with the questions beside it, as `answers_in` has them; a
+    StoreError says that one of the files is missing, or is not what it should be."""
     results = read_results(path)
     beside = path.with_name("questions.parquet")
     try:

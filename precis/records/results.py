@@ -154,11 +154,8 @@ def metric(name: str) -> pl.Expr:
 
 
 def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
-    """Rows as a frame in SCHEMA, ordered by KEY whatever order they came in.
-
-    Raises:
-        StoreError: two rows have the same key.
-    """
+    """Rows as a frame in SCHEMA, ordered by KEY whatever order they came in; a StoreError says that
+    two rows have the same key."""
     frame = pl.DataFrame(list(rows), schema=SCHEMA, orient="row").sort(KEY, nulls_last=False)
     repeated = frame.filter(pl.struct(KEY).is_duplicated())
     if not repeated.is_empty():
@@ -183,11 +180,8 @@ def write_results(frame: pl.DataFrame, path: Path) -> None:
 
 
 def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
-    """Read one or several files of results.
-
-    Raises:
-        StoreError: a file is missing, or is not a file of results.
-    """
+    """Read one or several files of results; a StoreError says that a file is missing, or is not a
+    file of results."""
     files = [paths] if isinstance(paths, Path) else list(paths)
     return pl.concat(list(map(_read, files))) if files else SCHEMA.to_frame()
 

@@ -55,11 +55,8 @@ class CorpusRow:
 
 
 def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
-    """The rows of a source, in their order.
-
-    Raises:
-        DocumentsError: it can't be read, has no rows, or lacks a column.
-    """
+    """The rows of a source, in their order; a DocumentsError says that it can't be read, has no
+    rows, or lacks a column."""
     if config.source == "bundled":
         return _file_rows(Path(str(files("precis.data") / "fictional.parquet")))
     if not config.source.strip():

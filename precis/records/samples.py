@@ -114,11 +114,8 @@ def with_tokens(choice: dict[str, Any], call: SampledCall) -> "Choice":
 
 
 def sampled_in(trajectory: "art.Trajectory") -> Iterator[Sampled]:
-    """Give the tokens of each call of a trajectory.
-
-    Raises:
-        TrainerError: one of its choices carries none.
-    """
+    """Give the tokens of each call of a trajectory; a TrainerError says that one of its choices
+    carries none."""
     for choice in choices_in(trajectory):
         yield tokens_of(choice)
 
@@ -133,11 +130,8 @@ def choices_in(trajectory: "art.Trajectory") -> "Iterator[Choice]":
 
 
 def tokens_of(choice: "Choice") -> Sampled:
-    """Return the tokens that a choice carries.
-
-    Raises:
-        TrainerError: it carries none, or not a log probability for each.
-    """
+    """Return the tokens that a choice carries; a TrainerError says that it carries none, or not a
+    log probability for each."""
     carried = choice.model_extra or {}
     names = ("prompt_token_ids", "token_ids", "token_logprobs")
     if any(carried.get(name) is None for name in names):

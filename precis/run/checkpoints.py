@@ -126,11 +126,8 @@ def named_step(pointer: Blob | None) -> int | None:
 
 
 def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
-    """Return a committed checkpoint's manifest; None if it was never completed.
-
-    Raises:
-        CorruptCheckpoint: the manifest can't be understood, or is another checkpoint's.
-    """
+    """Return a committed checkpoint's manifest; None if it was never completed. A CorruptCheckpoint
+    says that the manifest can't be understood, or is another checkpoint's."""
     key = manifest_key(model, step)
     blob = store.get(key)
     if blob is None:
@@ -226,11 +223,8 @@ def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -
 
 
 def verify(store: Store, checkpoint: Checkpoint) -> None:
-    """Read all files of a checkpoint and compare them with its manifest.
-
-    Raises:
-        CorruptCheckpoint: a file differs.
-    """
+    """Read all files of a checkpoint and compare them with its manifest; a CorruptCheckpoint says
+    that a file differs."""
     for file in checkpoint.files:
         with TemporaryDirectory() as temporary:
             _fetch(store, checkpoint.key_of(file), Path(temporary), file)

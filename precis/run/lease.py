@@ -181,21 +181,14 @@ def lease_key(model: str) -> str:
 
 
 def read_lease(store: Store, model: str) -> Holder | None:
-    """Read who holds, or last held, the lease on a model; None if it was never held.
-
-    Raises:
-        StoreError: the lease can't be read, or was written by a newer Précis.
-    """
+    """Read who holds, or last held, the lease on a model; None if it was never held. A StoreError
+    says that the lease can't be read, or was written by a newer Précis."""
     blob = store.get(lease_key(model))
     return _parse(blob, model) if blob else None
 
 
 def check_free(store: Store, model: str) -> None:
-    """See that no live run holds the lease on a model.
-
-    Raises:
-        LeaseHeld: one does.
-    """
+    """See that no live run holds the lease on a model; a LeaseHeld says that one does."""
     holder = read_lease(store, model)
     if holder is not None:
         _refuse_if_alive(holder, model, datetime.now(UTC))

@@ -175,11 +175,8 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
 
 
 def sizes_of_run(store: Store, model: str) -> dict[str, int]:
-    """Return the size of each object that the store holds of a run, by its key.
-
-    Raises:
-        UnusableRun: it holds nothing of it.
-    """
+    """Return the size of each object that the store holds of a run, by its key; an UnusableRun says
+    that it holds nothing of it."""
     # What is no name would be a folder within a run.
     sizes = {} if "/" in model else store.sizes(f"{model}/")
     if not sizes:

@@ -20,11 +20,8 @@ _S3 = "s3://"
 
 
 def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents of these keys; those of a bucket are fetched side by side.
-
-    Raises:
-        StoreError: one of them can't be read.
-    """
+    """Return the contents of these keys; those of a bucket are fetched side by side. A StoreError
+    says that one of them can't be read."""
     if not store.url.startswith(_S3):
         found = {}
         for key in keys:

@@ -30,11 +30,8 @@ class KeptRecords:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kept")
 
     async def open(self) -> None:
-        """See what is there: one listing, instead of a look for each that is missing.
-
-        Raises:
-            StoreError: the store can't be read.
-        """
+        """See what is there: one listing, instead of a look for each that is missing. A StoreError
+        says that the store can't be read."""
         self._known = set(await self._in_thread(self._store.keys, _PREFIX))
 
     async def get(self, name: str, decode: Callable[[Any], T]) -> T | None:
@@ -55,11 +52,7 @@ class KeptRecords:
             return None
 
     async def put(self, name: str, record: Any) -> None:
-        """Keep a record, which is JSON.
-
-        Raises:
-            StoreError: it can't be written.
-        """
+        """Keep a record, which is JSON; a StoreError says that it can't be written."""
         key = f"{_PREFIX}{name}.json"
         data = json.dumps(record, ensure_ascii=False).encode()
         await self._in_thread(self._store.put, key, data)

@@ -29,11 +29,7 @@ def fault_of(path: str) -> str:
 
 
 def check_key(key: str, url: str) -> str:
-    """Return the same key.
-
-    Raises:
-        StoreError: it is none.
-    """
+    """Return the same key; a StoreError says that it is none."""
     fault = fault_of(key)
     if fault:
         raise StoreError(f"{key[:200]!r} can't be a key of {url}: it {fault}.")
@@ -42,11 +38,7 @@ def check_key(key: str, url: str) -> str:
 
 def check_prefix(prefix: str, url: str) -> str:
     """Return the same beginning of keys: nothing, a folder that ends in a slash, or a key's
-    beginning.
-
-    Raises:
-        StoreError: no key begins so.
-    """
+    beginning. A StoreError says that no key begins so."""
     if prefix:
         check_key(prefix.removesuffix("/"), url)
     return prefix

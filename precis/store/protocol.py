@@ -34,11 +34,8 @@ class Store(Protocol):
         """The address of the store, in the form that `open_store` takes."""
 
     def check(self) -> None:
-        """Prove that the store takes, keeps and forgets what it is given.
-
-        Raises:
-            StoreRefused: the key, the bucket or a permission is wrong.
-        """
+        """Prove that the store takes, keeps and forgets what it is given; a StoreRefused says that
+        the key, the bucket or a permission is wrong."""
 
     def get(self, key: str) -> Blob | None:
         """Read a small object, up to SMALL_BYTES_MAX; None if there is none."""
@@ -47,11 +44,8 @@ class Store(Protocol):
         """Write a small object and return its version."""
 
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
-        """Write only over this version, or, for None, only where there is nothing.
-
-        Raises:
-            StoreConflict: the object is at another version.
-        """
+        """Write only over this version, or, for None, only where there is nothing; a StoreConflict
+        says that the object is at another version."""
 
     def upload(self, path: Path, key: str) -> None:
         """Copy a local file into the store."""
@@ -77,11 +71,8 @@ class Store(Protocol):
 
 
 def refuse_too_large(size: int, where: str) -> None:
-    """Refuse to read what no small object can be.
-
-    Raises:
-        StoreError: it has more than SMALL_BYTES_MAX.
-    """
+    """Refuse to read what no small object can be; a StoreError says that it has more than
+    SMALL_BYTES_MAX."""
     if size > SMALL_BYTES_MAX:
         raise StoreError(
             f"{where} has {size} bytes, and no record that Précis writes has more than "
@@ -91,11 +82,8 @@ def refuse_too_large(size: int, where: str) -> None:
 
 
 def prove_store(store: Store) -> None:
-    """Write, read and delete a small object, and see a conditional write refused.
-
-    Raises:
-        StoreRefused: the store does not keep what it is given, or overwrites what it must not.
-    """
+    """Write, read and delete a small object, and see a conditional write refused; a StoreRefused
+    says that the store does not keep what it is given, or overwrites what it must not."""
     key = f"preflight-{secrets.token_hex(8)}"
     data = b"written by preflight"
     version = store.put_if(key, data, None)

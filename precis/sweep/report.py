@@ -33,11 +33,7 @@ def store_report(store: Store, name: str, page: str, ranked: Sequence[SettingsRe
 
 
 def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
-    """Stop here if no trial was measured.
-
-    Raises:
-        UnusableRun: none was.
-    """
+    """Stop here if no trial was measured; an UnusableRun says that none was."""
     if ranked[0].accuracy is None:
         failure = ranked[0].trials[0].failure or "nothing that it said"
         raise UnusableRun(

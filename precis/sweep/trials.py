@@ -82,11 +82,8 @@ def check_trials(
 
 
 def refuse_launcher(deployment: str, entrypoint: str) -> None:
-    """Refuse a deployment that launches a managed job and ends: its run has trained nothing then.
-
-    Raises:
-        ConfigError: it is one.
-    """
+    """Refuse a deployment that launches a managed job and ends: its run has trained nothing then. A
+    ConfigError says that it is one."""
     if _LAUNCHER in entrypoint:
         raise ConfigError(
             f"A run of {deployment} ends once its managed job is launched, so that a sweep would "

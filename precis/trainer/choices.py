@@ -41,11 +41,8 @@ def encode_choice(choice: Choice, before: Sequence[int] = ()) -> Json:
 
 
 def decode_choice(encoded: Json, before: Sequence[int] = ()) -> Choice:
-    """Return the answer that `encode_choice` was given.
-
-    Raises:
-        ValueError: it is no answer, or has not as many tokens as log probabilities.
-    """
+    """Return the answer that `encode_choice` was given; a ValueError says that it is no answer, or
+    has not as many tokens as log probabilities."""
     if _PROMPT in encoded:
         shared, rest = encoded[_PROMPT]
         if shared > len(before):

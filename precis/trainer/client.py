@@ -229,11 +229,8 @@ class RemoteTrainer:
 
     async def save(self, model: Model, step: int, into: Path) -> None:
         """Copy a checkpoint that the trainer holds to a folder on this side, and compare it with
-        what the trainer says of it.
-
-        Raises:
-            TrainerError: it does not hold the checkpoint, or sends something else.
-        """
+        what the trainer says of it; a TrainerError says that it does not hold the checkpoint, or
+        sends something else."""
         held = (await self.state(model)).checkpoints
         if step not in held:
             raise TrainerError(f"The trainer at {self.url} holds no checkpoint {step}.")

@@ -195,11 +195,7 @@ class TrainerService:
             await self.backend.forget(self.models[spec.name])
 
     def file(self, request: FileRequest) -> Path:
-        """Return a file of a checkpoint that is here.
-
-        Raises:
-            TrainerError: it is not here.
-        """
+        """Return a file of a checkpoint that is here; a TrainerError says that it is not here."""
         folder = self._journal(request.model).checkpoint(request.step).resolve()
         path = (folder / request.path).resolve()
         if not path.is_relative_to(folder) or not path.is_file():

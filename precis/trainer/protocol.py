@@ -130,11 +130,8 @@ class Event(Message):
 
 
 def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
-    """Groups as JSON.
-
-    Raises:
-        RolloutError: a reward is not a finite number, which JSON can't carry.
-    """
+    """Groups as JSON; a RolloutError says that a reward is not a finite number, which JSON can't
+    carry."""
     groups = list(groups)
     for group in groups:
         for trajectory in group.trajectories:

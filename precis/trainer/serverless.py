@@ -145,11 +145,8 @@ class WandbBackend(ServerlessBackend):
 
 
 def open_wandb(path: Path) -> WandbBackend:
-    """Return the backend of the W&B account whose key is in the environment.
-
-    Raises:
-        ConfigError: there is no key.
-    """
+    """Return the backend of the W&B account whose key is in the environment; a ConfigError says
+    that there is no key."""
     key = Environment().wandb_api_key
     if key is None:
         raise ConfigError("Serverless training needs WANDB_API_KEY: set it, here or in .env.")

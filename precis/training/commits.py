@@ -42,11 +42,8 @@ class CommitPipeline:
             self._clear()
 
     async def abandon(self) -> None:
-        """See the commit end that a lost trainer was at; what came of it, the store will say.
-
-        Raises:
-            StoreError: it failed for another reason than the trainer's loss.
-        """
+        """See the commit end that a lost trainer was at; what came of it, the store will say. A
+        StoreError says that it failed for another reason than the trainer's loss."""
         task = self._task
         if task is None:
             return

@@ -248,11 +248,8 @@ class TrainingLoop:
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:
-        """Bring a trainer that is lost in the block up again; what was under way is repeated.
-
-        Raises:
-            TrainerLost: it was lost `recoveries_max` times since a step was last committed.
-        """
+        """Bring a trainer that is lost in the block up again; what was under way is repeated. A
+        TrainerLost says that it was lost `recoveries_max` times since a step was last committed."""
         try:
             yield
         except TrainerLost as error:

@@ -55,21 +55,15 @@ class CheckpointServer:
         self._losses = 0
 
     async def fetch(self) -> None:
-        """Have the trainer serve the checkpoints.
-
-        Raises:
-            TrainerLost: it was lost more than `recoveries_max` times in this benchmark.
-        """
+        """Have the trainer serve the checkpoints; a TrainerLost says that it was lost more than
+        `recoveries_max` times in this benchmark."""
         await self._retrying(self._fetch)
 
     async def with_checkpoint(
         self, contender: Contender, work: Callable[[ContenderSpec], Awaitable[T]]
     ) -> T:
-        """Do what needs a checkpoint; where the trainer is lost, do all of it again.
-
-        Raises:
-            TrainerLost: it was lost more than `recoveries_max` times in this benchmark.
-        """
+        """Do what needs a checkpoint; where the trainer is lost, do all of it again. A TrainerLost
+        says that it was lost more than `recoveries_max` times in this benchmark."""
 
         async def work_where_it_is_now() -> T:
             spec = next(one for one in self.contenders if one.contender == contender)
@@ -154,11 +148,8 @@ async def fetch_checkpoints(
 
 
 async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Measurement:
-    """Have a contender attempt each held-out scenario.
-
-    Raises:
-        TrainerLost: the trainer that serves it is gone.
-    """
+    """Have a contender attempt each held-out scenario; a TrainerLost says that the trainer that
+    serves it is gone."""
     held_out = run.environment.scenarios("validation")
     tell = partial(run.tell, contender)
     async with run.client_of(contender) as client:

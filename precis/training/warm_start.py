@@ -65,11 +65,7 @@ async def collect_demonstrations(
     run: Run, journal: DemonstrationJournal, scenarios: Sequence[Scenario]
 ) -> None:
     """Have rollouts of some scenarios made, by a teacher or the policy itself, and keep those to
-    imitate.
-
-    Raises:
-        BudgetReached: the teacher's next answer might lead past the budget.
-    """
+    imitate; a BudgetReached says that the teacher's next answer might lead past the budget."""
     settings = _settings(run)
     environment = run.environment
     teacher = teacher_of(run.config)
@@ -92,11 +88,8 @@ async def collect_demonstrations(
 
 
 async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
-    """Turn adapter 0 into adapter 1, by imitation; a repeat gets the stored result.
-
-    Raises:
-        ConfigError: there is nothing to imitate.
-    """
+    """Turn adapter 0 into adapter 1, by imitation; a repeat gets the stored result. A ConfigError
+    says that there is nothing to imitate."""
     assert run.warm_start is not None
     warm_start = run.warm_start
     shown = warm_start.given or journal.all

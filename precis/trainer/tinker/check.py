@@ -40,11 +40,7 @@ async def check_service(settings: TinkerTrainer) -> str:
 
 def check_key(settings: TinkerTrainer) -> str | None:
     """Return the key of the environment; None where there is none, and a service of one's own asks
-    none.
-
-    Raises:
-        ConfigError: it is missing, or is none.
-    """
+    none. A ConfigError says that it is missing, or is none."""
     secret = Environment().tinker_api_key
     if secret is None and settings.service == "skyrl":
         return None
@@ -62,11 +58,7 @@ def is_client_installed() -> bool:
 
 
 def require_client() -> None:
-    """See that the service's client is installed.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """See that the service's client is installed; a ConfigError says that it is not."""
     if not is_client_installed():
         raise ConfigError(
             "trainer.kind is 'tinker', but the client of the Tinker API is not installed: run "

@@ -59,11 +59,8 @@ def write_kept(folder: Path, kept: Kept) -> None:
 
 
 def read_kept(folder: Path) -> Kept:
-    """Read from a checkpoint where the service has its step.
-
-    Raises:
-        CorruptCheckpoint: the checkpoint does not say so.
-    """
+    """Read from a checkpoint where the service has its step; a CorruptCheckpoint says that the
+    checkpoint does not say so."""
     file = folder / KEPT_FILE
     try:
         return Kept.model_validate_json(file.read_bytes())
@@ -77,11 +74,8 @@ def read_kept(folder: Path) -> Kept:
 async def copy_weights(
     service: TinkerService, client: tinker.ServiceClient, sampler: str, into: Path
 ) -> None:
-    """Copy the weights that the service has under a path into a folder.
-
-    Raises:
-        TrainerLost: they can't be had.
-    """
+    """Copy the weights that the service has under a path into a folder; a TrainerLost says that
+    they can't be had."""
     run, _, checkpoint = sampler.removeprefix("tinker://").partition("/")
     rest = client.create_rest_client()
     asked = rest.get_checkpoint_archive_url_async(run, checkpoint)

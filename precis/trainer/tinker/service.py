@@ -73,11 +73,8 @@ class TinkerService:
         return await self.ask("open a session", run_apart(self._open))
 
     async def list_models(self) -> list[str]:
-        """Return the base models that it serves.
-
-        Raises:
-            TrainerLost: nobody listens at its address.
-        """
+        """Return the base models that it serves; a TrainerLost says that nobody listens at its
+        address."""
         await self._require_listener()
         self._prepare()
         client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
@@ -220,9 +217,6 @@ def status_of(error: Exception) -> int | None:
 
 
 def find_service(settings: TinkerTrainer) -> TinkerService:
-    """Return the service of some settings, with the key of the environment.
-
-    Raises:
-        ConfigError: there is no key, or it is none.
-    """
+    """Return the service of some settings, with the key of the environment; a ConfigError says that
+    there is no key, or it is none."""
     return TinkerService(settings.address, check_key(settings) or _NO_KEY)

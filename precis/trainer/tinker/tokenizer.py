@@ -53,11 +53,8 @@ class ChatTokenizer:
 
 @lru_cache(maxsize=4)
 def load_tokenizer(name: str) -> ChatTokenizer:
-    """Return a tokenizer of the Hub, or of a folder.
-
-    Raises:
-        ConfigError: there is none, or it has no chat template.
-    """
+    """Return a tokenizer of the Hub, or of a folder; a ConfigError says that there is none, or it
+    has no chat template."""
     from transformers import AutoTokenizer  # seconds to import
     from transformers.utils import logging
 
