@@ -27,7 +27,10 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     settings = _settings_of(file, given.get("environment"))
     if settings["kind"] == "python":
         load_python(file, settings.get("score", ""), settings.get("rubric", ""))
-    model = name_of(_what(settings))
+    command = settings.get("command")
+    first = command[0] if isinstance(command, list) and command else ""
+    names = [settings.get(name) for name in ("file", "game", "dataset", "id")]
+    model = name_of(Path(str(next(filter(None, [*names, first]), settings["kind"]))))
     base: dict[str, Any] = {
         "trainer": {"kind": "tool_calls"},
         # Two cores answer everything here: more at a time would only wait longer.
@@ -65,15 +68,6 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
             "Give one, as in {kind: textarena, game: ConnectFour-v0}.",
         )
     return {**beside, **settings}
-
-
-def _what(settings: Mapping[str, Any]) -> Path:
-    """Return what a model of these settings is named after."""
-    command = settings.get("command")
-    first = command[0] if isinstance(command, list) and command else ""
-    names = [settings.get(name) for name in ("file", "game", "dataset", "id")]
-    named = next(filter(None, [*names, first]), settings["kind"])
-    return Path(str(named))
 
 
 def name_of(path: Path) -> str:

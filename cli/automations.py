@@ -26,7 +26,12 @@ async def apply() -> list[str]:
     """Bring every automation here to the server, over an older one of its name; their names. A
     ConfigError says that one names a deployment that the server does not have."""
     async with get_client() as client:
-        channel = await _channel()
+        address = Environment().notify_url
+        channel = None
+        if address is not None:
+            # The block of Slack's webhooks takes any address that Apprise knows, mailtos:// too.
+            block = SlackWebhook(url=SecretStr(address.get_secret_value()))
+            channel = str(await block.save(BLOCK, overwrite=True))
         return [await _apply(client, path, channel) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
@@ -74,15 +79,3 @@ async def _action(
         rest = {key: value for key, value in action.items() if key != "deployment"}
         return {**rest, "source": "selected", "deployment_id": str(deployment.id)}
     return action
-
-
-async def _channel() -> str | None:
-    """Save the channel of notifications as a block of Prefect's; None where nothing is configured.
-
-    The block of Slack's webhooks takes any address that Apprise knows, `mailtos://…` among them.
-    """
-    address = Environment().notify_url
-    if address is None:
-        return None
-    block = SlackWebhook(url=SecretStr(address.get_secret_value()))
-    return str(await block.save(BLOCK, overwrite=True))

@@ -1,7 +1,7 @@
 """The deployments of prefect.yaml, and settings as `-p name=value` gives them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -22,7 +22,12 @@ def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
         ConfigError: prefect.yaml has no such deployment of training or a benchmark.
     """
     entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    named = {_name(entry): entry for entry in entries if _flow(entry) in _MODELS}
+    named = {}
+    for entry in entries:
+        flow = entry["entrypoint"].rpartition(":")[2]
+        if flow in _MODELS:
+            # As `prefect deployment run` takes it.
+            named[f"{flow}/{entry['name']}"] = entry
     if deployment not in named:
         raise ConfigError(
             f"prefect.yaml has no deployment {deployment!r} of training or a benchmark; it has "
@@ -30,7 +35,8 @@ def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
         )
     entry = named[deployment]
     launches = entry["entrypoint"].startswith(_LAUNCHER)
-    return ManagedConfig if launches else _MODELS[_flow(entry)], entry["parameters"]
+    flow = deployment.partition("/")[0]
+    return ManagedConfig if launches else _MODELS[flow], entry["parameters"]
 
 
 def read_params(params: Sequence[str]) -> dict[str, Any]:
@@ -48,12 +54,3 @@ def read_params(params: Sequence[str]) -> dict[str, Any]:
                 raise ConfigError(f"-p {name}: {value} is no JSON ({error}).") from error
             settings[name] = value
     return settings
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    """Return a deployment's name as `prefect deployment run` takes it."""
-    return f"{_flow(entry)}/{entry['name']}"
-
-
-def _flow(entry: Mapping[str, Any]) -> str:
-    return str(entry["entrypoint"].rpartition(":")[2])

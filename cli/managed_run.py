@@ -37,8 +37,12 @@ async def execute(run_id: UUID) -> int:
             # on the Cancel button.
             channel = context.control_channel
             starter = EngineCommandStarter(entrypoint=_ENTRYPOINT, control_channel=channel)
+
+            async def resolve_flow(_: FlowRun) -> Flow[Any, Any]:
+                return train
+
             executor = context.create_executor(
-                run, starter, resolve_flow=_flow_of, propose_submitting=False
+                run, starter, resolve_flow=resolve_flow, propose_submitting=False
             )
             await executor.submit()
     async with get_client() as client:  # a cancelled run is one only when all of that has ended
@@ -80,10 +84,6 @@ async def reopen(client: PrefectClient, run_id: UUID) -> FlowRun:
 def _is_over(run: FlowRun) -> bool:
     """Return whether nothing is left to do."""
     return run.state is not None and (run.state.is_completed() or run.state.is_cancelled())
-
-
-async def _flow_of(_: FlowRun) -> Flow[Any, Any]:
-    return train
 
 
 def main() -> None:

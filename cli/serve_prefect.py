@@ -139,17 +139,14 @@ def end_when_unused(
     """
     began_with = lock.stat().st_ino
     while not stopped.wait(_LOOK_S):
-        if not _is_there(lock, began_with):
+        try:
+            is_there = lock.stat().st_ino == began_with
+        except OSError:
+            is_there = False
+        if not is_there:
             return end(f"{lock.parent} is gone.")
         if last_use.idle_s > _IDLE_MAX_S:
             return end(f"For {_IDLE_MAX_S / 3600:.0f} hours nobody has asked for anything.")
-
-
-def _is_there(lock: Path, inode: int) -> bool:
-    try:
-        return lock.stat().st_ino == inode
-    except OSError:
-        return False
 
 
 def main(

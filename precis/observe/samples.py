@@ -1,6 +1,6 @@
 """Rollouts and standings as W&B shows them: tables, pictures, and the results as a file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,14 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
     words = benchmark.words
     scenarios = words.nouns.scenarios
     columns = ("contender", words.measure, "low", "high", *benchmark.columns, scenarios, "usd")
-    log.table(None, "benchmark/standings", (*columns, "ranked"), list(_standings(benchmark)))
+    rows = []
+    for each in benchmark.standings:
+        found = each.accuracy
+        figures = (found.mean, found.low, found.high) if found else (None,) * 3
+        others = [column[each.contender] for column in benchmark.columns.values()]
+        own = (each.documents, each.usd, each.complete)
+        rows.append((name(each.contender), *figures, *others, *own))
+    log.table(None, "benchmark/standings", (*columns, "ranked"), rows)
     paths = {}
     for chart_name, chart in benchmark.charts().items():
         paths[f"benchmark/{chart_name}"] = path = folder / f"{chart_name}.png"
@@ -53,11 +60,3 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
     log.images(None, paths)
     write_results(benchmark.frame, folder / "results.parquet")
     log.artifact(f"{model}-results", "results", folder / "results.parquet")
-
-
-def _standings(benchmark: Benchmark) -> Iterator[tuple[Any, ...]]:
-    for each in benchmark.standings:
-        accuracy = each.accuracy
-        figures = (accuracy.mean, accuracy.low, accuracy.high) if accuracy else (None,) * 3
-        others = [column[each.contender] for column in benchmark.columns.values()]
-        yield (name(each.contender), *figures, *others, each.documents, each.usd, each.complete)

@@ -129,7 +129,11 @@ class Sender:
             try:
                 await self._service.send(client, batch)
             except httpx.HTTPError as error:
-                if tried == tries or not _passes(error):
+                passes = True  # another try may help
+                if isinstance(error, httpx.HTTPStatusError):
+                    status = error.response.status_code
+                    passes = status == 429 or status >= 500
+                if tried == tries or not passes:
                     self.lost += len(batch)
                     self._warn(_reason(error))
                     return
@@ -146,13 +150,6 @@ class Sender:
                 self._service.name,
                 reason,
             )
-
-
-def _passes(error: httpx.HTTPError) -> bool:
-    """Return whether another try may help."""
-    if not isinstance(error, httpx.HTTPStatusError):
-        return True
-    return error.response.status_code == 429 or error.response.status_code >= 500
 
 
 def _reason(error: httpx.HTTPError) -> str:

@@ -62,9 +62,6 @@ class Lease:
             raise self._lost
         await self._renew()
 
-    async def _acquire(self, over: Blob | None) -> None:
-        self._version = await self._write(self.holder, over.version if over else None)
-
     async def _renew(self) -> None:
         async with self._writing:
             try:
@@ -167,7 +164,8 @@ async def _try_acquire(
         if not take_over:
             _refuse_if_alive(holder, model, lease.holder.since)
     try:
-        await lease._acquire(present)
+        version = present.version if present else None
+        lease._version = await lease._write(lease.holder, version)
     except StoreConflict as error:
         winner = await asyncio.to_thread(read_lease, store, model)
         if take_over and present and winner and winner.id == _parse(present, model).id:

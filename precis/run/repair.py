@@ -103,7 +103,11 @@ def _refuse_intact(store: Store, model: str) -> None:
     try:
         found = find_ledger(store, model)
     except UnusableRun as error:
-        if _is_newer(error.__cause__):
+        cause = error.__cause__
+        # Its only problems are fields that this version does not know.
+        if isinstance(cause, ValidationError) and all(
+            problem["type"] == _UNKNOWN_FIELD for problem in cause.errors()
+        ):
             raise ConfigError(
                 f"The ledger of {model!r} was written by a newer Précis: update this one."
             ) from error
@@ -112,13 +116,6 @@ def _refuse_intact(store: Store, model: str) -> None:
         raise ConfigError(f"The ledger of {model!r} is intact: there is nothing to repair.")
     if not steps_in(store.keys(checkpoints_key(model))):
         raise no_ledger(store, model)
-
-
-def _is_newer(cause: BaseException | None) -> bool:
-    """Return whether a ledger's only problems are fields that this version does not know."""
-    if not isinstance(cause, ValidationError):
-        return False
-    return all(problem["type"] == _UNKNOWN_FIELD for problem in cause.errors())
 
 
 def _read_manifests(store: Store, model: str) -> tuple[dict[int, Checkpoint], dict[int, str]]:

@@ -10,7 +10,7 @@ from precis.errors import UnusableRun
 from precis.markdown import escape
 from precis.report.wording import Words
 from precis.store import Store
-from precis.sweep.ranking import SEEDS_MIN, SettingsResult, TrialResult
+from precis.sweep.ranking import SEEDS_MIN, SettingsResult
 from precis.sweep.trials import describe
 
 _OF_TWO = (
@@ -115,14 +115,11 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
 
 def trial_lines(ranked: Sequence[SettingsResult]) -> str:
     """One JSON object a line for each trial, in the order of the ranking."""
-    trials = chain.from_iterable(one.trials for one in ranked)
-    return "".join(f"{json.dumps(_fields(trial))}\n" for trial in trials)
-
-
-def _fields(result: TrialResult) -> dict[str, object]:
-    fields = asdict(result)
-    trial = fields.pop("trial")
-    return {**trial, **fields}
+    lines = []
+    for result in chain.from_iterable(one.trials for one in ranked):
+        fields = asdict(result)
+        lines.append(json.dumps({**fields.pop("trial"), **fields}) + "\n")
+    return "".join(lines)
 
 
 def _words(ranked: Sequence[SettingsResult]) -> Words:

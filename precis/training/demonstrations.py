@@ -48,7 +48,13 @@ class DemonstrationJournal:
         self._version = blob.version if blob else None
         self._collected = Collected(identity=identity)
         if blob is not None:
-            before = _read(blob.data, f"{store.url}/{self._key}")
+            try:
+                before = Collected.model_validate_json(blob.data)
+            except ValidationError as error:
+                raise StoreError(
+                    f"{store.url}/{self._key} can't be read as the demonstrations of a warm start.",
+                    "Delete it: they are collected anew.",
+                ) from error
             if before.identity == identity:
                 self._collected = before
 
@@ -156,13 +162,3 @@ def sft_options(config: TrainConfig, demonstrations: int) -> dict[str, Any]:
         warmup_steps=int(_WARMUP_SHARE * updates),
     )
     return {"batch_size": settings.batch_size, "learning_rates": rates}
-
-
-def _read(data: bytes, where: str) -> Collected:
-    try:
-        return Collected.model_validate_json(data)
-    except ValidationError as error:
-        raise StoreError(
-            f"{where} can't be read as the demonstrations of a warm start.",
-            "Delete it: they are collected anew.",
-        ) from error
