@@ -38,11 +38,8 @@ class ManagedJob:
 
 
 async def find(name: str) -> ManagedJob | None:
-    """Return the job of this name that is at work; None if there is none.
-
-    Raises:
-        ClusterError: SkyPilot can't be asked, or is about to end the job.
-    """
+    """Return the job of this name that is at work; None if there is none. A ClusterError says that
+    SkyPilot can't be asked, or is about to end the job."""
     submit = functools.partial(
         _sdk().queue_v2, refresh=False, skip_finished=True, all_users=True, name_match=name
     )

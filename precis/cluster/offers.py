@@ -34,11 +34,7 @@ async def gpu_offered(config: ClusterConfig) -> str:
 
 
 async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
-    """Say how long the budget pays for the machine.
-
-    Raises:
-        ConfigError: less than an hour.
-    """
+    """Say how long the budget pays for the machine; a ConfigError: for less than an hour."""
     prices = [price_of(one, config) for one in await offers(config)]
     dearest = max(prices, default=0.0)
     if budget_usd is None:

@@ -43,11 +43,7 @@ class Work:
 
 
 def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
-    """Return the `sky.Task` that serves the trainer.
-
-    Raises:
-        ConfigError: Précis runs from no checkout, so there is nothing to send.
-    """
+    """Return the `sky.Task` that serves the trainer; ConfigError without a checkout to send."""
     secrets, settings = s3_variables()
     envs = {
         **settings,

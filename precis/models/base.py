@@ -128,7 +128,7 @@ def refuse_quantized(folder: Path, targets: list[str]) -> None:
 
 
 def base_config(folder: Path) -> dict[str, Any]:
-    """Return a model's `config.json`; a ConfigError says that it can't be read."""
+    """Return a model's `config.json`, or raise ConfigError."""
     path = folder / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

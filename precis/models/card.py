@@ -84,11 +84,8 @@ def card_of(
     repo: str,
     benchmarked: BenchmarkOfModel | None,
 ) -> str:
-    """Return a card in the Hub's form: metadata between dashes, then Markdown.
-
-    Args:
-        base: the base model's name; empty for the embedded policy.
-    """
+    """Return a card in the Hub's form: metadata between dashes, then Markdown. The base is empty
+    for the embedded policy."""
     sections = [
         f"---\n{_metadata(model, base, file_format)}\n---\n",
         _introduction(model, base, repo),

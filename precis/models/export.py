@@ -106,11 +106,7 @@ def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> N
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that were written.
-
-    Attributes:
-        proof: of merged weights; None where nothing was merged.
-    """
+    """The folder that was written, and the proof of merged weights."""
 
     folder: Path
     proof: Proof | None = None
@@ -141,10 +137,8 @@ def export_model(
 ) -> Exported:
     """Write a model to a folder that is not there yet, or is empty; all of it or nothing.
 
-    Raises:
-        ConfigError: the folder is taken, or the base or the converter is not there.
-        MergeError: the merged weights are not what they should be.
-        CorruptCheckpoint: the checkpoint differs from its manifest.
+    Raises ConfigError where folder, base or converter can't be used, MergeError where the merged
+    weights are not what they should be.
     """
     options = options or ExportOptions()
     if model.kind == "policy" and file_format != "adapter":

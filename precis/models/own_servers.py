@@ -19,11 +19,7 @@ _BYTES_MAX = 4096
 
 
 class Server(Record):
-    """An OpenAI-compatible server of this user.
-
-    Attributes:
-        url: with its `/v1`.
-    """
+    """An OpenAI-compatible server of this user; its URL ends in `/v1`."""
 
     url: str
     key: str = Field(repr=False)
@@ -31,11 +27,8 @@ class Server(Record):
 
 @contextmanager
 def announced(server: Server) -> Iterator[int]:
-    """Let this user's other commands find a server while the block lasts.
-
-    Yields:
-        A descriptor that holds the lock: the server counts as alive while any process has it.
-    """
+    """Let this user's other commands find a server while the block lasts, and give the descriptor
+    that holds its lock: it counts as alive while any process has that."""
     folder = private_home() / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{server.url.partition('://')[2].replace('/', '_')}.json"

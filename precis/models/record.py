@@ -64,12 +64,8 @@ class TrainingRecord(Record):
 def training_record(
     config: RunConfig, judge: str, scenarios: tuple[int, int] = (0, 0)
 ) -> TrainingRecord:
-    """Build the record of a run's settings.
-
-    Args:
-        judge: the model that ruled; empty for none.
-        scenarios: how many an agent is trained on, and how many are held out.
-    """
+    """Build the record of a run's settings, of its judge, and of how many scenarios an agent is
+    trained on and how many are held out."""
     documents = config.documents
     trainer = config.trainer
     environment = config.environment

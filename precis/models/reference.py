@@ -45,11 +45,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class NamedCheckpoint:
-    """A checkpoint of a run.
-
-    Attributes:
-        record: how it was trained; None for a run of a version that did not write it down.
-    """
+    """A checkpoint of a run; its record says how it was trained, where that was written down."""
 
     store: Store
     ledger: Ledger
@@ -99,12 +95,9 @@ class NamedCheckpoint:
 
 
 def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
-    """Return the checkpoint that a reference means; `best` is the most accurate that the store
-    still has.
+    """Return the checkpoint that a reference means; `best` is the best that the store still has.
 
-    Raises:
-        StoreError: there is no such run, or no whole checkpoint of it.
-        CorruptCheckpoint: the step that was asked for is not whole.
+    A StoreError says that there is none, a CorruptCheckpoint that the step is not whole.
     """
     ledger = load_ledger(store, reference.name)
     checkpoint = _choose(store, ledger, reference)

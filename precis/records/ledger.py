@@ -257,11 +257,8 @@ class Ledger(Record):
         return newest if self.stopped_early is None else self.best
 
     def advance(self, record: StepRecord, checkpoint: str = "") -> Self:
-        """Return the ledger after one more step.
-
-        Args:
-            checkpoint: the digest of the checkpoint that the step made, if it is known.
-        """
+        """Return the ledger after one more step, with the digest of its checkpoint, if that is
+        known."""
         advanced = self._with(
             next_step=record.step + 1,
             steps=(*self.steps, record),

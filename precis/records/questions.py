@@ -63,11 +63,7 @@ class QuestionRow:
 def questions_of(
     asked: Iterable[tuple[str, Sequence[QuestionRow]]], provenance: Provenance
 ) -> pl.DataFrame:
-    """Return what was asked about a contender's rollouts, ordered.
-
-    Args:
-        asked: the questions by the scenario's id.
-    """
+    """Return what was asked about a contender's rollouts, by the scenario's id, ordered."""
     rows: list[dict[str, Any]] = []
     for scenario_id, questions in asked:
         for one in questions:
@@ -84,11 +80,8 @@ def questions_of(
 
 
 def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Both tables as one for a person to audit: a row for each question, with its summary.
-
-    Columns are those of both, `document_id`, `summary`, and `disqualified`: why the summary scored
-    zero.
-    """
+    """Return both tables as one for a person to audit: a row for each question, with its summary,
+    and `disqualified`, why the summary scored zero."""
     why = pl.lit(None, pl.String)
     for cause in get_args(Disqualified):
         why = pl.when(metric(cause) > 0).then(pl.lit(cause)).otherwise(why)

@@ -222,12 +222,7 @@ def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame
 
 
 def results_before(store: Store, model: str, night: str, nights: int) -> pl.DataFrame:
-    """Return the results of the last nights before one.
-
-    Args:
-        night: its id, as in `results_key`.
-        nights: at most so many.
-    """
+    """Return the results of the last nights before one, named by its id, at most so many."""
     if not nights:
         return SCHEMA.to_frame()
     from pyarrow import ArrowException

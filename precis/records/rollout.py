@@ -36,11 +36,8 @@ class Scenario(Mapping[str, Any]):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """Return a scenario, or a dictionary with an `id`, as a scenario.
-
-        Raises:
-            ValueError: it has no id, or is not JSON; the message is a sentence.
-        """
+        """Return a scenario, or a dictionary with an `id`, as a scenario; a ValueError is a
+        sentence."""
         if isinstance(given, cls):
             return given
         name = given.get("id")
@@ -195,11 +192,7 @@ def encode_rollout(rollout: Rollout) -> dict[str, Any]:
 
 
 def decode_rollout(encoded: Json) -> Rollout:
-    """Return the rollout that `encode_rollout` was given, which may have been through JSON.
-
-    Raises:
-        KeyError, TypeError: it is no rollout.
-    """
+    """Return the rollout that `encode_rollout` was given; else KeyError or TypeError."""
     score = encoded["score"]
     calls = []
     for call in encoded["calls"]:

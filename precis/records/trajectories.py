@@ -121,12 +121,10 @@ def read_rollouts(
 
 
 def first_validation_step(store: Store, model: str, before: int | None = None) -> int | None:
-    """Return the step of a model's first validation; None if the store holds none.
+    """Return the step of a model's first validation in the store, before a step; None if there is
+    none.
 
-    It is the first that the store holds, and not the ledger: one that was rebuilt names none.
-
-    Args:
-        before: the validation is of an earlier step than this.
+    The ledger does not say it: one that was rebuilt names none.
     """
     for step in trajectory_steps(store, model, "validation"):
         if before is None or step < before:
@@ -137,12 +135,7 @@ def first_validation_step(store: Store, model: str, before: int | None = None) -
 def read_first_validation(
     store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
 ) -> list[Rollout] | None:
-    """Return the rollouts of a model's first validation; None if the store holds none.
-
-    Args:
-        scenarios: those that the rollouts may be of.
-        before: see `first_validation_step`.
-    """
+    """Return the rollouts of that validation, of these scenarios; None if the store holds none."""
     step = first_validation_step(store, model, before)
     if step is None:
         return None

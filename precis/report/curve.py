@@ -109,14 +109,8 @@ def learning_curve(
     ceiling: float | None = None,
     words: CurveWords = _PLAIN,
 ) -> Chart:
-    """Held-out score by step with its 95 % band, the training reward faintly behind it.
-
-    Args:
-        points: in any order; may be empty.
-        baselines: contenders that do not train, drawn as level lines.
-        ceiling: the best that any policy could reach.
-        words: what the curve is of.
-    """
+    """Draw held-out score by step with its 95 % band, the training reward faintly behind it;
+    contenders that do not train, and the ceiling, are level lines."""
     ordered = sorted(points, key=lambda point: point.step)
     levels = [(shorten(name), level) for name, level in (baselines or {}).items()]
     draw = partial(_draw_curve, ordered, levels, ceiling, words)

@@ -50,11 +50,8 @@ class NightlyAccuracy:
 
 
 def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
-    """Every complete contender of every night; of a trained model the newest checkpoint.
-
-    Args:
-        frames: rows of one night or of several; their column `night` is when it began.
-    """
+    """Return every complete contender of every night, of a trained model the newest checkpoint; the
+    rows' column `night` is when theirs began."""
     by_night: list[pl.DataFrame] = []
     for frame in frames:
         by_night.extend(frame.partition_by("night"))

@@ -32,11 +32,7 @@ _MARKERS_MAX = 12
 
 
 def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
-    """Return the held-out score, the reward and the turns to success by step, where known.
-
-    Args:
-        ledgers: by the names of their runs.
-    """
+    """Return the held-out score, the reward and the turns to success by step, where known."""
     scores: dict[str, Points] = {}
     rewards: dict[str, Points] = {}
     turns: dict[str, Points] = {}
@@ -59,11 +55,7 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
 
 
 def overlay(title: str, lines: Mapping[str, Points], is_share: bool = False) -> Chart | None:
-    """Return a chart with a line for each run; None where none has a point.
-
-    Args:
-        is_share: whether values are between 0 and 1, and written as percentages.
-    """
+    """Return a chart with a line for each run, shares as percentages; None without a point."""
     if not any(lines.values()):
         return None
     lasts = []

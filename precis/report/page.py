@@ -59,12 +59,7 @@ def report_html(
 
 
 def report_files(benchmark: Benchmark, page: str) -> dict[str, bytes]:
-    """By name: `report.html`, and every picture as SVG and PNG, each light and dark.
-
-    Args:
-        benchmark: what the pictures show.
-        page: the page, from `precis.report.page.report_html`.
-    """
+    """Return by name `report.html`, and every picture as SVG and PNG, each light and dark."""
     files = {"report.html": page.encode()}
     for name, chart in benchmark.charts().items():
         for theme, suffix in ((LIGHT, ""), (DARK, "-dark")):

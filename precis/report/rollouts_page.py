@@ -161,12 +161,7 @@ def _add_steps(
 
 
 def rollouts_html(data: RolloutsData, model: str, place: str, now: datetime) -> str:
-    """Return the rollouts as a self-contained page.
-
-    Args:
-        place: where they were read.
-        now: when.
-    """
+    """Return the rollouts as a self-contained page that says where and when they were read."""
     template = template_environment().get_template("rollouts.html.j2")
     return template.render(
         title=f"{model}: rollouts",

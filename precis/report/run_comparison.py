@@ -50,12 +50,7 @@ class RunComparison:
 
 
 def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison:
-    """Compare runs of a store.
-
-    Raises:
-        StoreError: one of them is not there, or can't be read.
-        UnusableRun: there are not two of them.
-    """
+    """Compare runs of a store; an UnusableRun says that there are not two of them."""
     if len(set(models)) < 2 or len(set(models)) < len(models):
         raise UnusableRun("A comparison takes two runs or more.", "Name each of them once.")
     runs = tuple(overview(store, model, now) for model in models)
@@ -110,12 +105,7 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
 
 
 def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
-    """Return the comparison as a self-contained page: curves over each other, and the table.
-
-    Args:
-        place: where the runs were read.
-        now: when.
-    """
+    """Return the comparison as a self-contained page: curves over each other, and the table."""
     facts = {run.model: facts_of(run) for run in found.runs}
     names = list(dict.fromkeys(name for each in facts.values() for name in each))
     charts = overlays({run.model: run.ledger for run in found.runs})

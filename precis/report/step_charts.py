@@ -34,11 +34,7 @@ _COLUMNS_MAX = 40
 
 
 def phases(steps: Sequence[Seconds]) -> Chart:
-    """Draw the phases that a faster run would have to shorten.
-
-    Args:
-        steps: wall time by phase of steps 0, 1, 2, …
-    """
+    """Draw the phases that a faster run would have to shorten, by the wall time of each step."""
     named = _with_few_names(steps)
     names: list[str] = []
     for step in named:

@@ -52,12 +52,8 @@ class Lease:
         return self.holder.id
 
     async def check(self) -> None:
-        """Renew the lease; what is written next is this run's to write.
-
-        Raises:
-            LeaseLost: another run has taken it over.
-            StoreError: the store can't be asked; nothing can be written either.
-        """
+        """Renew the lease; what is written next is this run's to write. A LeaseLost says that
+        another run has taken it over."""
         if self._lost:
             raise self._lost
         await self._renew()

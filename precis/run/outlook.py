@@ -13,11 +13,7 @@ _RECENT = 20
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The plan of a run's remaining steps.
-
-    Attributes:
-        validations_left: how many are still to come.
-    """
+    """The steps of a run, the validations that are still to come, and its budget."""
 
     steps: int
     validations_left: int = 0

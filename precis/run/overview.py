@@ -163,11 +163,8 @@ def find_overview(store: Store, model: str, now: datetime) -> Overview | None:
 
 
 def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:
-    """List every checkpoint that has any file, ascending.
-
-    Args:
-        read: read the files and compare them with the manifests, and not their sizes alone.
-    """
+    """List every checkpoint that has any file, ascending; with `read` its files are compared with
+    the manifest, and not their sizes alone."""
     sizes = store.sizes(f"{model}/checkpoints/")
     with ThreadPoolExecutor(1 if read else _READ_AT_ONCE) as threads:
         describe = partial(_describe, store, model, sizes, read)

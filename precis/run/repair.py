@@ -48,11 +48,7 @@ class Repaired:
 
 
 def refuse_lost_ledger(store: Store, model: str) -> None:
-    """See that a model without a ledger has no checkpoints either.
-
-    Raises:
-        UnusableRun: it has some: its ledger was lost.
-    """
+    """Refuse a model that has checkpoints and no ledger: an UnusableRun says that it was lost."""
     if steps_in(store.keys(checkpoints_key(model))):
         raise UnusableRun(
             f"{store.url} holds checkpoints of {model!r}, but its ledger is gone.",

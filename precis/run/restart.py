@@ -51,12 +51,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
 
 
 def load_reached(store: Store, model: str, step: int) -> Ledger:
-    """Return the ledger of a run that came to a step.
-
-    Raises:
-        ConfigError: it never did.
-        StoreError: there is no such run.
-    """
+    """Return the ledger of a run that came to a step; a ConfigError says that it never did."""
     ledger = load_ledger(store, model)
     if step > ledger.next_step:
         raise ConfigError(

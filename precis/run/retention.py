@@ -72,12 +72,9 @@ def prune(
 
 
 def remove(store: Store, model: str, step: int, lease: str = "") -> None:
-    """Delete a checkpoint.
+    """Delete a checkpoint that is still this run's to delete, or raise LeaseLost.
 
     The manifest goes first: what is left after a crash is no checkpoint, and goes the next time.
-
-    Raises:
-        LeaseLost: another run has taken the model over; nothing was deleted.
     """
     check_lease(store, model, lease)
     store.delete(manifest_key(model, step))

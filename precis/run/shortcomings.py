@@ -39,11 +39,8 @@ def stopped(ledger: Ledger) -> str | None:
 
 
 def nothing_to_train(ledger: Ledger, steps: int) -> str | None:
-    """Say that a run has all the steps that it is asked for; None where it lacks some.
-
-    Args:
-        ledger: as the run finds it when it begins.
-    """
+    """Say that a run has all the steps that it is asked for, when it begins; None where it lacks
+    some."""
     at = ledger.next_step
     if at < steps or ledger.stopped_early is not None:
         return None

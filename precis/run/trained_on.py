@@ -12,11 +12,8 @@ from precis.store import Store, open_store
 
 
 def keep_trained_on(store: Store, ledger: Ledger, contents: Iterable[str]) -> None:
-    """Note what a run trains on, with that of the run that it was begun with.
-
-    Args:
-        contents: of its scenarios, as their environment says (`Environment.content_of`).
-    """
+    """Note the contents of the scenarios that a run trains on, with those of the run it was begun
+    with."""
     key = _key(ledger.model)
     if store.get(key) is not None:
         return

@@ -27,11 +27,8 @@ _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
 class FolderStore:
-    """A store in a local folder.
-
-    Args:
-        lock_patience_s: how long a conditional write waits for that of another process.
-    """
+    """A store in a local folder, in which a conditional write waits so long for that of another
+    process."""
 
     def __init__(self, root: Path, *, lock_patience_s: float = PATIENCE_S) -> None:
         self.root = root.expanduser().resolve()

@@ -35,11 +35,8 @@ class KeptRecords:
         self._known = set(await self._in_thread(self._store.keys, _PREFIX))
 
     async def get(self, name: str, decode: Callable[[Any], T]) -> T | None:
-        """Return a record, or None.
-
-        Args:
-            decode: raises ValueError, TypeError or KeyError for what is no such record.
-        """
+        """Return a record, or None; `decode` raises ValueError, TypeError or KeyError for what is
+        none."""
         key = f"{_PREFIX}{name}.json"
         if key not in self._known:
             return None

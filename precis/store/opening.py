@@ -8,12 +8,8 @@ from precis.store.protocol import Store
 
 
 def open_store(url: str) -> Store:
-    """Return the store at a folder path, `file://…` or `s3://bucket/prefix`. Nothing is contacted
-    yet.
-
-    Raises:
-        ConfigError: the scheme is not served, or the bucket is missing.
-    """
+    """Return the store at a folder path, `file://…` or `s3://bucket/prefix`; nothing is contacted
+    yet. A ConfigError says that the scheme is not served, or the bucket is missing."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "file":
         return FolderStore(Path(rest if separator else url))

@@ -44,11 +44,8 @@ boto3's transfers fetch the rest of a file again; the body of a small object is 
 
 
 class S3Store:
-    """A store in `s3://bucket/prefix`; the version of an object is its ETag.
-
-    Args:
-        settings: how to reach the server; from the environment if not given.
-    """
+    """A store in `s3://bucket/prefix`; the version of an object is its ETag. Without settings the
+    environment's are taken."""
 
     def __init__(
         self, bucket: str, prefix: str = "", settings: S3Environment | None = None

@@ -55,11 +55,7 @@ def code_of(error: ClientError) -> str:
 
 
 def explain(error: Exception, doing: str) -> StoreError:
-    """Return a failure as an error of ours.
-
-    Args:
-        doing: what was tried, such as `read s3://bucket/key`.
-    """
+    """Return a failure as an error of ours; `doing` is such as `read s3://bucket/key`."""
     if isinstance(error, RetriesExceededError):
         error = error.last_exception
     if isinstance(error, ClientError):

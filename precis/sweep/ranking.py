@@ -90,11 +90,7 @@ class SettingsResult:
 
 
 def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
-    """Read the result of a trial from the store.
-
-    Args:
-        failure: why its run did not end well; empty where it did.
-    """
+    """Read the result of a trial from the store; `failure` is empty where its run ended well."""
     try:
         return result_of(trial, load_ledger(store, trial.model), failure)
     except UnusableRun as error:
@@ -138,13 +134,7 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
 
 
 def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> Interval:
-    """Return the mean with Student's 95 % interval, as far as it lies within what the values can
-    be.
-
-    Args:
-        least: what a value is at least.
-        most: what it is at most.
-    """
+    """Return the mean with Student's 95 % interval, within what a value is at least and at most."""
     mean = fmean(values)
     if len(values) < SEEDS_MIN:
         return Interval(mean, least, most)

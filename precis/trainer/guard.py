@@ -83,11 +83,8 @@ class _TooLarge(Exception):
 
 
 class Guard:
-    """An ASGI app that serves another one to who has the token.
-
-    Args:
-        client_lost_s: ends the process when no client was heard of for so long; 0 for never.
-    """
+    """An ASGI app that serves another one to who has the token; `client_lost_s` is as of
+    `Presence`."""
 
     def __init__(self, app: ASGIApp, token: str, client_lost_s: float = 0) -> None:
         self._app = app

@@ -30,11 +30,7 @@ class _Pending(Message):
 
 
 class Journal:
-    """The memory of one model.
-
-    Args:
-        folder: the model's folder in ART's layout, with `checkpoints/` in it.
-    """
+    """The memory of one model, in its folder of ART's layout, with `checkpoints/` in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -79,11 +79,7 @@ Served = Annotated[ServedTrainer, Depends(_find_trainer)]
 
 
 def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: float = 0) -> Guard:
-    """Return the HTTP face of a backend whose files lie under `path`, for who has the token.
-
-    Args:
-        client_lost_s: end this process when no client was heard of for so long; 0 for never.
-    """
+    """Return the HTTP face of a backend whose files lie under `path`, for who has the token."""
     served = ServedTrainer(backend, path)
 
     @asynccontextmanager

@@ -26,13 +26,7 @@ Model = art.TrainableModel[Any, Any]
 
 
 class WandbBackend(ServerlessBackend):
-    """ServerlessBackend with copies of its checkpoints, and progress.
-
-    Args:
-        path: folder for the copies, in ART's layout.
-        api_key: of W&B.
-        base_url: of W&B's training API; its own if not given.
-    """
+    """ServerlessBackend with copies of its checkpoints, in ART's layout, and progress."""
 
     completions = ()  # W&B answers
 
@@ -81,12 +75,8 @@ class WandbBackend(ServerlessBackend):
         on_progress: Progress = lambda _: None,
         **options: Any,
     ) -> ServerlessTrainResult:
-        """Train a step at W&B, and copy its checkpoint here.
-
-        Args:
-            on_progress: told the metrics of each gradient step.
-            options: those of `ServerlessBackend.train`.
-        """
+        """Train a step at W&B by the options of `ServerlessBackend.train`, and copy its checkpoint
+        here."""
         self._progress = on_progress
         result = await super().train(model, trajectory_groups, **options)
         incoming = self._checkpoint(model, result.step).with_name(f".{result.step:04d}.incoming")

@@ -54,11 +54,8 @@ class CommitPipeline:
             raise error
 
     async def finish(self, grace_s: float, warn: Callable[[str], None]) -> None:
-        """Let the commit end, or give it up after so many seconds; raises nothing of its own.
-
-        Args:
-            warn: told what became of a commit that did not succeed.
-        """
+        """Let the commit end, or give it up after so many seconds; warn of one that did not
+        succeed, and raise nothing."""
         task = self._task
         if task is None or self._step is None:
             return

@@ -26,11 +26,7 @@ class TrainerConnection:
 
     async def bring_up(self) -> None:
         """Bring it up again, and continue with it wherever it is now; it knows no model any more.
-
-        Raises:
-            TrainerError: it did not start.
-            ClusterError: no machine was to be had.
-        """
+        Raises TrainerError or ClusterError where it can't be had."""
         self.meter.stop()
         await self.client.move_to(await self._start())
 

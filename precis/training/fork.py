@@ -52,12 +52,7 @@ def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "")
 
 
 def check_origin(store: Store, model: str, wanted: FromCheckpoint | None) -> None:
-    """See that the checkpoint that a new run is to begin with is there, before anything starts.
-
-    Raises:
-        ConfigError: it is not.
-        StoreError: there is no such run, or the store can't be read.
-    """
+    """See that the checkpoint that a new run is to begin with is there, before anything starts."""
     if wanted is not None and store.get(ledger_key(model)) is None:
         origin_of(store, wanted)
 

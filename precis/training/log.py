@@ -33,11 +33,7 @@ class RunLog:
 
     @asynccontextmanager
     async def open(self, config: TrainConfig, run_id: str, files: Path) -> AsyncIterator[None]:
-        """Tell W&B and the other observers while the block lasts, those there are keys for.
-
-        Args:
-            files: the folder of W&B's own.
-        """
+        """Tell W&B, whose own files go into `files`, and the observers while the block lasts."""
         log = wandb_log(config.model, run_id, config.model_dump(), files)
         async with log as self._wandb, observing() as self._observers:
             yield
@@ -52,8 +48,7 @@ class RunLog:
     ) -> None:
         """Append a committed step to ART's files and to W&B; doing it again appends it again.
 
-        Args:
-            groups: what it was trained on; None where an earlier process has sampled it.
+        Its groups are None where an earlier process has sampled it.
         """
         record = next(one for one in ledger.steps if one.step == step)
         metrics = step_metrics(ledger, record)
@@ -77,11 +72,7 @@ class RunLog:
         step: int,
         adapter: int,
     ) -> None:
-        """Tell the observers what an adapter wrote, and W&B of a validation's samples.
-
-        Args:
-            step: which samples they are; those of a validation are of its own adapter.
-        """
+        """Tell the observers what an adapter wrote, and W&B of a validation's samples."""
         told = rollouts_of_step(
             rollouts,
             run=run_id,

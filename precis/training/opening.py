@@ -62,11 +62,7 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
 
 
 def load_agent(settings: AgentSettings) -> RulerScored:
-    """Return the environment of an agent; its judge is not connected.
-
-    Raises:
-        ConfigError: it can't be used; says why.
-    """
+    """Return the environment of an agent, its judge not connected, or raise ConfigError."""
     if settings.kind == "verifiers":
         return load_verifiers(settings)
     if settings.kind == "textarena":
@@ -167,11 +163,7 @@ async def connect_trainer(
     launch: Launch = child_service,
     start: Start = start_trainer,
 ) -> AsyncIterator[TrainerConnection]:
-    """A trainer, up while the block lasts.
-
-    Args:
-        folder: of a trainer on this machine.
-    """
+    """Provide a trainer, up while the block lasts; the folder is of one on this machine."""
     meter = Meter()
     host = host_for(config, folder, launch)
     bring_up = partial(_start_metered, config, host, meter, start)
@@ -188,11 +180,7 @@ async def connect_trainer(
 
 
 def host_for(config: RunConfig, folder: Path, launch: Launch = child_service) -> TrainerHost:
-    """Return the host that the trainer of these settings runs on.
-
-    Args:
-        folder: of a trainer on this machine.
-    """
+    """Return the host of these settings' trainer; the folder is of one on this machine."""
     backend = config.trainer.backend
     if config.cluster.where == "local":
         log = work_folder(config) / "trainer.log"

@@ -34,13 +34,8 @@ Publish = Callable[[TrainingView, str | None], Awaitable[None]]
 async def follow(
     view: Callable[[], TrainingView], publish: Publish
 ) -> AsyncIterator[Callable[[], None]]:
-    """Keep a page up to date while the block lasts; call what it gives when there is news.
-
-    The page ends with all that there is to show.
-
-    Args:
-        view: the run as it stands.
-    """
+    """Keep a page up to date while the block lasts; call what it gives when there is news. The page
+    ends with all that there is to show."""
     page = _Page(view, publish)
     follower = asyncio.create_task(page.follow())
     page.news.set()

@@ -102,12 +102,8 @@ class Run:
         self._ledger_version: str | None = None
 
     async def read_ledger(self) -> None:
-        """Take the ledger from the store, or begin one.
-
-        Raises:
-            ConfigError: the model was trained with other settings.
-            UnusableRun: the ledger is damaged or lost.
-        """
+        """Take the ledger from the store, or begin one; a ConfigError says that the model was
+        trained with other settings, an UnusableRun that the ledger is damaged or lost."""
         ledger, version = await asyncio.to_thread(
             read_ledger, self.store, self.name, self.identity, self.digest
         )

@@ -247,11 +247,8 @@ def step_record(
     machine_usd: float = 0.0,
     machine_saved_usd: float = 0.0,
 ) -> StepRecord:
-    """Build the ledger's record of a step, as far as it is known before it is trained.
-
-    Args:
-        seconds: by phase; `gather` is what was waited for its rollouts.
-    """
+    """Build the ledger's record of a step, as far as it is known before it is trained; of the
+    seconds, `gather` is what was waited for its rollouts."""
     sampled = batch.rollouts
     rollouts = sampled.rows
     everyone = list(chain.from_iterable(rollouts))

@@ -135,12 +135,8 @@ def imitation_record(
     machine_usd: float = 0.0,
     machine_saved_usd: float = 0.0,
 ) -> StepRecord:
-    """Build the ledger's record of a warm start, as far as it is known before it is trained.
-
-    Args:
-        ledger: which says what the groups of the adapter before it earned.
-        metrics: of what is imitated.
-    """
+    """Build the ledger's record of a warm start, as far as it is known before it is trained; the
+    ledger says what the groups of the adapter before it earned."""
     before = ledger.variances[-1]
     return StepRecord(
         step=before.step,

@@ -42,9 +42,7 @@ Model = art.TrainableModel[Any, Any]
 class TinkerBackend(ImitatesInOnePass):
     """Trains and samples at a service that speaks the Tinker API; use it where ART takes a backend.
 
-    Args:
-        path: folder for the checkpoints, in ART's layout.
-        seed: of untrained adapters, and of the order in which samples are learned from.
+    The seed is of untrained adapters, and of the order in which samples are learned from.
     """
 
     def __init__(self, path: Path, seed: int = 1) -> None:
@@ -57,11 +55,8 @@ class TinkerBackend(ImitatesInOnePass):
         self.completions = self._completions.routes
 
     async def register(self, model: art.Model[Any, Any]) -> None:
-        """Have the service begin the model, unless a checkpoint is here. Idempotent.
-
-        Raises:
-            ConfigError: there is no key, or the service refuses it; or no tokenizer.
-        """
+        """Have the service begin the model, unless a checkpoint is here; idempotent. A ConfigError
+        says that key or tokenizer is missing, or refused."""
         assert isinstance(model, art.TrainableModel)
         model.base_path = str(self._path)
         if model.name not in self._models:

@@ -48,11 +48,8 @@ class Update:
 def make_updates(
     samples: Sequence[TrainingSample], count: int, weighting: Weighting, seed: str
 ) -> list[Update]:
-    """So many updates by reinforcement; fewer where there are fewer samples.
-
-    Args:
-        seed: of the order in which samples are learned from.
-    """
+    """Return so many updates by reinforcement, fewer where there are fewer samples, in a seeded
+    order."""
     order = list(samples)
     random.Random(seed).shuffle(order)
     parts = np.array_split(np.arange(len(order)), min(count, len(order)))
@@ -73,12 +70,8 @@ def make_updates(
 def make_imitations(
     demonstrations: Sequence[Sequence[TrainingSample]], size: int, seed: str
 ) -> Iterator[Update]:
-    """Updates by imitation without end; each demonstration is in one of each pass.
-
-    Args:
-        size: demonstrations of an update.
-        seed: of the order, which is another one in each pass.
-    """
+    """Yield updates by imitation, of so many demonstrations each, without end; each demonstration
+    is in one of each pass, and each pass has another order."""
     chance = random.Random(seed)
     while True:
         order = list(demonstrations)

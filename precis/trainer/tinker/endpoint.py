@@ -22,11 +22,7 @@ _TOKEN = "token_id:"
 
 
 class TinkerEndpoint:
-    """Answers requests for completions.
-
-    Args:
-        models: by name; may grow while serving.
-    """
+    """Answers requests for completions by models, which may become more while it serves."""
 
     def __init__(self, models: Mapping[str, TinkerModel]) -> None:
         self._models = models
@@ -40,12 +36,8 @@ class TinkerEndpoint:
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
-        """Answer a request.
-
-        Raises:
-            ApiError: 404 for an unknown model or step, 400 for what the service refuses, 503 where
-                it can't be reached.
-        """
+        """Answer a request; an ApiError is 404 for an unknown model or step, 400 for what the
+        service refuses, and 503 where it can't be reached."""
         name, step, model = self._find(asked.model)
         tools = _tools(asked, model)
         prompt = model.tokenizer.apply_chat_template(

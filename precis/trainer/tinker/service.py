@@ -44,12 +44,7 @@ _TEXT_MAX = 500
 
 @dataclass(frozen=True)
 class TinkerService:
-    """The address of a served Tinker API, and the key that it is asked with.
-
-    Args:
-        address: of the API; None for the client's own default.
-        key: of the account.
-    """
+    """The address of a served Tinker API, None for the client's own, and the account's key."""
 
     address: str | None
     key: str
@@ -63,12 +58,8 @@ class TinkerService:
         return f"The Tinker service at {self.address}" if self.address else "The Tinker service"
 
     async def connect(self) -> tinker.ServiceClient:
-        """Open a session.
-
-        Raises:
-            ConfigError: the key is refused.
-            TrainerLost: nobody answers.
-        """
+        """Open a session; a ConfigError says that the key is refused, a TrainerLost that nobody
+        answers."""
         self._prepare()
         return await self.ask("open a session", run_apart(self._open))
 
@@ -164,11 +155,8 @@ class TinkerService:
 
 
 async def run_apart(work: Callable[[], T]) -> T:
-    """Do what blocks in a thread that nobody waits for.
-
-    The client can block for minutes, for which a process that has given it up would wait in vain
-    before it ends, if this were `asyncio.to_thread`.
-    """
+    """Do what blocks in a thread that nobody waits for: the client can block for minutes, and a
+    process that has given it up would wait for `asyncio.to_thread` before it ends."""
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()  # from here on it can't be cancelled, only left alone
 

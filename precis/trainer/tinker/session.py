@@ -23,12 +23,7 @@ _OPEN_S = 1800.0
 
 
 class TinkerSession:
-    """An open session.
-
-    Args:
-        client: the service's own.
-        settings: of the model.
-    """
+    """An open session of the service's own client, for a model with these settings."""
 
     def __init__(
         self, service: TinkerService, client: tinker.ServiceClient, settings: TinkerTrainer
@@ -64,11 +59,7 @@ class TinkerSession:
         raise TrainerLost(f"{self.service.name} could not {what}: the session has ended.")
 
     async def begin_model(self, seed: int) -> tinker.TrainingClient:
-        """Return an untrained adapter of the base model.
-
-        Args:
-            seed: of its weights.
-        """
+        """Return an untrained adapter of the base model, whose weights follow from the seed."""
         begun = self.client.create_lora_training_client_async(
             self._settings.base_model,
             rank=self._settings.lora_rank,

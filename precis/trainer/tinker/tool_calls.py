@@ -16,11 +16,7 @@ _CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Written:
-    """An answer.
-
-    Attributes:
-        text: beside the calls.
-    """
+    """An answer: its calls, and the text beside them."""
 
     text: str
     calls: Sequence[ToolCall]
@@ -28,10 +24,7 @@ class Written:
 
 def read_calls(text: str, turn: int) -> Written:
     """Return the calls in an answer; none where one of them can't be read, as vLLM's parser does.
-
-    Args:
-        turn: makes the calls' ids differ within a conversation.
-    """
+    The turn makes their ids differ within a conversation."""
     calls = []
     for number, found in enumerate(_CALL.findall(text)):
         try:
