@@ -26,11 +26,8 @@
     ├── LockHeld                 another process of this machine does not give a lock back
     ├── ClusterError             the machine can't be had, or was lost
     │   └── NoCapacity           no place has such a machine to rent now
-    └── ModelError               the trained model can't be used
-        ├── SummaryError         a document can't be summarized; others may be
-        ├── MergeError           merged weights are not what they should be
-        ├── ConversionError      llama.cpp's converter has failed
-        └── HubError             the Hub does not take what it is given
+    └── ModelError               the trained model can't be used, merged, converted or pushed
+        └── SummaryError         a document can't be summarized; others may be
 
 A summary that could not be judged is not an error but a record (`Unscored`): it
 leaves its group and is counted.
@@ -193,18 +190,6 @@ class ModelError(PrecisError):
 
 class SummaryError(ModelError):
     """A document can't be summarized; others may be."""
-
-
-class MergeError(ModelError):
-    """Merged weights are not what they should be."""
-
-
-class ConversionError(ModelError):
-    """llama.cpp's converter has failed."""
-
-
-class HubError(ModelError):
-    """The Hub does not take what it is given."""
 
 
 HOPELESS = (

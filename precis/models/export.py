@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from precis.errors import ConfigError, ConversionError
+from precis.errors import ConfigError, ModelError
 from precis.models.adapter import (
     CONFIG_FILE,
     WEIGHTS_FILE,
@@ -74,7 +74,7 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
     """Make a GGUF file of merged weights, in their own type; programs show it by the name.
 
     A converter that is not executable is run by the `python3` of PATH: its requirements are hardly
-    ever in the environment of Précis. A ConversionError ends with the last that it said.
+    ever in the environment of Précis. A ModelError ends with the last that it said.
     """
     runs_by_itself = os.access(converter, os.X_OK)
     program = [str(converter)] if runs_by_itself else ["python3", str(converter)]
@@ -83,15 +83,15 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
-        raise ConversionError(f"{program[0]} can't be run: {error.strerror}.") from error
+        raise ModelError(f"{program[0]} can't be run: {error.strerror}.") from error
     if done.returncode != 0 or not file.is_file():
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         if any(line.startswith("ModuleNotFoundError") for line in said):
-            raise ConversionError(
+            raise ModelError(
                 f"{converter} misses a package ({said[-1]}): install llama.cpp's requirements in "
                 "an environment of their own, and activate it before you run this."
             )
-        raise ConversionError(f"{converter} did not convert {merged}:\n" + "\n".join(said))
+        raise ModelError(f"{converter} did not convert {merged}:\n" + "\n".join(said))
 
 
 def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> None:
@@ -137,7 +137,7 @@ def export_model(
 ) -> Exported:
     """Write a model to a folder that is not there yet, or is empty; all of it or nothing.
 
-    Raises ConfigError where folder, base or converter can't be used, MergeError where the merged
+    Raises ConfigError where folder, base or converter can't be used, ModelError where the merged
     weights are not what they should be.
     """
     options = options or ExportOptions()

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from precis.environment import Environment
-from precis.errors import ConfigError, HubError
+from precis.errors import ConfigError, ModelError
 from precis.llm.providers import sendable
 from precis.llm.redaction import Redactor
 
@@ -35,7 +35,7 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
     """Upload a folder to a model's repository, which is made if need be; return the commit's
     address.
 
-    `private` is of one that is made. A HubError says what was refused, or that nobody answers.
+    `private` is of one that is made. A ModelError says what was refused, or that nobody answers.
     """
     import httpx
     from huggingface_hub import HfApi
@@ -49,15 +49,15 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
         api.create_repo(repo, private=private or None, exist_ok=True)
         commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
     except HfHubHTTPError as error:
-        raise HubError(_explain_refusal(error, repo, token)) from error
+        raise ModelError(_explain_refusal(error, repo, token)) from error
     except ValueError as error:  # its answer to the card's metadata, or to a file's announcement
         said = Redactor(token).clean_text(" ".join(str(error).split()))
-        raise HubError(f"The Hub did not take {repo}: {said}") from error
+        raise ModelError(f"The Hub did not take {repo}: {said}") from error
     except RuntimeError as error:  # a large file's upload, whose cause the library hides in it
         said = Redactor(token).clean_text(str(error))
-        raise HubError(said, "Push again: what is there already is not sent twice.") from error
+        raise ModelError(said, "Push again: what is there already is not sent twice.") from error
     except (httpx.TransportError, OSError) as error:
-        raise HubError(
+        raise ModelError(
             f"The Hub at {api.endpoint} does not answer ({error or type(error).__name__}).",
             "See whether it can be reached, and push again; what is there already is not sent "
             "twice.",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precis.errors import ConfigError, MergeError
+from precis.errors import ConfigError, ModelError
 from precis.models.adapter import Product
 from precis.models.base import refuse_quantized
 from precis.models.tensors import FLOATS, Tensor, Weights, write_shards
@@ -55,19 +55,19 @@ def verify(
     """Read merged weights again, and compare every number with the base and the product.
 
     Each has to be the nearest one to base + product that its type has, and where the adapter adds
-    nothing the base's; else a MergeError names the tensor.
+    nothing the base's; else a ModelError names the tensor.
     """
     before = Weights(base)
     after = Weights(folder)
     if set(before.files) != set(after.files):
         odd = min(set(before.files) ^ set(after.files))
-        raise MergeError(f"The merged weights in {folder} and the base differ in having {odd}.")
+        raise ModelError(f"The merged weights in {folder} and the base differ in having {odd}.")
     wanted = held = 0.0
     for name in before.files:
         old = before.read(name)
         new = after.read(name)
         if new.shape != old.shape:
-            raise MergeError(f"The merged tensor {name} has another shape than the base's.")
+            raise ModelError(f"The merged tensor {name} has another shape than the base's.")
         if name in products:
             kind = dtype or before.type_of(name)
             added = _compare(name, old, new, products[name], kind)
@@ -76,12 +76,12 @@ def verify(
             continue
         expected = old.astype(_kind(old, dtype))
         if new.dtype != expected.dtype or new.tobytes() != expected.tobytes():
-            raise MergeError(
+            raise ModelError(
                 f"The merged tensor {name} is not the base's, and no adapter is on it."
             )
     kept = held / wanted if wanted else None
     if kept is not None and kept < _KEPT_MIN:
-        raise MergeError(
+        raise ModelError(
             f"Merged in 16 bits, {kept:.0%} of what the adapter adds is left, since it is small "
             "beside the base's weights: that is not the model that was trained.",
             "Merge in 32 bits (--dtype float32), or serve the adapter itself.",
@@ -118,7 +118,7 @@ def _compare(
 ) -> tuple[float, float]:
     """Return Σ product², and Σ product · (merged - base): their quotient is the share kept."""
     if new.dtype != FLOATS[kind]:
-        raise MergeError(
+        raise ModelError(
             f"The merged tensor {name} is of type {new.dtype}, and not {FLOATS[kind]}."
         )
     wanted = held = 0.0
@@ -132,7 +132,7 @@ def _compare(
         step = np.maximum(np.ldexp(1.0, exponent - _MANTISSA_BITS[kind]), _SMALLEST[kind])
         found: NDArray[np.float64] = 0.5001 * step
         if not (error <= found).all():
-            raise MergeError(
+            raise ModelError(
                 f"The merged tensor {name} is not base + product: a number is off by "
                 f"{np.nanmax(error):.3g}.",
                 "The weights in this folder are not to be used.",

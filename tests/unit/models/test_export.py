@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from typer.testing import Result
 
 from precis.environments.summaries.prompt import summary_messages
-from precis.errors import MergeError
+from precis.errors import ModelError
 from precis.models.adapter import read_adapter
 from precis.models.merge import merge, verify
 from precis.models.tensors import Tensor, Weights, write_shards
@@ -202,14 +202,14 @@ def test_one_wrong_bit_is_found(
     merge(tmp_path / "base", products, tmp_path / "merged")
     verify(tmp_path / "base", products, tmp_path / "merged")
     _spoil(tmp_path / "merged", change)
-    with pytest.raises(MergeError, match=said):
+    with pytest.raises(ModelError, match=said):
         verify(tmp_path / "base", products, tmp_path / "merged")
 
 
 def test_a_base_that_is_passed_off_as_merged_is_found(tmp_path: Path) -> None:
     write_base(tmp_path / "base")
     write_adapter(tmp_path / "adapter")
-    with pytest.raises(MergeError, match="is not base \\+ product"):
+    with pytest.raises(ModelError, match="is not base \\+ product"):
         verify(tmp_path / "base", read_adapter(tmp_path / "adapter"), tmp_path / "base")
 
 
